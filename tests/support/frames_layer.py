@@ -15,13 +15,13 @@ from buildtools import toolchain
 from support.amqp_frames import COMPOSITES, FIELDS, NAMES
 from support.frames_twin import Head, RefusedError
 
-__all__ = ["Frames"]
+__all__ = ["Bytes", "Frames", "exactly"]
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "quiver_fast" / "amqp"
 KINDS = ("empty", "transfer", "flow", "disposition", "control")
 UNKNOWN = 0xFF
 # As in frames_out.h: a sanitizer sees what is written past them.
-FRAME_ROOM, STATE_ROOM = 96, 32
+FRAME_ROOM, STATE_HEAD = 96, 18
 
 
 class Bytes(ctypes.Structure):
@@ -217,7 +217,7 @@ class Frames:
                 record.txn_id = Bytes(ctypes.addressof(held), len(value))
             else:
                 setattr(record, key, codes[value] if key == "outcome" else value)
-        out = (c_uint8 * (STATE_ROOM + len(fields.get("txn_id", b""))))()
+        out = (c_uint8 * (STATE_HEAD + len(fields.get("txn_id", b""))))()
         self.library.amqp_write_state.restype = ctypes.c_void_p
         end = self.library.amqp_write_state(out, ctypes.byref(record))
         return bytes(out)[: end - ctypes.addressof(out)]

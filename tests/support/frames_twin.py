@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from support.amqp_frames import FIELDS, NAMES
 
-__all__ = ["DECODE", "FRAMING", "INVALID", "Head", "RefusedError", "head", "performative", "state"]
+__all__ = [
+    "DECODE", "FRAMING", "INVALID", "Head", "RefusedError", "any_value", "body_of", "head",
+    "performative", "state",
+]  # fmt: skip
 
 FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"
@@ -23,7 +26,7 @@ STATES = {
 }  # fmt: skip
 # What has a name here; all other descriptors are somebody else's.
 CONTROLS = {"open", "begin", "attach", "detach", "end", "close"}
-KNOWN = KINDS | CONTROLS | STATES | {"error"}
+KNOWN = KINDS | CONTROLS | STATES | {"error", "declare", "discharge"}
 # Fields without a default that a sender may not leave out (parts 2.7, 3.4 and 4.5).
 MANDATORY = {
     "flow": {"incoming_window", "next_outgoing_id", "outgoing_window"},

@@ -18,7 +18,8 @@ typedef struct door_event {
   amqp_bytes_t tag, payload, control;
   enum amqp_role role;
   uint32_t first_id, last_id;
-  enum amqp_code code;
+  enum amqp_code code, outcome;
+  amqp_bytes_t txn_id;
   enum amqp_extent extent;
   const char *condition;
 } door_event_t;
@@ -57,6 +58,10 @@ ssize_t door_fill(amqp_plane_t *plane, const uint8_t *data, size_t size) {
   return amqp_plane_fill(plane, read_bytes, &bytes);
 }
 
+size_t door_state_room(void) {
+  return AMQP_STATE_ROOM;
+}
+
 size_t door_capacity(const amqp_plane_t *plane) {
   return plane->input.capacity;
 }
@@ -80,6 +85,8 @@ void door_next(amqp_plane_t *plane, door_event_t *event) {
     event->last_id = plane->disposition.last;
     event->settled = plane->disposition.settled;
     event->code = plane->disposition.state.code;
+    event->outcome = plane->disposition.state.outcome;
+    event->txn_id = plane->disposition.state.txn_id;
   }
   if (event->kind == AMQP_ARRIVAL || event->kind == AMQP_OUTCOME || event->kind == AMQP_CREDIT)
     event->channel = plane->session->channel[AMQP_THEIRS];

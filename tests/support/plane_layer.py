@@ -49,8 +49,8 @@ class CEvent(ctypes.Structure):
         ("delivery_id", c_uint32), ("message_format", c_uint32),
         *((name, c_bool) for name in ("first", "more", "aborted", "settled")),
         ("tag", Bytes), ("payload", Bytes), ("control", Bytes), ("role", c_int),
-        ("first_id", c_uint32), ("last_id", c_uint32), ("code", c_int), ("extent", c_int),
-        ("condition", c_char_p),
+        ("first_id", c_uint32), ("last_id", c_uint32), ("code", c_int), ("outcome", c_int),
+        ("txn_id", Bytes), ("extent", c_int), ("condition", c_char_p),
     ]  # fmt: skip
 
 
@@ -71,6 +71,10 @@ class Event(NamedTuple):
     fields: dict[str, Any]
 
 
+def name_of(code: int) -> str | None:
+    return NAMES.get(code, "unknown") if code else None
+
+
 def compile_plane(folder: Path) -> ctypes.CDLL:
     """Compile the C and the tests' door; ``CFLAGS`` may ask for sanitizers."""
     path = folder / "libplane.so"
@@ -86,12 +90,14 @@ def compile_plane(folder: Path) -> ctypes.CDLL:
     for name in ("door_link", "door_session", "door_drain", "door_credit", "door_answer_run",
                  "door_output_add", "door_output_refer", "amqp_index_add", "door_arrive",
                  "door_keep", "door_current", "door_deliveries_free", "door_send_whole",
-                 "amqp_timers_is_silent", "amqp_timers_owes", "amqp_unsettled_init"):  # fmt: skip
+                 "amqp_timers_is_silent", "amqp_timers_owes", "amqp_unsettled_init",
+                 "amqp_read_content"):  # fmt: skip
         getattr(library, name).restype = c_bool
     for name in ("amqp_timers_next", "amqp_wait_span"):
         getattr(library, name).restype = ctypes.c_int64
     library.door_fill.restype = library.door_send.restype = ctypes.c_ssize_t
     library.door_read.restype = library.door_capacity.restype = c_size_t
+    library.door_state_room.restype = c_size_t
     library.door_walk.restype = c_uint32
     library.door_output_waiting.restype = library.door_stamp.restype = c_size_t
     return library
@@ -201,9 +207,10 @@ class Plane:
             found |= {name: getattr(record, name) for name in names}
             found |= {"payload": record.payload.value() or b"", "tag": record.tag.value()}
         if kind == "outcome":
-            code = NAMES.get(record.code, "unknown") if record.code else None
-            found |= {"role": bool(record.role), "first": record.first_id, "code": code}
+            found |= {"role": bool(record.role), "first": record.first_id}
             found |= {"last": record.last_id, "settled": record.settled}
+            found |= {"code": name_of(record.code), "outcome": name_of(record.outcome)}
+            found["txn_id"] = record.txn_id.value()
         return found
 
     def drain(self, data: bytes) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from support.plane_layer import OURS, THEIRS, Event
 
-__all__ = ["Refused", "Twin", "TwinLinkEnd", "TwinSessionEnd"]
+__all__ = ["ACTIVE", "Refused", "Twin", "TwinLinkEnd", "TwinSessionEnd"]
 
 BEFORE, ACTIVE, CLOSED = 0, 1, 2
 NOT_ALLOWED = "amqp:not-allowed"
@@ -19,6 +19,16 @@ INVALID = "amqp:invalid-field"
 IN_USE = "amqp:session:handle-in-use"
 UNATTACHED = "amqp:session:unattached-handle"
 BEYOND = "amqp:link:transfer-limit-exceeded"
+MODULUS = 2**32
+
+
+def ahead(number: int, base: int) -> int:
+    """Return how far a serial number is ahead of another (RFC 1982)."""
+    return (number - base + MODULUS // 2) % MODULUS - MODULUS // 2
+
+
+def limited(value: int) -> int:
+    return min(max(value, 0), MODULUS - 1)
 
 
 class Refused(Exception):  # noqa: N818 - a peer's fault, not the program's
@@ -40,6 +50,7 @@ class TwinLinkEnd:
     initial: int = 0
     count: int = 0
     credit: int = 0
+    available: int = 0
     drain: bool = False
     # The delivery of which frames are to come: its id, its format, whether it is settled.
     delivery: tuple[int, int] | None = None
@@ -55,6 +66,11 @@ class TwinSessionEnd:
     links: list[TwinLinkEnd] = field(default_factory=list)
     window: int = 0
     incoming: int = 0
+    # What our begin said, and what the peer said last.
+    outgoing_id: int = 0
+    incoming_id: int = 0
+    peer_incoming: int = 0
+    peer_outgoing: int = 0
     # The id of the next delivery to come, once one has come.
     following: int | None = None
 
@@ -65,8 +81,8 @@ class Twin:
     def __init__(self, *, lenient: bool = False) -> None:
         self.lenient = lenient
         self.sessions: list[TwinSessionEnd] = []
-        # The flows that the plane sends by itself: channel and handle, both ours.
-        self.flows: list[tuple[int, int | None]] = []
+        # The flows that the plane sends by itself: our channel, and the fields.
+        self.flows: list[tuple[int, dict[str, Any]]] = []
 
     def session(self, side: int, channel: int) -> TwinSessionEnd | None:
         for each in self.sessions:
@@ -116,7 +132,17 @@ class Twin:
         session.phase[side], session.channel[side] = ACTIVE, channel
         if side == OURS:
             session.window = session.incoming = fields["incoming_window"]
+            session.outgoing_id = fields["next_outgoing_id"]
+        else:
+            self.note_windows(session, fields)
         return Event("engine", {})
+
+    def note_windows(self, session: TwinSessionEnd, fields: dict[str, Any]) -> None:
+        session.incoming_id = fields["next_outgoing_id"]
+        session.peer_outgoing = fields["outgoing_window"]
+        # No transfer of ours goes out here: what the peer has not seen was counted before.
+        unseen = ahead(session.outgoing_id, fields.get("next_incoming_id", session.outgoing_id))
+        session.peer_incoming = limited(fields["incoming_window"] - unseen)
 
     def take_attach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
         session = self.session(side, channel)
@@ -168,10 +194,19 @@ class Twin:
     def tell(self, session: TwinSessionEnd, link: TwinLinkEnd | None) -> None:
         if session.incoming < (session.window + 1) // 2:
             session.incoming = session.window
-        self.flows.append((session.channel[OURS], link.handle[OURS] if link else None))
+        told = {"incoming_window": session.incoming, "next_outgoing_id": session.outgoing_id,
+                "outgoing_window": MODULUS // 2 - 1}  # fmt: skip
+        if session.phase[THEIRS] != BEFORE:
+            told["next_incoming_id"] = session.incoming_id
+        if link:
+            told |= {"handle": link.handle[OURS], "delivery_count": link.count % MODULUS,
+                     "link_credit": link.credit, "available": link.available,
+                     "drain": link.drain, "echo": False}  # fmt: skip
+        self.flows.append((session.channel[OURS], told))
 
     def take_flow(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
         session = self.of_session(channel)
+        self.note_windows(session, fields)
         told: dict[str, Any] = {"channel": channel}
         link = None
         if "handle" in fields:
@@ -188,7 +223,8 @@ class Twin:
 
     def take_credit(self, link: TwinLinkEnd, fields: dict[str, Any]) -> None:
         if link.receives:
-            advance = fields.get("delivery_count", link.count) - link.count
+            link.available = fields.get("available", link.available)
+            advance = ahead(fields.get("delivery_count", link.count), link.count)
             if not self.lenient and not 0 <= advance <= link.credit:
                 raise Refused("link", BEYOND)
             advance = max(advance, 0)
@@ -198,13 +234,15 @@ class Twin:
         link.drain = fields.get("drain", False)
         if "link_credit" in fields:
             seen = fields.get("delivery_count", link.initial)
-            link.credit = max(0, fields["link_credit"] - (link.count - seen))
+            link.credit = limited(fields["link_credit"] - ahead(link.count, seen))
 
     def take_disposition(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
         self.of_session(channel)
-        if fields["last"] < fields["first"]:
+        if ahead(fields["last"], fields["first"]) < 0:
             raise Refused("connection", INVALID)
-        told = {name: fields[name] for name in ("role", "first", "last", "settled", "code")}
+        told = {name: fields[name] for name in ("role", "first", "last", "settled")}
+        code, of = fields["state"] or (None, {})
+        told |= {"code": code, "txn_id": of.get("txn_id"), "outcome": of.get("outcome")}
         return Event("outcome", {"channel": channel, **told})
 
     def take_transfer(self, _: int, channel: int, fields: dict[str, Any]) -> Event | None:
@@ -214,6 +252,8 @@ class Twin:
         if session.incoming == 0:
             raise Refused("session", "amqp:session:window-violation")
         session.incoming -= 1
+        session.incoming_id = (session.incoming_id + 1) % MODULUS
+        session.peer_outgoing -= min(1, session.peer_outgoing)
         if session.incoming < (session.window + 1) // 2:
             self.tell(session, None)
         link = self.link(THEIRS, channel, fields["handle"])
@@ -236,7 +276,7 @@ class Twin:
             raise Refused("connection", INVALID)
         if session.following not in (None, number) and not self.lenient:
             raise Refused("connection", INVALID)
-        session.following = (number + 1) % 2**32
+        session.following = (number + 1) % MODULUS
 
     def take_delivery(self, channel: int, link: TwinLinkEnd, fields: dict[str, Any]) -> Event:
         first = link.delivery is None
@@ -245,6 +285,7 @@ class Twin:
             if link.credit == 0 and not self.lenient:
                 raise Refused("link", BEYOND)
             link.credit -= min(1, link.credit)
+            link.available -= min(1, link.available)
             link.count += 1
             link.delivery, link.settled = (number, fields.get("message_format", 0)), False
         elif number not in (None, link.delivery[0]):

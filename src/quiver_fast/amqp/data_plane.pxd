@@ -8,7 +8,36 @@ from quiver_fast.amqp.tls cimport iovec
 
 cdef extern from "frames_out.h" nogil:
     const int AMQP_FRAME_ROOM
-    const int AMQP_STATE_ROOM
+    enum:
+        AMQP_TXN_ID_MAX
+        AMQP_STATE_ROOM
+
+cdef extern from "constructors.h" nogil:
+    enum:
+        DESCRIBED
+        NULL_
+        TRUE_
+        FALSE_
+        UINT0
+        LIST0
+        UBYTE
+        SMALL_UINT
+        SMALL_ULONG
+        SMALL_LONG
+        BOOLEAN
+        UINT
+        LONG
+        TIMESTAMP
+        BINARY8
+        STRING8
+        SYMBOL8
+        BINARY32
+        STRING32
+        SYMBOL32
+        LIST8
+        LIST32
+        MAP8
+        MAP32
 
     uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer)
     uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state)
@@ -18,6 +47,38 @@ cdef extern from "values.h" nogil:
         const uint8_t *start
         size_t size
 
+    enum amqp_fault:
+        AMQP_FINE
+        AMQP_MORE
+        AMQP_DECODE_ERROR
+
+    ctypedef struct amqp_reader_t:
+        const uint8_t *at
+        const uint8_t *end
+        amqp_fault fault
+
+    ctypedef struct amqp_fields_t:
+        amqp_reader_t inside "in"
+        uint32_t left
+
+    ctypedef struct amqp_value_t:
+        uint8_t constructor
+        amqp_bytes_t content
+
+    enum amqp_section:
+        AMQP_SECTION_NONE
+        AMQP_SECTION_HEADER
+        AMQP_SECTION_DELIVERY_ANNOTATIONS
+        AMQP_SECTION_MESSAGE_ANNOTATIONS
+        AMQP_SECTION_PROPERTIES
+        AMQP_SECTION_APPLICATION_PROPERTIES
+        AMQP_SECTION_DATA
+        AMQP_SECTION_SEQUENCE
+        AMQP_SECTION_VALUE
+        AMQP_SECTION_FOOTER
+
+    amqp_reader_t amqp_reader(const uint8_t *start, size_t size)
+
     enum amqp_code:
         AMQP_CODE_NONE
         AMQP_CODE_RECEIVED
@@ -25,8 +86,17 @@ cdef extern from "values.h" nogil:
         AMQP_CODE_REJECTED
         AMQP_CODE_RELEASED
         AMQP_CODE_MODIFIED
+        AMQP_CODE_DECLARE
+        AMQP_CODE_DISCHARGE
         AMQP_CODE_DECLARED
         AMQP_CODE_TRANSACTIONAL
+
+    amqp_code amqp_read_descriptor(amqp_reader_t *reader)
+    amqp_section amqp_read_section(amqp_reader_t *reader)
+    amqp_bytes_t amqp_read_value(amqp_reader_t *reader)
+    bint amqp_read_content(amqp_reader_t *reader, amqp_value_t *value)
+    amqp_fields_t amqp_read_list(amqp_reader_t *reader)
+    amqp_fields_t amqp_read_map(amqp_reader_t *reader)
 
 cdef extern from "frames.h" nogil:
     enum amqp_role:

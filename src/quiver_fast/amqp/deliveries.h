@@ -8,8 +8,10 @@
 
 #include "plane.h"
 
-/* Longer states are kept in memory of their own. A transactional state of ours is shorter. */
-#define AMQP_SHORT_STATE 32
+/* A server's transactions have ids of so many bytes. */
+#define AMQP_OWN_TXN_ID 8
+/* Longer states are kept in memory of their own. */
+#define AMQP_SHORT_STATE (AMQP_STATE_HEAD + AMQP_OWN_TXN_ID)
 
 typedef struct amqp_delivery amqp_delivery_t;
 

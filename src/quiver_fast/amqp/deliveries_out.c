@@ -8,7 +8,6 @@
 
 /* A state's descriptor: a described value, a small ulong, the code. */
 #define DESCRIPTOR_SIZE 3
-#define ID_SIZE 8
 
 /* ---- Transfers */
 
@@ -246,7 +245,8 @@ void amqp_delivery_say_modified(amqp_delivery_t *delivery, bool failed, bool und
 
 void amqp_delivery_say_enlisted(amqp_delivery_t *delivery, const void *id, enum amqp_code outcome) {
   say(delivery,
-    &(amqp_state_t) {.code = AMQP_CODE_TRANSACTIONAL, .outcome = outcome, .txn_id = {id, ID_SIZE}});
+    &(amqp_state_t) {
+      .code = AMQP_CODE_TRANSACTIONAL, .outcome = outcome, .txn_id = {id, AMQP_OWN_TXN_ID}});
 }
 
 static uint8_t *put_descriptor(uint8_t *out, enum amqp_code code) {
@@ -257,14 +257,14 @@ static uint8_t *put_descriptor(uint8_t *out, enum amqp_code code) {
 }
 
 void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id) {
-  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 5 + ID_SIZE);
+  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 5 + AMQP_OWN_TXN_ID);
   out = put_descriptor(out, AMQP_CODE_DECLARED);
   *out++ = LIST8;
-  *out++ = 1 + 2 + ID_SIZE;
+  *out++ = 1 + 2 + AMQP_OWN_TXN_ID;
   *out++ = 1;
   *out++ = BINARY8;
-  *out++ = ID_SIZE;
-  memcpy(out, id, ID_SIZE);
+  *out++ = AMQP_OWN_TXN_ID;
+  memcpy(out, id, AMQP_OWN_TXN_ID);
 }
 
 static uint8_t *put32(uint8_t *out, uint32_t number) {

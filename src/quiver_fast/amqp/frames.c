@@ -274,7 +274,7 @@ static void read_txn_id(amqp_fields_t *fields, amqp_state_t *state) {
 
 /* Say whether a descriptor is that of a state; of this protocol's own ones a flow's is not. */
 static bool is_state(enum amqp_code code) {
-  return code >= AMQP_CODE_RECEIVED;
+  return code >= AMQP_CODE_RECEIVED && code != AMQP_CODE_DECLARE && code != AMQP_CODE_DISCHARGE;
 }
 
 /* A provisional outcome is an outcome (part 4.5.8): neither received nor of a transaction. */

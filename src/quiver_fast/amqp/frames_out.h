@@ -6,8 +6,11 @@
 
 /* The room that a frame needs at most, beside its state and its payload. */
 #define AMQP_FRAME_ROOM 96
-/* The room that a state needs at most, beside its transaction's id. */
-#define AMQP_STATE_ROOM 32
+/* A transaction's id is no longer: it is written with a length of one byte. */
+#define AMQP_TXN_ID_MAX 255
+/* The room that a state needs at most, beside its transaction's id and with the longest one. */
+#define AMQP_STATE_HEAD 18
+#define AMQP_STATE_ROOM (AMQP_STATE_HEAD + AMQP_TXN_ID_MAX)
 
 /* Each writes at `out`, which has the room, and returns where what it wrote ends. */
 
@@ -30,7 +33,7 @@ uint8_t *amqp_write_disposition(
   uint8_t *out, uint16_t channel, const amqp_disposition_t *disposition);
 
 /* A state: accepted, released, rejected without an error, modified with its flags, or a
- * transactional one with its id, of at most 255 bytes, and an outcome without fields. */
+ * transactional one with its id and an outcome without fields. */
 uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state);
 
 #endif

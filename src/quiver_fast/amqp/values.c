@@ -9,6 +9,7 @@ const char *amqp_condition(enum amqp_fault fault) {
   switch (fault) {
   case AMQP_FRAMING_ERROR:
     return "amqp:connection:framing-error";
+  case AMQP_MORE:
   case AMQP_DECODE_ERROR:
     return "amqp:decode-error";
   case AMQP_INVALID_FIELD:
@@ -26,15 +27,15 @@ const char *amqp_condition(enum amqp_fault fault) {
   }
 }
 
-static void refuse(amqp_reader_t *in, enum amqp_fault fault) {
+static inline void refuse(amqp_reader_t *in, enum amqp_fault fault) {
   if (in->fault == AMQP_FINE) in->fault = fault;
   in->at = in->end;
 }
 
 /* Return where `size` bytes are, and pass over them; NULL where there are fewer. */
-static const uint8_t *take(amqp_reader_t *in, size_t size) {
+static inline const uint8_t *take(amqp_reader_t *in, size_t size) {
   if (in->fault || size > (size_t) (in->end - in->at)) {
-    refuse(in, AMQP_DECODE_ERROR);
+    refuse(in, AMQP_MORE);
     return NULL;
   }
   const uint8_t *start = in->at;
@@ -43,14 +44,14 @@ static const uint8_t *take(amqp_reader_t *in, size_t size) {
 }
 
 /* Read a big-endian number of `width` bytes. */
-static uint64_t read_number(amqp_reader_t *in, size_t width) {
+static inline uint64_t read_number(amqp_reader_t *in, size_t width) {
   const uint8_t *bytes = take(in, width);
   uint64_t number = 0;
   for (size_t i = 0; bytes && i < width; i++) number = number << 8 | bytes[i];
   return number;
 }
 
-static uint8_t read_byte(amqp_reader_t *in) {
+static inline uint8_t read_byte(amqp_reader_t *in) {
   return (uint8_t) read_number(in, 1);
 }
 
@@ -60,64 +61,51 @@ static amqp_bytes_t read_sized(amqp_reader_t *in, size_t width) {
   return (amqp_bytes_t) {start, start ? size : 0};
 }
 
-/* ---- Any value. The high half of a constructor tells its width (part 1.2). */
+/* ---- Any value (part 1.6) */
 
-static bool is_known(uint8_t constructor) {
-  switch (constructor) {
-  case NULL_:
-  case TRUE_:
-  case FALSE_:
-  case UINT0:
-  case ULONG0:
-  case LIST0:
-  case 0x50 ... 0x56:
-  case 0x60:
-  case 0x61:
-  case 0x70 ... 0x74:
-  case 0x80 ... 0x84:
-  case 0x94:
-  case 0x98:
-  case BINARY8:
-  case STRING8:
-  case SYMBOL8:
-  case BINARY32:
-  case STRING32:
-  case SYMBOL32:
-  case LIST8:
-  case LIST32:
-  case MAP8:
-  case MAP32:
-  case ARRAY8:
-  case ARRAY32:
-    return true;
-  default:
-    return false;
-  }
-}
+/* What follows a constructor. */
+typedef struct form {
+  uint8_t prefix; /* bytes of its size; 0 if that is fixed */
+  uint8_t least;  /* the fixed size; of a list, a map or an array the least one */
+  bool is_known;
+} form_t;
 
-/* Values of variable size. What is in a compound one is not looked at: its size is what counts
- * for the frame, and who wants the items reads them. But its count, and an array's constructor,
- * must be within that size. */
-static void pass_sized(amqp_reader_t *in, uint8_t constructor) {
-  const size_t width = constructor & 0x10 ? 4 : 1;
-  const amqp_bytes_t body = read_sized(in, width);
-  size_t least = 0;
-  if (constructor >= LIST8) least = width;
-  if (constructor >= ARRAY8) least = width + 1;
-  if (body.size < least) refuse(in, AMQP_DECODE_ERROR);
-}
+/* What is in a compound value is not looked at: its size is what counts for the frame, and who
+ * wants the items reads them. But its count, and an array's constructor, must be within that
+ * size. */
+static const form_t FORMS[256] = {
+  [NULL_... LIST0] = {0, 0, true},
+  [UBYTE... BOOLEAN] = {0, 1, true},
+  [USHORT... 0x61] = {0, 2, true},
+  [UINT... 0x74] = {0, 4, true},
+  [ULONG... 0x84] = {0, 8, true},
+  [0x94] = {0, 16, true},
+  [0x98] = {0, 16, true},
+  [BINARY8] = {1, 0, true},
+  [STRING8] = {1, 0, true},
+  [SYMBOL8] = {1, 0, true},
+  [BINARY32] = {4, 0, true},
+  [STRING32] = {4, 0, true},
+  [SYMBOL32] = {4, 0, true},
+  [LIST8] = {1, 1, true},
+  [MAP8] = {1, 1, true},
+  [LIST32] = {4, 4, true},
+  [MAP32] = {4, 4, true},
+  [ARRAY8] = {1, 2, true},
+  [ARRAY32] = {4, 5, true},
+};
 
-/* Pass over what follows a constructor. */
-static void pass_body(amqp_reader_t *in, uint8_t constructor) {
-  static const uint8_t WIDTHS[] = {[4] = 0, [5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16};
-  if (!is_known(constructor)) {
+/* Pass over what follows a constructor, and return it without its size. */
+static inline amqp_bytes_t read_content(amqp_reader_t *in, uint8_t constructor) {
+  const form_t form = FORMS[constructor];
+  amqp_bytes_t content = {NULL, form.least};
+  if (form.prefix) content.size = form.prefix == 1 ? read_byte(in) : read_number(in, 4);
+  if (!form.is_known || content.size < form.least) refuse(in, AMQP_DECODE_ERROR);
+  if (in->fault) return (amqp_bytes_t) {NULL, 0};
+  content.start = in->at;
+  if (take(in, content.size) && constructor == BOOLEAN && *content.start > 1)
     refuse(in, AMQP_DECODE_ERROR);
-  } else if (constructor >= BINARY8) {
-    pass_sized(in, constructor);
-  } else {
-    const uint8_t *bytes = take(in, WIDTHS[constructor >> 4]);
-    if (bytes && constructor == BOOLEAN && *bytes > 1) refuse(in, AMQP_DECODE_ERROR);
-  }
+  return content;
 }
 
 amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
@@ -126,19 +114,34 @@ amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
   /* A described value is two, and its descriptor may be described itself. */
   for (size_t values = 1; values && !in->fault; values--) {
     for (; constructor == DESCRIBED && !in->fault; constructor = read_byte(in)) values++;
-    pass_body(in, constructor);
+    read_content(in, constructor);
     if (values > 1) constructor = read_byte(in);
   }
   if (in->fault) return (amqp_bytes_t) {NULL, 0};
   return (amqp_bytes_t) {start, (size_t) (in->at - start)};
 }
 
+bool amqp_read_content(amqp_reader_t *in, amqp_value_t *value) {
+  uint8_t constructor = read_byte(in);
+  while (constructor == DESCRIBED && !in->fault) {
+    amqp_read_value(in);
+    constructor = read_byte(in);
+  }
+  amqp_reader_t local = *in; /* stays in registers */
+  value->constructor = constructor;
+  value->content = read_content(&local, constructor);
+  *in = local;
+  return !local.fault;
+}
+
 /* ---- Descriptors */
 
-static const struct {
+typedef struct name {
   const char *symbol;
-  enum amqp_code code;
-} NAMES[] = {
+  uint64_t code;
+} name_t;
+
+static const name_t CODES[] = {
   {"amqp:open:list", AMQP_CODE_OPEN},
   {"amqp:begin:list", AMQP_CODE_BEGIN},
   {"amqp:attach:list", AMQP_CODE_ATTACH},
@@ -154,67 +157,97 @@ static const struct {
   {"amqp:rejected:list", AMQP_CODE_REJECTED},
   {"amqp:released:list", AMQP_CODE_RELEASED},
   {"amqp:modified:list", AMQP_CODE_MODIFIED},
+  {"amqp:declare:list", AMQP_CODE_DECLARE},
+  {"amqp:discharge:list", AMQP_CODE_DISCHARGE},
   {"amqp:declared:list", AMQP_CODE_DECLARED},
   {"amqp:transactional-state:list", AMQP_CODE_TRANSACTIONAL},
 };
-#define NAMES_COUNT (sizeof NAMES / sizeof *NAMES)
+#define CODES_COUNT (sizeof CODES / sizeof *CODES)
 
-static enum amqp_code code_of_number(uint64_t number) {
-  for (size_t i = 0; i < NAMES_COUNT; i++) {
-    if (NAMES[i].code == number) return NAMES[i].code;
+static const name_t SECTIONS[] = {
+  {"amqp:header:list", AMQP_SECTION_HEADER},
+  {"amqp:delivery-annotations:map", AMQP_SECTION_DELIVERY_ANNOTATIONS},
+  {"amqp:message-annotations:map", AMQP_SECTION_MESSAGE_ANNOTATIONS},
+  {"amqp:properties:list", AMQP_SECTION_PROPERTIES},
+  {"amqp:application-properties:map", AMQP_SECTION_APPLICATION_PROPERTIES},
+  {"amqp:data:binary", AMQP_SECTION_DATA},
+  {"amqp:amqp-sequence:list", AMQP_SECTION_SEQUENCE},
+  {"amqp:amqp-value:*", AMQP_SECTION_VALUE},
+  {"amqp:footer:map", AMQP_SECTION_FOOTER},
+};
+#define SECTIONS_COUNT (sizeof SECTIONS / sizeof *SECTIONS)
+
+static uint64_t code_of_symbol(amqp_bytes_t symbol, const name_t *names, size_t count) {
+  for (size_t i = 0; symbol.start && i < count; i++) {
+    const size_t size = strlen(names[i].symbol);
+    if (size == symbol.size && !memcmp(names[i].symbol, symbol.start, size)) return names[i].code;
   }
   return AMQP_CODE_UNKNOWN;
 }
 
-static enum amqp_code code_of_symbol(amqp_bytes_t symbol) {
-  for (size_t i = 0; symbol.start && i < NAMES_COUNT; i++) {
-    const size_t size = strlen(NAMES[i].symbol);
-    if (size == symbol.size && !memcmp(NAMES[i].symbol, symbol.start, size)) return NAMES[i].code;
-  }
-  return AMQP_CODE_UNKNOWN;
-}
-
-enum amqp_code amqp_read_descriptor(amqp_reader_t *in) {
+/* Read a descriptor: a number as it is, and a symbol as the code of its name. */
+static uint64_t read_code(amqp_reader_t *in, const name_t *names, size_t count) {
   if (read_byte(in) != DESCRIBED) refuse(in, AMQP_DECODE_ERROR);
-  if (in->fault) return AMQP_CODE_NONE;
   amqp_reader_t other = *in;
-  enum amqp_code code = AMQP_CODE_UNKNOWN;
   switch (read_byte(in)) {
   case SMALL_ULONG:
-    code = code_of_number(read_number(in, 1));
-    break;
+    return read_number(in, 1);
   case ULONG:
-    code = code_of_number(read_number(in, 8));
-    break;
+    return read_number(in, 8);
   case SYMBOL8:
-    code = code_of_symbol(read_sized(in, 1));
-    break;
+    return code_of_symbol(read_sized(in, 1), names, count);
   case SYMBOL32:
-    code = code_of_symbol(read_sized(in, 4));
-    break;
+    return code_of_symbol(read_sized(in, 4), names, count);
   default:
     amqp_read_value(&other);
     *in = other;
+    return AMQP_CODE_UNKNOWN;
   }
-  return in->fault ? AMQP_CODE_NONE : code;
+}
+
+enum amqp_code amqp_read_descriptor(amqp_reader_t *in) {
+  const uint64_t number = read_code(in, CODES, CODES_COUNT);
+  if (in->fault) return AMQP_CODE_NONE;
+  for (size_t i = 0; i < CODES_COUNT; i++) {
+    if (CODES[i].code == number) return (enum amqp_code) number;
+  }
+  return AMQP_CODE_UNKNOWN;
+}
+
+enum amqp_section amqp_read_section(amqp_reader_t *in) {
+  const uint64_t number = read_code(in, SECTIONS, SECTIONS_COUNT);
+  if (number < AMQP_SECTION_HEADER || number > AMQP_SECTION_FOOTER) refuse(in, AMQP_DECODE_ERROR);
+  return in->fault ? AMQP_SECTION_NONE : (enum amqp_section) number;
 }
 
 /* ---- Lists and their fields */
 
-amqp_fields_t amqp_read_list(amqp_reader_t *in) {
+static amqp_fields_t read_compound(amqp_reader_t *in, uint8_t constructor) {
   amqp_fields_t fields = {{NULL, NULL, AMQP_FINE}, 0};
-  const uint8_t constructor = read_byte(in);
-  if (constructor == LIST0) return fields;
-  if (constructor != LIST8 && constructor != LIST32) refuse(in, AMQP_DECODE_ERROR);
-  const size_t width = constructor == LIST8 ? 1 : 4;
-  const amqp_bytes_t body = read_sized(in, width);
-  if (!body.start) return fields;
-  fields.in = (amqp_reader_t) {body.start, body.start + body.size, AMQP_FINE};
-  fields.left = (uint32_t) read_number(&fields.in, width);
+  const amqp_bytes_t content = read_content(in, constructor);
+  if (!content.start) return fields;
+  const uint8_t *const end = in->fault ? in->end : in->at;
+  fields.in = (amqp_reader_t) {content.start, end, AMQP_FINE};
+  fields.left = (uint32_t) read_number(&fields.in, constructor & 0x10 ? 4 : 1);
   return fields;
 }
 
+amqp_fields_t amqp_read_list(amqp_reader_t *in) {
+  const uint8_t constructor = read_byte(in);
+  if (constructor == LIST0) return (amqp_fields_t) {{NULL, NULL, AMQP_FINE}, 0};
+  if (constructor != LIST8 && constructor != LIST32) refuse(in, AMQP_DECODE_ERROR);
+  return read_compound(in, constructor);
+}
+
+amqp_fields_t amqp_read_map(amqp_reader_t *in) {
+  const uint8_t constructor = read_byte(in);
+  if (constructor != MAP8 && constructor != MAP32) refuse(in, AMQP_DECODE_ERROR);
+  return read_compound(in, constructor);
+}
+
 void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields) {
+  /* Nothing comes behind the end of a list. */
+  if (fields->in.fault == AMQP_MORE) refuse(in, AMQP_DECODE_ERROR);
   if (fields->in.fault) refuse(in, fields->in.fault);
   if (fields->left || fields->in.at != fields->in.end) refuse(in, AMQP_DECODE_ERROR);
 }

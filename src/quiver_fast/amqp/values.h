@@ -1,4 +1,4 @@
-/* AMQP 1.0 values in bytes (part 1), as far as the performatives of the data plane need them.
+/* AMQP 1.0 values in bytes (part 1): those of performatives, and those of messages.
  *
  * A reader never passes its end. Its first failure stays: what is read after it is zero, so
  * that a caller reads all fields of a list and looks once at what came of them. */
@@ -12,6 +12,7 @@
 /* Why bytes are refused; amqp_condition has the name that a close carries. */
 enum amqp_fault {
   AMQP_FINE,
+  AMQP_MORE,          /* the bytes end within a value; a decode-error if no more of them come */
   AMQP_FRAMING_ERROR, /* part 2.8.16: no frame header can be formed */
   AMQP_DECODE_ERROR,  /* part 2.8.15: no value, or one of another type */
   AMQP_INVALID_FIELD, /* part 2.8.15: a mandatory field that is null, a value out of range */
@@ -33,6 +34,10 @@ typedef struct amqp_reader {
   const uint8_t *at, *end;
   enum amqp_fault fault;
 } amqp_reader_t;
+
+static inline amqp_reader_t amqp_reader(const uint8_t *start, size_t size) {
+  return (amqp_reader_t) {start, start + size, AMQP_FINE};
+}
 
 /* The fields of a composite (part 1.4): those that a sender left out are null. */
 typedef struct amqp_fields {
@@ -58,20 +63,54 @@ enum amqp_code {
   AMQP_CODE_REJECTED = 0x25,
   AMQP_CODE_RELEASED = 0x26,
   AMQP_CODE_MODIFIED = 0x27,
+  AMQP_CODE_DECLARE = 0x31,
+  AMQP_CODE_DISCHARGE = 0x32,
   AMQP_CODE_DECLARED = 0x33,
   AMQP_CODE_TRANSACTIONAL = 0x34,
   /* Any other descriptor, such as an outcome that an extension defines. */
   AMQP_CODE_UNKNOWN = 0xff,
 };
 
+/* Sections of a message (part 3.2). */
+enum amqp_section {
+  AMQP_SECTION_NONE = 0,
+  AMQP_SECTION_HEADER = 0x70,
+  AMQP_SECTION_DELIVERY_ANNOTATIONS = 0x71,
+  AMQP_SECTION_MESSAGE_ANNOTATIONS = 0x72,
+  AMQP_SECTION_PROPERTIES = 0x73,
+  AMQP_SECTION_APPLICATION_PROPERTIES = 0x74,
+  AMQP_SECTION_DATA = 0x75,
+  AMQP_SECTION_SEQUENCE = 0x76,
+  AMQP_SECTION_VALUE = 0x77,
+  AMQP_SECTION_FOOTER = 0x78,
+};
+
+/* A value without its descriptors. The content of a list, a map or an array begins with its
+ * count. */
+typedef struct amqp_value {
+  uint8_t constructor;
+  amqp_bytes_t content;
+} amqp_value_t;
+
 /* Read the descriptor of a described value: what it describes comes next. */
 enum amqp_code amqp_read_descriptor(amqp_reader_t *in);
+
+/* Read the descriptor of a section; any other is refused. */
+enum amqp_section amqp_read_section(amqp_reader_t *in);
 
 /* Pass over one value of any type, and return its bytes. */
 amqp_bytes_t amqp_read_value(amqp_reader_t *in);
 
-/* Read a list's head. The list ends where its fields do: amqp_end_fields checks that. */
+/* The same, in parts; false for a fault. If the bytes end within the content, its start and the
+ * size that it will have are known all the same; else the start is NULL. */
+bool amqp_read_content(amqp_reader_t *in, amqp_value_t *value);
+
+/* Read a list's head. The list ends where its fields do: amqp_end_fields checks that. If the
+ * bytes end within the list, the fields are those that are there. */
 amqp_fields_t amqp_read_list(amqp_reader_t *in);
+
+/* The same of a map, whose fields are its keys and its values in turn. */
+amqp_fields_t amqp_read_map(amqp_reader_t *in);
 
 /* Take the fault of the fields over, and refuse fields that the type does not have. */
 void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields);

@@ -7,21 +7,11 @@ same memory. A piece may end anywhere, inside of a head too.
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcmp, memset
 
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, SCAN_MALFORMED, SCAN_MORE, Cursor, ScanResult, section_code,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_DECODE_ERROR, AMQP_FINE, AMQP_MORE, AMQP_SECTION_DATA, AMQP_SECTION_FOOTER, BINARY32,
+    BINARY8, LIST0, LIST32, LIST8, MAP32, MAP8, amqp_fault, amqp_read_section, amqp_reader,
+    amqp_reader_t, amqp_section,
 )
-
-# Section codes (part 3.2) and constructors (part 1.6) that matter here.
-cdef enum:
-    DATA = 0x75
-    FOOTER = 0x78
-    LIST_ZERO = 0x45
-    BINARY8 = 0xA0
-    BINARY32 = 0xB0
-    LIST8 = 0xC0
-    MAP8 = 0xC1
-    LIST32 = 0xD0
-    MAP32 = 0xD1
 
 
 cdef void begin_body(Body *body) noexcept nogil:
@@ -58,55 +48,49 @@ cdef inline bint is_all_x(const uint8_t *bytes, size_t size) noexcept nogil:
 
 
 cdef void take_head_byte(Body *body, uint8_t byte) noexcept nogil:
-    cdef ScanResult result
+    cdef amqp_fault fault
     body.head[body.head_size] = byte
     body.head_size += 1
-    result = enter_section(body)
-    if result == SCAN_FOUND:
+    fault = enter_section(body)
+    if fault == AMQP_FINE:
         body.head_size = 0
-    elif result != SCAN_MORE or body.head_size == sizeof(body.head):
+    elif fault != AMQP_MORE or body.head_size == sizeof(body.head):
         body.fault = BODY_NOT_DATA
 
 
-cdef ScanResult enter_section(Body *body) noexcept nogil:
+cdef amqp_fault enter_section(Body *body) noexcept nogil:
     """Read the head so far; when it is whole, ``left`` is the size of the content."""
-    cdef Cursor cursor
-    cdef int section
+    cdef amqp_reader_t reader = amqp_reader(body.head, body.head_size)
+    cdef amqp_section section = amqp_read_section(&reader)
     cdef int i
-    cdef uint8_t code
     cdef int width
-    cdef ScanResult result
-    cursor.at = body.head
-    cursor.end = body.head + body.head_size
-    result = section_code(&cursor, &section)
-    if result != SCAN_FOUND:
-        return result
-    if cursor.at == cursor.end:
-        return SCAN_MORE
-    code = cursor.at[0]
-    width = size_width(section, code)
+    if reader.fault != AMQP_FINE:
+        return reader.fault
+    if reader.at == reader.end:
+        return AMQP_MORE
+    width = size_width(section, reader.at[0])
     if width < 0:
-        return SCAN_MALFORMED
-    if cursor.end - cursor.at < 1 + width:
-        return SCAN_MORE
-    body.is_data = section == DATA
+        return AMQP_DECODE_ERROR
+    if reader.end - reader.at < 1 + width:
+        return AMQP_MORE
+    body.is_data = section == AMQP_SECTION_DATA
     for i in range(width):
-        body.left = (body.left << 8) | cursor.at[1 + i]
-    return SCAN_FOUND
+        body.left = (body.left << 8) | reader.at[1 + i]
+    return AMQP_FINE
 
 
-cdef int size_width(int section, uint8_t code) noexcept nogil:
+cdef int size_width(amqp_section section, uint8_t code) noexcept nogil:
     """Return how many bytes of size follow a section's constructor; -1 if it is wrong."""
-    if section == DATA:
+    if section == AMQP_SECTION_DATA:
         return 1 if code == BINARY8 else 4 if code == BINARY32 else -1
-    if DATA < section < FOOTER:
+    if AMQP_SECTION_DATA < section < AMQP_SECTION_FOOTER:
         # An amqp-sequence or amqp-value: a body, but not of bytes.
         return -1
     if code == LIST8 or code == MAP8:
         return 1
     if code == LIST32 or code == MAP32:
         return 4
-    return 0 if code == LIST_ZERO else -1
+    return 0 if code == LIST0 else -1
 
 
 FAULT_NAMES = ("fine", "not-data", "not-x")

@@ -10,10 +10,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_TRANSACTIONAL, AMQP_FRAME_ROOM, AMQP_OURS, AMQP_STAMP_TAG, AMQP_THEIRS, amqp_bytes_t,
-    amqp_output_add, amqp_output_refer, amqp_output_room, amqp_session_end_t, amqp_stamp_lay,
-    amqp_state_t, amqp_transfer_t, amqp_unsettled_add, amqp_unsettled_add_all, amqp_unsettled_free,
-    amqp_unsettled_init, amqp_write_state, amqp_write_transfer,
+    AMQP_CODE_TRANSACTIONAL, AMQP_FRAME_ROOM, AMQP_OURS, AMQP_STAMP_TAG, AMQP_STATE_ROOM,
+    AMQP_THEIRS, amqp_bytes_t, amqp_output_add, amqp_output_refer, amqp_output_room,
+    amqp_session_end_t, amqp_stamp_lay, amqp_state_t, amqp_transfer_t, amqp_unsettled_add,
+    amqp_unsettled_add_all, amqp_unsettled_free, amqp_unsettled_init, amqp_write_state,
+    amqp_write_transfer,
 )
 from quiver_fast.engine.link cimport Endpoint
 from quiver_fast.engine.template cimport MessageTemplate
@@ -24,9 +25,6 @@ from quiver_fast.errors import LinkError
 cdef size_t STAMPED_LIMIT = 4096
 cdef size_t CHUNK = 65536
 cdef uint32_t FIRST_UNSETTLED = 4096
-# The widest transactional state: the id's length is one byte (part 4.5.8).
-cdef enum:
-    STATE_ROOM = 288
 
 
 cdef inline void put_tag(uint8_t *tag, int64_t sequence) noexcept nogil:
@@ -73,7 +71,7 @@ cdef class Outgoing(Endpoint):
         largest = min(self.connection.largest_frame(), CHUNK)
         self.frame_payload = largest - AMQP_FRAME_ROOM
         if self.batch_size:
-            self.frame_payload -= STATE_ROOM
+            self.frame_payload -= AMQP_STATE_ROOM
         self.is_stamped = (
             self.batch_size == 0 and not self.streaming and self.template.sizes is None
             and self.template.size + 8 <= min(self.frame_payload, STAMPED_LIMIT))
@@ -122,7 +120,7 @@ cdef class Outgoing(Endpoint):
         frame.more = size < self.lead_left + self.body_left
         self.lay_transfer(&frame, tag)
         out = amqp_output_room(
-            &self.connection.plane.output, AMQP_FRAME_ROOM + STATE_ROOM + self.lead_left)
+            &self.connection.plane.output, AMQP_FRAME_ROOM + AMQP_STATE_ROOM + self.lead_left)
         if out == NULL:
             no_memory()
         if self.coordinator is not None and frame.has_delivery_id:
@@ -138,7 +136,7 @@ cdef class Outgoing(Endpoint):
 
     cdef uint8_t *put_enlisted(self, uint8_t *out, amqp_transfer_t *frame) noexcept nogil:
         """Write a delivery's first transfer as part of the open transaction (part 4.4.1)."""
-        cdef uint8_t[STATE_ROOM] encoded
+        cdef uint8_t[AMQP_STATE_ROOM] encoded
         cdef amqp_state_t state
         memset(&state, 0, sizeof(state))
         state.code = AMQP_CODE_TRANSACTIONAL

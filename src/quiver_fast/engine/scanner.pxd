@@ -60,16 +60,3 @@ cdef inline int64_t time_field(const uint8_t *field) noexcept nogil:
 # Like scan_message; most messages are like the one before and are compared instead of read.
 cdef ScanResult scan_alike(ScanLikeness *likeness, const uint8_t *data, size_t size,
                            ScannedMessage *found) noexcept nogil
-
-# The steps of a scan, for those who look for other fields.
-
-# A cursor over borrowed bytes; `end` is one past the last.
-cdef struct Cursor:
-    const uint8_t *at
-    const uint8_t *end
-
-cdef ScanResult section_code(Cursor *cursor, int *section) noexcept nogil
-cdef ScanResult enter_compound(
-    Cursor *cursor, bint as_map, Cursor *inside, uint64_t *count) noexcept nogil
-cdef ScanResult next_value(
-    Cursor *cursor, uint8_t *code, const uint8_t **start, size_t *size) noexcept nogil

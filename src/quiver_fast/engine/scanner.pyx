@@ -1,278 +1,95 @@
 """Find message-id and SendTime in an encoded message, without decoding the rest.
 
-Encodings are those of AMQP 1.0 part 1.6; the high half of a constructor byte
-tells the width of what follows (part 1.2). Every read is checked against the
-end of the bytes, which may be the first part of a message only.
+The bytes may be the first part of a message only.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
-# Descriptor codes of the message sections, AMQP 1.0 part 3.2.
-cdef enum Section:
-    HEADER = 0x70
-    PROPERTIES = 0x73
-    APPLICATION_PROPERTIES = 0x74
-    DATA = 0x75
-    FOOTER = 0x78
-
-# Constructor bytes, part 1.6.
-cdef enum Code:
-    DESCRIBED = 0x00
-    NULL_CODE = 0x40
-    SMALL_LONG = 0x55
-    SMALL_ULONG = 0x53
-    ULONG_ZERO = 0x44
-    ULONG = 0x80
-    LONG = 0x81
-    SYMBOL8 = 0xA3
-    SYMBOL32 = 0xB3
-    LIST_ZERO = 0x45
-    LIST8 = 0xC0
-    MAP8 = 0xC1
-    LIST32 = 0xD0
-    MAP32 = 0xD1
-
-cdef int MAX_NESTED_DESCRIPTORS = 8
-
-# Symbolic descriptors, in the order of the codes from HEADER on.
-cdef int SECTION_COUNT = 9
-cdef const char *SECTION_NAMES[9]
-SECTION_NAMES[:] = [
-    b"amqp:header:list",
-    b"amqp:delivery-annotations:map",
-    b"amqp:message-annotations:map",
-    b"amqp:properties:list",
-    b"amqp:application-properties:map",
-    b"amqp:data:binary",
-    b"amqp:amqp-sequence:list",
-    b"amqp:amqp-value:*",
-    b"amqp:footer:map",
-]
-
-cdef inline size_t left(const Cursor *cursor) noexcept nogil:
-    return cursor.end - cursor.at
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_FINE, AMQP_MORE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_DATA,
+    AMQP_SECTION_PROPERTIES, LONG, NULL_, SMALL_LONG, STRING32, STRING8, SYMBOL32, SYMBOL8,
+    amqp_fault, amqp_fields_t, amqp_read_content, amqp_read_list, amqp_read_map, amqp_read_section,
+    amqp_reader, amqp_reader_t, amqp_section, amqp_value_t,
+)
 
 
-cdef inline uint64_t big_endian(const uint8_t *field, int width) noexcept nogil:
-    cdef uint64_t value = 0
-    cdef int i
-    for i in range(width):
-        value = (value << 8) | field[i]
-    return value
-
-
-cdef ScanResult content(
-        Cursor *cursor, uint8_t code, const uint8_t **start, size_t *size) noexcept nogil:
-    """Step over the content of a primitive with constructor ``code``."""
-    cdef size_t prefix = 0
-    cdef size_t length = 0
-    cdef int kind = code >> 4
-    if kind == 0x4:
-        length = 0
-    elif 0x5 <= kind <= 0x9:
-        length = <size_t>1 << (kind - 5)
-    elif kind == 0xA or kind == 0xC or kind == 0xE:
-        prefix = 1
-    elif kind == 0xB or kind == 0xD or kind == 0xF:
-        prefix = 4
-    else:
-        return SCAN_MALFORMED
-    if prefix:
-        if left(cursor) < prefix:
-            return SCAN_MORE
-        length = big_endian(cursor.at, <int>prefix)
-        cursor.at += prefix
-    start[0] = cursor.at
-    size[0] = length
-    if left(cursor) < length:
-        return SCAN_MORE
-    cursor.at += length
-    return SCAN_FOUND
-
-
-cdef ScanResult next_value(
-        Cursor *cursor, uint8_t *code, const uint8_t **start, size_t *size) noexcept nogil:
-    """Step over one value; of a described one, ``code`` and content are the value's."""
-    cdef ScanResult result
-    for _ in range(MAX_NESTED_DESCRIPTORS):
-        if left(cursor) < 1:
-            return SCAN_MORE
-        code[0] = cursor.at[0]
-        cursor.at += 1
-        if code[0] != DESCRIBED:
-            return content(cursor, code[0], start, size)
-        if left(cursor) < 1:
-            return SCAN_MORE
-        # The descriptor: a primitive in every encoding that brokers and clients use.
-        code[0] = cursor.at[0]
-        cursor.at += 1
-        result = content(cursor, code[0], start, size)
-        if result != SCAN_FOUND:
-            return result
-    return SCAN_MALFORMED
-
-
-cdef ScanResult section_code(Cursor *cursor, int *section) noexcept nogil:
-    """Read a section's descriptor: its code as a ulong of either width, or its name."""
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
-    cdef ScanResult result
-    if left(cursor) < 2:
-        return SCAN_MORE
-    if cursor.at[0] != DESCRIBED:
-        return SCAN_MALFORMED
-    code = cursor.at[1]
-    if code != SMALL_ULONG and code != ULONG and code != SYMBOL8 and code != SYMBOL32:
-        return SCAN_MALFORMED
-    cursor.at += 2
-    result = content(cursor, code, &start, &size)
-    if result != SCAN_FOUND:
-        return result
-    if code == SYMBOL8 or code == SYMBOL32:
-        section[0] = named_section(start, size)
-    else:
-        section[0] = <int>big_endian(start, <int>size)
-    if section[0] < HEADER or section[0] > FOOTER:
-        return SCAN_MALFORMED
-    return SCAN_FOUND
-
-
-cdef int named_section(const uint8_t *name, size_t size) noexcept nogil:
-    """Return the code of a section whose descriptor is a symbol; 0 if there is none."""
-    cdef int i
-    for i in range(SECTION_COUNT):
-        if size == strlen(SECTION_NAMES[i]) and memcmp(name, SECTION_NAMES[i], size) == 0:
-            return HEADER + i
-    return 0
-
-
-cdef ScanResult enter_compound(
-        Cursor *cursor, bint as_map, Cursor *inside, uint64_t *count) noexcept nogil:
-    """Read a list's or map's head; ``inside`` spans what is there of its items."""
-    cdef uint8_t code
-    cdef int width
-    cdef uint64_t size
-    # Empty until its head is read: the caller looks inside of what is there.
-    inside.at = cursor.at
-    inside.end = cursor.at
-    count[0] = 0
-    if left(cursor) < 1:
-        return SCAN_MORE
-    code = cursor.at[0]
-    if code == LIST_ZERO and not as_map:
-        cursor.at += 1
+cdef inline ScanResult result_of(amqp_fault fault) noexcept nogil:
+    if fault == AMQP_FINE:
         return SCAN_FOUND
-    if code == (MAP8 if as_map else LIST8):
-        width = 1
-    elif code == (MAP32 if as_map else LIST32):
-        width = 4
-    else:
-        return SCAN_MALFORMED
-    if left(cursor) < <size_t>(1 + 2 * width):
-        return SCAN_MORE
-    size = big_endian(cursor.at + 1, width)
-    count[0] = big_endian(cursor.at + 1 + width, width)
-    if size < <uint64_t>width:
-        return SCAN_MALFORMED
-    inside.at = cursor.at + 1 + 2 * width
-    cursor.at += 1 + width
-    if left(cursor) < size:
-        inside.end = cursor.end
-        cursor.at = cursor.end
-        return SCAN_MORE
-    cursor.at += size
-    inside.end = cursor.at
-    return SCAN_FOUND
+    return SCAN_MORE if fault == AMQP_MORE else SCAN_MALFORMED
 
 
-cdef ScanResult scan_properties(Cursor *cursor, ScannedMessage *found) noexcept nogil:
+cdef ScanResult scan_properties(amqp_reader_t *reader, ScannedMessage *found) noexcept nogil:
     """Take the message-id, the first field of properties (part 3.2.4)."""
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef ScanResult result = enter_compound(cursor, False, &inside, &count)
-    if result != SCAN_FOUND or count == 0:
-        return result
-    if next_value(&inside, &found.id_code, &found.id, &found.id_size) != SCAN_FOUND:
-        found.id_code = 0
+    cdef amqp_value_t value
+    cdef amqp_fields_t fields = amqp_read_list(reader)
+    if reader.fault != AMQP_FINE or fields.left == 0:
+        return result_of(reader.fault)
+    if not amqp_read_content(&fields.inside, &value):
         return SCAN_MALFORMED
-    if found.id_code == NULL_CODE:
-        found.id_code = 0
+    if value.constructor != NULL_:
+        found.id_code = value.constructor
+        found.id = value.content.start
+        found.id_size = value.content.size
     return SCAN_FOUND
 
 
-cdef inline bint is_key(
-        const char *name, uint8_t code, const uint8_t *key, size_t size) noexcept nogil:
-    # 0xA1/0xB1 string, 0xA3/0xB3 symbol: some clients write keys as symbols.
-    return size == 8 and code in (0xA1, 0xA3, 0xB1, 0xB3) and memcmp(key, name, 8) == 0
+cdef inline bint is_key(const char *name, const amqp_value_t *key) noexcept nogil:
+    # Some clients write keys as symbols.
+    return key.content.size == 8 and key.constructor in (
+        STRING8, SYMBOL8, STRING32, SYMBOL32) and memcmp(key.content.start, name, 8) == 0
 
 
 cdef ScanResult scan_application_properties(
-        Cursor *cursor, ScannedMessage *found) noexcept nogil:
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef bint is_send_time
-    cdef bint is_body_size
-    cdef const uint8_t *start
-    cdef size_t size
-    cdef ScanResult inner
-    cdef ScanResult whole = enter_compound(cursor, True, &inside, &count)
-    if whole == SCAN_MALFORMED:
-        return whole
-    while count >= 2:
-        count -= 2
-        inner = next_value(&inside, &code, &start, &size)
-        if inner != SCAN_FOUND:
+        amqp_reader_t *reader, ScannedMessage *found) noexcept nogil:
+    cdef amqp_value_t key
+    cdef amqp_value_t value
+    cdef amqp_fields_t fields = amqp_read_map(reader)
+    if reader.fault != AMQP_FINE and reader.fault != AMQP_MORE:
+        return SCAN_MALFORMED
+    while fields.left >= 2:
+        fields.left -= 2
+        if not amqp_read_content(&fields.inside, &key) or not amqp_read_content(
+                &fields.inside, &value):
             # Past the end of a map that is wholly here: its count was wrong.
-            return SCAN_MORE if inner == SCAN_MORE and whole == SCAN_MORE else SCAN_MALFORMED
-        is_send_time = is_key(b"SendTime", code, start, size)
-        is_body_size = not is_send_time and is_key(b"BodySize", code, start, size)
-        inner = next_value(&inside, &code, &start, &size)
-        if inner != SCAN_FOUND:
-            return SCAN_MORE if inner == SCAN_MORE and whole == SCAN_MORE else SCAN_MALFORMED
-        if is_body_size and code == LONG:
-            found.body_size = <int64_t>big_endian(start, 8)
-        if not is_send_time:
+            return result_of(fields.inside.fault) if reader.fault == AMQP_MORE else SCAN_MALFORMED
+        if is_key(b"BodySize", &key) and value.constructor == LONG:
+            found.body_size = time_field(value.content.start)
+        if not is_key(b"SendTime", &key):
             continue
-        if code == LONG:
-            found.time = start
-            found.send_time = <int64_t>big_endian(start, 8)
+        if value.constructor == LONG:
+            found.time = value.content.start
+            found.send_time = time_field(found.time)
             return SCAN_FOUND
-        if code == SMALL_LONG:
-            found.send_time = <signed char>start[0]
+        if value.constructor == SMALL_LONG:
+            found.send_time = <signed char>value.content.start[0]
             return SCAN_FOUND
         return SCAN_WRONG_TYPE
-    return SCAN_MORE if whole == SCAN_MORE else SCAN_MISSING
+    return SCAN_MORE if reader.fault == AMQP_MORE else SCAN_MISSING
 
 
 cdef ScanResult scan_message(
         const uint8_t *data, size_t size, ScannedMessage *found) noexcept nogil:
     """Scan the first ``size`` bytes of a message; ``found.id`` points into ``data``."""
-    cdef Cursor cursor
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t length
-    cdef int section
+    cdef amqp_reader_t reader = amqp_reader(data, size)
+    cdef amqp_value_t value
+    cdef amqp_section section
     cdef ScanResult result
-    cursor.at = data
-    cursor.end = data + size
     found.id_code = 0
     found.body_size = -1
     found.time = NULL
     while True:
-        result = section_code(&cursor, &section)
-        if result != SCAN_FOUND:
-            return result
-        if section == APPLICATION_PROPERTIES:
-            return scan_application_properties(&cursor, found)
-        if section >= DATA:
+        section = amqp_read_section(&reader)
+        if section == AMQP_SECTION_APPLICATION_PROPERTIES:
+            return scan_application_properties(&reader, found)
+        if section >= AMQP_SECTION_DATA:
             return SCAN_MISSING
-        if section == PROPERTIES:
-            result = scan_properties(&cursor, found)
+        if section == AMQP_SECTION_PROPERTIES:
+            result = scan_properties(&reader, found)
         else:
-            result = next_value(&cursor, &code, &start, &length)
+            amqp_read_content(&reader, &value)
+            result = result_of(reader.fault)
         if result != SCAN_FOUND:
             return result
 

@@ -1,14 +1,10 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_link_end_t,
+    AMQP_TXN_ID_MAX, amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_link_end_t,
 )
 from quiver_fast.engine.connection cimport Connection
 from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
-
-# The length of a txn-id is one byte.
-cdef enum:
-    LONGEST_ID = 255
 
 # A question to the coordinator: a delivery of ours, and what came as its answer.
 cdef struct Question:
@@ -22,7 +18,7 @@ cdef class Coordinator:
     cdef pn_link_t *link
     cdef amqp_link_end_t *end
     # The open transaction; size 0: there is none.
-    cdef uint8_t[LONGEST_ID] id
+    cdef uint8_t[AMQP_TXN_ID_MAX] id
     cdef size_t id_size
     # What waits for the peer's credit, and what for its answer.
     cdef bint discharge_next

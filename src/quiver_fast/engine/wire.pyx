@@ -14,16 +14,15 @@ from libc.string cimport memcpy, memset
 from quiver_fast.amqp.data_plane cimport (
     AMQP_ACTIVE, AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_TRANSACTIONAL,
     AMQP_CREDIT, AMQP_FOR_ENGINE, AMQP_FRAME_ROOM, AMQP_INPUT_AGAIN, AMQP_INPUT_END, AMQP_NOTHING,
-    AMQP_NO_MEMORY, AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER, AMQP_THEIRS,
-    amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_event, amqp_link_end_t, amqp_output_add,
-    amqp_output_clear, amqp_output_room, amqp_output_waiting, amqp_output_write, amqp_plane_answer,
-    amqp_plane_answer_run, amqp_plane_beat, amqp_plane_credit, amqp_plane_drain, amqp_plane_fill,
-    amqp_plane_flow, amqp_plane_free, amqp_plane_next, amqp_plane_rest, amqp_plane_whole,
-    amqp_receive, amqp_role, amqp_run_add, amqp_send, amqp_session_end_t, amqp_session_link,
-    amqp_timers_is_silent, amqp_timers_next, amqp_timers_owes, amqp_timers_take_open,
-    amqp_transfer_t, amqp_wait_gave_way, amqp_wait_paid, amqp_wait_span, amqp_wait_yield,
-    amqp_write_state,
-    amqp_write_transfer,
+    AMQP_NO_MEMORY, AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER,
+    AMQP_STATE_ROOM, AMQP_THEIRS, amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_event,
+    amqp_link_end_t, amqp_output_add, amqp_output_clear, amqp_output_room, amqp_output_waiting,
+    amqp_output_write, amqp_plane_answer, amqp_plane_answer_run, amqp_plane_beat, amqp_plane_credit,
+    amqp_plane_drain, amqp_plane_fill, amqp_plane_flow, amqp_plane_free, amqp_plane_next,
+    amqp_plane_rest, amqp_plane_whole, amqp_receive, amqp_role, amqp_run_add, amqp_send,
+    amqp_session_end_t, amqp_session_link, amqp_timers_is_silent, amqp_timers_next,
+    amqp_timers_owes, amqp_timers_take_open, amqp_transfer_t, amqp_wait_gave_way, amqp_wait_paid,
+    amqp_wait_span, amqp_wait_yield, amqp_write_state, amqp_write_transfer,
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_events, tls_flush, tls_free, tls_read, tls_socket_error,
@@ -44,9 +43,6 @@ from quiver_fast.proton.libsys cimport POLLOUT, monotonic_ns
 cdef size_t FEED_SIZE = 4096
 # A sleeper may take this long to wake on a virtual machine whose core went idle.
 cdef int64_t AWAKE = 100 * 1000
-# The widest a transactional state can be: the id's length is one byte (part 4.5.8).
-cdef enum:
-    STATE_ROOM = 512
 
 
 cdef int no_memory() except -1 nogil:
@@ -219,7 +215,7 @@ cdef class Wire:
 
     cdef int tell_transaction(self) except -1 nogil:
         cdef amqp_disposition_t told
-        cdef uint8_t[STATE_ROOM] state
+        cdef uint8_t[AMQP_STATE_ROOM] state
         memset(&told, 0, sizeof(told))
         told.role = AMQP_RECEIVER
         told.first = self.run.first

@@ -315,6 +315,9 @@ MALFORMED = {
     "a byte behind": DATA + b"\x00",
     "no constructor": PROPERTIES + b"\x00\x53\x75",
     "no such constructor": PROPERTIES + b"\x00\x53\x77\x10",
+    "no such text": PROPERTIES + b"\x00\x53\x77\xa2\x01x",
+    "no such boolean": PROPERTIES + b"\x00\x53\x77\x56\x02",
+    "a value without its count": PROPERTIES + b"\x00\x53\x77\xc0\x00",
     "large, and one byte less": PROPERTIES + LARGE + LARGE[:-1],
     "large, and a byte behind": PROPERTIES + LARGE + LARGE + b"\x00",
     "large, and out of order": LARGE + LARGE + PROPERTIES,
@@ -377,7 +380,8 @@ def expiring(milliseconds: int, *, ttl: int | None = None) -> bytes:
 def test_an_expired_message_does_not_come(
     request: pytest.FixtureRequest, address: str, way: str
 ) -> None:
-    gone = [expiring(-1), expiring(-(10**9)), expiring(10**9, ttl=1), expiring(-1, ttl=10**9)]
+    # One with a time to live of 1 ms may come before that is over.
+    gone = [expiring(-1), expiring(-(10**9)), expiring(10**9, ttl=0), expiring(-1, ttl=10**9)]
     kept = [expiring(10**9), expiring(2**62)]
     messages = [(0, each) for each in [*gone, *kept]]
     ways = Ways(request, address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -249,3 +250,8 @@ def test_written_states(layer: Frames, name: str, fields: dict[str, Any]) -> Non
     expected = fields | ({"outcome": ("accepted", {})} if "outcome" in fields else {})
     assert frames_twin.state(written) == (name, expected)
     assert layer.state(written) == (name, expected)
+
+
+def test_the_room_of_the_largest_state(layer: Frames, plane_library: ctypes.CDLL) -> None:
+    written = layer.written_state("transactional_state", txn_id=bytes(255), outcome="accepted")
+    assert len(written) == plane_library.door_state_room()

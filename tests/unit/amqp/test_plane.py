@@ -16,146 +16,63 @@ from support.amqp_frames import (
     encode_frame,
     frame,
 )
+from support.plane_courses import (
+    ODD,
+    OPENING,
+    Step,
+    courses,
+    fitting,
+    in_order,
+    mostly,
+    openings,
+)
 from support.plane_layer import OURS, THEIRS, Event, Plane
 from support.plane_twin import Refused, Twin
-
-WINDOW = 8
-# An id that follows no other.
-ODD = 301
-channels, handles = st.integers(0, 1), st.integers(0, 2)
-OUTCOMES = ["accepted", "released", None]
-
-
-@st.composite
-def control(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
-    """Return a frame of the engine's."""
-    name = draw(st.sampled_from(["begin", "attach", "attach", "attach", "detach", "end"]))
-    fields: dict[str, Any] = {}
-    if name == "begin":
-        fields = {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": 9}
-        if draw(st.booleans()):
-            fields["remote_channel"] = draw(channels)
-    elif name == "attach":
-        fields = {"name": draw(st.sampled_from("ab")), "handle": draw(handles)}
-        fields |= {"role": draw(st.booleans())}
-        if not fields["role"]:
-            fields["initial_delivery_count"] = draw(st.sampled_from([0, 5]))
-    elif name == "detach":
-        fields = {"handle": draw(handles), "closed": True}
-    return name, draw(channels), fields
-
-
-@st.composite
-def data(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
-    """Return a frame that is not the engine's."""
-    name = draw(st.sampled_from(["transfer", "transfer", "flow", "disposition", "empty"]))
-    fields: dict[str, Any] = {}
-    if name == "transfer":
-        fields = draw(
-            st.fixed_dictionaries(
-                {"handle": handles, "payload": st.sampled_from([b"", b"p" * 100])},
-                optional={
-                    "delivery_id": st.sampled_from([0, 300, 301]),
-                    "delivery_tag": st.sampled_from([b"", b"t"]),
-                    "message_format": st.just(0), "settled": st.booleans(),
-                    "more": st.booleans(), "aborted": st.booleans(),
-                },
-            )
-        )  # fmt: skip
-    elif name == "flow":
-        fields = {"incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}
-        if draw(st.booleans()):
-            of_link = {"delivery_count": st.integers(0, 7), "link_credit": st.integers(0, 9),
-                       "drain": st.booleans()}  # fmt: skip
-            fields |= {"handle": draw(handles), **draw(st.fixed_dictionaries({}, optional=of_link))}
-        fields["echo"] = draw(st.booleans())
-    elif name == "disposition":
-        fields = {"role": draw(st.booleans()), "first": draw(st.integers(0, 9))}
-        fields |= {"last": max(0, fields["first"] + draw(st.integers(-1, 2)))}
-        fields |= {"settled": draw(st.booleans()), "code": draw(st.sampled_from(OUTCOMES))}
-    return name, draw(channels), fields
-
-
-# What both sides do first in half of the courses, so that there are links to speak of.
-CREDIT = ("ours", "credit", 0, {"handle": 0, "more": 3})
-OPENING: list[tuple[str, str, int, dict[str, Any]]] = [
-    ("ours", "begin", 0, {"next_outgoing_id": 0, "incoming_window": WINDOW, "outgoing_window": 9}),
-    ("theirs", "begin", 1, {"remote_channel": 0, "next_outgoing_id": 0, "incoming_window": 9,
-                            "outgoing_window": 9}),
-    ("ours", "attach", 0, {"name": "in", "handle": 0, "role": True}),
-    ("ours", "attach", 0, {"name": "out", "handle": 1, "role": False,
-                           "initial_delivery_count": 0}),
-    ("theirs", "attach", 1, {"name": "in", "handle": 1, "role": False,
-                             "initial_delivery_count": 5}),
-    ("theirs", "attach", 1, {"name": "out", "handle": 0, "role": True}),
-    CREDIT,
-]  # fmt: skip
-asked = st.fixed_dictionaries({"handle": handles, "more": st.integers(1, 3)})
-steps = st.one_of(
-    data().map(lambda step: ("theirs", *step)),
-    data().map(lambda step: ("theirs", step[0], 1, step[2])),
-    st.tuples(st.sampled_from(["ours", "theirs"]), control()).map(lambda s: (s[0], *s[1])),
-    st.tuples(st.just("ours"), st.just("credit"), channels, asked),
-    st.just(CREDIT),
-)
-courses = st.tuples(st.sampled_from([[], OPENING]), st.lists(steps, max_size=30)).map(
-    lambda parts: parts[0] + parts[1]
-)
 
 
 def encoded(name: str, channel: int, fields: dict[str, Any]) -> bytes:
     if name == "empty":
         return frame(b"", channel=channel)
     fields = dict(fields)
-    code = fields.pop("code", None)
-    if code:
-        fields["state"] = composite(code)
+    if fields.get("state"):
+        state, of_state = fields["state"]
+        if "outcome" in of_state:
+            of_state = of_state | {"outcome": composite(of_state["outcome"])}
+        fields["state"] = composite(state, **of_state)
     return encode_frame(name, channel=channel, **fields)
 
 
-def flows_of(data: bytes) -> list[tuple[int, int | None]]:
-    """Return channel and handle of all flows that a plane wrote beside the engine's frames."""
+def flows_of(data: bytes) -> list[tuple[int, dict[str, Any]]]:
+    """Return channel and fields of all flows that a plane wrote beside the engine's frames."""
     found = []
     while data:
         size = int.from_bytes(data[:4], "big")
         one = decode_frame(data[:size])
         if one.name == "flow":
-            found.append((one.channel, one.fields.get("handle")))
+            found.append((one.channel, one.fields))
         data = data[size:]
     return found
 
 
-def give_credit(plane: Plane, twin: Twin, channel: int, handle: int, more: int) -> None:
+def give_credit(
+    plane: Plane, twin: Twin, channel: int, handle: int, more: int, *, drain: bool = False
+) -> None:
     """Have a receiver of ours ask for more."""
     link = twin.link(OURS, channel, handle)
     session = twin.session(OURS, channel)
     if link is None or session is None or not link.receives:
         return
-    assert plane.credit(channel, handle, more)
+    assert plane.credit(channel, handle, more, drain=drain)
     link.credit += more
+    link.drain = drain
     twin.tell(session, link)
 
 
-def in_order(
-    twin: Twin, step: tuple[str, str, int, dict[str, Any]]
-) -> tuple[str, str, int, dict[str, Any]]:
-    """Return a transfer whose id follows the one before it; ``ODD`` stays as it is."""
-    side, name, channel, fields = step
-    session = twin.session(THEIRS, channel)
-    known = session is not None and session.following is not None
-    if name != "transfer" or not known or fields.get("delivery_id") in (None, ODD):
-        return step
-    link = twin.link(THEIRS, channel, fields["handle"])
-    if link is not None and link.delivery is not None:
-        return step
-    return side, name, channel, fields | {"delivery_id": session.following}
-
-
-def take_step(plane: Plane, twin: Twin, step: tuple[str, str, int, dict[str, Any]]) -> bool:
+def take_step(plane: Plane, twin: Twin, step: Step) -> bool:
     """Give a frame to both; say whether the course goes on."""
     side, name, channel, fields = step
     if name == "credit":
-        give_credit(plane, twin, channel, fields["handle"], fields["more"])
+        give_credit(plane, twin, channel, **fields)
         return True
     held = encoded(name, channel, fields)
     try:
@@ -180,24 +97,31 @@ def compare(plane: Plane, twin: Twin) -> None:
             assert (ours is None) == (session is None)
             if ours is not None and session is not None:
                 assert session.incoming_window == ours.incoming
+                windows = session.remote_incoming_window, session.remote_outgoing_window
+                assert windows == (ours.peer_incoming, ours.peer_outgoing)
+                ids = session.next_outgoing_id, session.next_incoming_id
+                assert ids == (ours.outgoing_id, ours.incoming_id)
             for handle in (0, 1, 2):
                 link, found = twin.link(side, channel, handle), plane.link(side, channel, handle)
                 assert (link is None) == (found is None)
                 if link is None or found is None:
                     continue
                 assert (bool(found.role), list(found.phase)) == (link.receives, link.phase)
-                counts = found.delivery_count, found.credit
-                assert counts == (link.count % 2**32, link.credit)
+                counted = found.delivery_count, found.credit, found.drain
+                assert counted == (link.count % 2**32, link.credit, link.drain)
 
 
-@given(courses, st.booleans())
+@given(openings, courses, st.booleans())
 def test_courses(
-    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]], lenient: bool
+    plane_library: ctypes.CDLL,
+    opened: list[Step],
+    course: list[tuple[Step, bool]],
+    lenient: bool,
 ) -> None:
     plane, twin = Plane(plane_library, lenient=lenient), Twin(lenient=lenient)
     assert plane.take(AMQP_HEADER) == [Event("engine", {"bytes": AMQP_HEADER})]
-    for step in course:
-        if not take_step(plane, twin, in_order(twin, step)):
+    for step, as_it_is in [(step, True) for step in opened] + course:
+        if not take_step(plane, twin, step if as_it_is else fitting(twin, step)):
             break
         compare(plane, twin)
     assert flows_of(plane.output.write(10**6)[1]) == twin.flows
@@ -222,7 +146,7 @@ def transfer(number: int, **fields: Any) -> bytes:
 
 # Two receivers of ours, so that transfers of one come between those of the other. The window is
 # large: near its half transfers are not taken the shortest way.
-TWO: list[tuple[str, str, int, dict[str, Any]]] = [
+TWO: list[Step] = [
     (*OPENING[0][:3], {**OPENING[0][3], "incoming_window": 60}),
     *OPENING[1:-1],
     ("ours", "attach", 0, {"name": "more", "handle": 2, "role": True}),
@@ -250,14 +174,12 @@ others = st.sampled_from([
 
 @given(
     st.lists(
-        st.one_of(*[alike.map(lambda fields: ("theirs", "transfer", 1, fields))] * 12, others),
+        mostly(alike.map(lambda fields: ("theirs", "transfer", 1, fields)), others),
         min_size=10, max_size=40,
     ),
     st.integers(1, 40),
 )  # fmt: skip
-def test_transfers_that_are_alike(
-    plane_library: ctypes.CDLL, course: list[tuple[str, str, int, dict[str, Any]]], fed: int
-) -> None:
+def test_transfers_that_are_alike(plane_library: ctypes.CDLL, course: list[Step], fed: int) -> None:
     """What was judged for one of them holds for the next only where nothing else changed."""
     plane, twin = Plane(plane_library), Twin()
     plane.take(AMQP_HEADER)
@@ -324,7 +246,8 @@ def test_who_drains_is_not_answered_before_its_sender_is_done(
     flow = {"incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9, "handle": 0}
     asked = encode_frame("flow", channel=1, link_credit=3, drain=drain, echo=True, **flow)
     assert [event.kind for event in plane.take(asked)] == ["credit"]
-    assert flows_of(plane.output.write(1000)[1]) == ([] if drain else [(0, 1)])
+    flows = flows_of(plane.output.write(1000)[1])
+    assert [(channel, of["handle"]) for channel, of in flows] == ([] if drain else [(0, 1)])
     plane.free()
 
 

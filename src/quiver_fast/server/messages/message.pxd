@@ -1,7 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from quiver_fast.amqp.data_plane cimport amqp_hold_t
-from quiver_fast.engine.scanner cimport Cursor, ScanResult
+from quiver_fast.amqp.data_plane cimport amqp_fault, amqp_hold_t, amqp_reader_t
 
 # A piece of a message's bytes; the text follows the struct in the same allocation.
 cdef struct Chunk:
@@ -83,10 +82,10 @@ cdef void message_cut(Message *message, size_t at, size_t size) noexcept nogil
 cdef void message_trim(Message *message) noexcept nogil
 cdef void message_empty(Message *message) noexcept nogil
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil
-cdef HeaderResult as_header_result(ScanResult result) noexcept nogil
+cdef HeaderResult as_header_result(amqp_fault fault) noexcept nogil
 cdef void message_forget_header(Message *message) noexcept nogil
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
-cdef HeaderResult header_read(Cursor cursor, Header *header) noexcept nogil
+cdef HeaderResult header_read(amqp_reader_t reader, Header *header) noexcept nogil
 cdef size_t encode_header(
     const Message *message, uint32_t failures, bint first, int64_t now, char *out) noexcept nogil
 cdef HeaderResult message_address(

@@ -5,13 +5,15 @@ a stream drops those that every outlet has sent. The header section (AMQP 1.0
 part 3.2.1) is the only one that a node rewrites; the bare message passes as it came.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
-from quiver_fast.amqp.data_plane cimport amqp_hold_t
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value, section_code,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_FINE, AMQP_MORE, AMQP_SECTION_HEADER, AMQP_SECTION_PROPERTIES, BOOLEAN, FALSE_, NULL_,
+    SMALL_UINT, STRING32, STRING8, TRUE_, UBYTE, UINT, UINT0, amqp_bytes_t, amqp_fault,
+    amqp_fields_t, amqp_hold_t, amqp_read_content, amqp_read_list, amqp_read_section, amqp_reader,
+    amqp_reader_t, amqp_section, amqp_value_t,
 )
 from quiver_fast.loop.balance cimport MESSAGE, STREAM, freed, made
 from quiver_fast.loop.spares cimport spares_give, spares_take
@@ -22,13 +24,6 @@ cdef size_t CHUNK = 32768
 
 # A chain's first member.
 ctypedef void (*End)(void *chain) noexcept nogil
-
-cdef int SECTION_HEADER = 0x70
-cdef int SECTION_PROPERTIES = 0x73
-# Constructors, part 1.6.
-cdef uint8_t NULL_CODE = 0x40
-cdef uint8_t TRUE_CODE = 0x41
-cdef uint8_t FALSE_CODE = 0x42
 
 
 cdef Message *message_new(size_t capacity) noexcept nogil:
@@ -261,54 +256,50 @@ cdef void message_leave(Message *message, Chunk *position) noexcept nogil:
     message_trim(message)
 
 
-cdef inline uint32_t number(const uint8_t *start, size_t size) noexcept nogil:
+cdef inline uint32_t number(amqp_bytes_t bytes) noexcept nogil:
     cdef uint32_t value = 0
     cdef size_t i
-    for i in range(size):
-        value = (value << 8) | start[i]
+    for i in range(bytes.size):
+        value = (value << 8) | bytes.start[i]
     return value
 
 
 cdef HeaderResult read_field(
-        Header *header, int field, uint8_t code, const uint8_t *start, size_t size) noexcept nogil:
+        Header *header, int field, const amqp_value_t *value) noexcept nogil:
     """Take one field of the header, in the order of part 3.2.1."""
-    if code == NULL_CODE:
+    cdef uint8_t code = value.constructor
+    if code == NULL_:
         return HEADER_READ
     if field == 0 or field == 3:
-        # true, false, or a boolean of one byte.
-        if code != TRUE_CODE and code != FALSE_CODE and code != 0x56:
+        if code != TRUE_ and code != FALSE_ and code != BOOLEAN:
             return HEADER_MALFORMED
         if field == 0:
-            header.durable = code == TRUE_CODE or (code == 0x56 and start[0] != 0)
+            header.durable = code == TRUE_ or (code == BOOLEAN and value.content.start[0] != 0)
         return HEADER_READ
     if field == 1:
-        if code != 0x50:
+        if code != UBYTE:
             return HEADER_MALFORMED
         header.has_priority = True
-        header.priority = start[0]
+        header.priority = value.content.start[0]
         return HEADER_READ
-    # uint, smalluint, uint0.
-    if code != 0x70 and code != 0x52 and code != 0x43:
+    if code != UINT and code != SMALL_UINT and code != UINT0:
         return HEADER_MALFORMED
     if field == 2:
         header.has_ttl = True
-        header.ttl = number(start, size)
+        header.ttl = number(value.content)
     elif field == 4:
-        header.delivery_count = number(start, size)
+        header.delivery_count = number(value.content)
     return HEADER_READ
 
 
-cdef HeaderResult as_header_result(ScanResult result) noexcept nogil:
-    if result == SCAN_FOUND:
+cdef HeaderResult as_header_result(amqp_fault fault) noexcept nogil:
+    if fault == AMQP_FINE:
         return HEADER_READ
-    return HEADER_MORE if result == SCAN_MORE else HEADER_MALFORMED
+    return HEADER_MORE if fault == AMQP_MORE else HEADER_MALFORMED
 
 
-cdef Cursor cursor_of(const Message *message) noexcept nogil:
-    cdef Cursor cursor
-    cursor.at = <const uint8_t *>chunk_bytes(message.first)
-    cursor.end = cursor.at + message.first.size
-    return cursor
+cdef amqp_reader_t reader_of(const Message *message) noexcept nogil:
+    return amqp_reader(<const uint8_t *>chunk_bytes(message.first), message.first.size)
 
 
 cdef void message_forget_header(Message *message) noexcept nogil:
@@ -322,37 +313,31 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
     Args:
         now: monotonic ms, from which the time to live counts (part 3.2.1).
     """
-    cdef HeaderResult result = header_read(cursor_of(message), &message.header)
+    cdef HeaderResult result = header_read(reader_of(message), &message.header)
     if result == HEADER_READ and message.header.has_ttl:
         message.expires = now + message.header.ttl
     return result
 
 
-cdef HeaderResult header_read(Cursor cursor, Header *header) noexcept nogil:
+cdef HeaderResult header_read(amqp_reader_t reader, Header *header) noexcept nogil:
     """Read the header section that a message's bytes begin with; of none, all is zero."""
-    cdef const uint8_t *begin = cursor.at
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
-    cdef int section
+    cdef const uint8_t *begin = reader.at
+    cdef amqp_section section = amqp_read_section(&reader)
+    cdef amqp_fields_t fields
+    cdef amqp_value_t value
     cdef int field
-    cdef ScanResult result = section_code(&cursor, &section)
     memset(header, 0, sizeof(Header))
-    if result != SCAN_FOUND:
-        return as_header_result(result)
-    if section != SECTION_HEADER:
+    if section > AMQP_SECTION_HEADER:
         return HEADER_READ
-    result = enter_compound(&cursor, False, &inside, &count)
-    if result != SCAN_FOUND:
-        return as_header_result(result)
-    for field in range(<int>min(count, <uint64_t>5)):
-        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+    fields = amqp_read_list(&reader)
+    if reader.fault != AMQP_FINE:
+        return as_header_result(reader.fault)
+    for field in range(<int>min(fields.left, <uint32_t>5)):
+        if not amqp_read_content(&fields.inside, &value):
             return HEADER_MALFORMED
-        if read_field(header, field, code, start, size) != HEADER_READ:
+        if read_field(header, field, &value) != HEADER_READ:
             return HEADER_MALFORMED
-    header.size = cursor.at - begin
+    header.size = reader.at - begin
     return HEADER_READ
 
 
@@ -379,26 +364,26 @@ cdef size_t encode_header(
     cdef size_t n = 5
     out[0] = 0x00
     out[1] = 0x53
-    out[2] = <char>SECTION_HEADER
+    out[2] = <char>AMQP_SECTION_HEADER
     out[3] = <char>0xC0
     # out[4], the size, is known at the end.
     out[n] = 5
     n += 1
-    out[n] = <char>(TRUE_CODE if header.durable else FALSE_CODE)
+    out[n] = <char>(TRUE_ if header.durable else FALSE_)
     n += 1
     if header.has_priority:
         out[n] = 0x50
         out[n + 1] = <char>header.priority
         n += 2
     else:
-        out[n] = <char>NULL_CODE
+        out[n] = <char>NULL_
         n += 1
     if header.has_ttl:
         n += put_uint(out + n, <uint32_t>max(message.expires - now, <int64_t>0))
     else:
-        out[n] = <char>NULL_CODE
+        out[n] = <char>NULL_
         n += 1
-    out[n] = <char>(TRUE_CODE if first else FALSE_CODE)
+    out[n] = <char>(TRUE_ if first else FALSE_)
     n += 1
     n += put_uint(out + n, header.delivery_count + failures)
     out[4] = <char>(n - 5)
@@ -411,34 +396,23 @@ cdef HeaderResult message_address(
 
     HEADER_READ with ``size`` 0 says that the message has none.
     """
-    cdef Cursor cursor = cursor_of(message)
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t length
-    cdef int section
+    cdef amqp_reader_t reader = reader_of(message)
+    cdef amqp_section section = amqp_read_section(&reader)
+    cdef amqp_fields_t fields
+    cdef amqp_value_t value
     cdef int field
-    cdef ScanResult result
     size[0] = 0
-    while True:
-        result = section_code(&cursor, &section)
-        if result != SCAN_FOUND:
-            return as_header_result(result)
-        if section > SECTION_PROPERTIES:
-            return HEADER_READ
-        if section == SECTION_PROPERTIES:
-            break
-        result = next_value(&cursor, &code, &start, &length)
-        if result != SCAN_FOUND:
-            return as_header_result(result)
-    result = enter_compound(&cursor, False, &inside, &count)
-    if result != SCAN_FOUND:
-        return as_header_result(result)
-    for field in range(<int>min(count, <uint64_t>3)):
-        if next_value(&inside, &code, &start, &length) != SCAN_FOUND:
+    while section < AMQP_SECTION_PROPERTIES and amqp_read_content(&reader, &value):
+        section = amqp_read_section(&reader)
+    if section > AMQP_SECTION_PROPERTIES:
+        return HEADER_READ
+    fields = amqp_read_list(&reader)
+    if reader.fault != AMQP_FINE:
+        return as_header_result(reader.fault)
+    for field in range(<int>min(fields.left, <uint32_t>3)):
+        if not amqp_read_content(&fields.inside, &value):
             return HEADER_MALFORMED
-        if field == 2 and (code == 0xA1 or code == 0xB1):
-            address[0] = <const char *>start
-            size[0] = length
+        if field == 2 and (value.constructor == STRING8 or value.constructor == STRING32):
+            address[0] = <const char *>value.content.start
+            size[0] = value.content.size
     return HEADER_READ

@@ -6,18 +6,18 @@ for streams have no address, because they serve one address after the other: the
 names the address. The flags are skupper-router's ra_flags under another name.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, Cursor, ScanResult, enter_compound, next_value, section_code,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_FINE, AMQP_SECTION_DELIVERY_ANNOTATIONS, AMQP_SECTION_NONE, SMALL_UINT, STRING32,
+    amqp_bytes_t, amqp_fields_t, amqp_read_content, amqp_read_map, amqp_read_section, amqp_reader,
+    amqp_reader_t, amqp_section, amqp_value_t,
 )
 from quiver_fast.server.messages.message cimport (
     HEADER_MALFORMED, HEADER_READ, HeaderResult, Message, as_header_result, chunk_bytes,
     message_cut, message_read_header,
 )
-
-cdef int SECTION_DELIVERY_ANNOTATIONS = 0x71
 
 # A described map32 of two entries (part 1.6.23): its size goes to SIZE_AT.
 cdef enum:
@@ -28,9 +28,6 @@ cdef enum:
 cdef const char *START = b"\x00\x53\x71\xd1\x00\x00\x00\x00\x00\x00\x00\x04"
 cdef const char *FLAGS_KEY = b"\xa3\x12x-opt-quiver-flags"
 cdef const char *TO_KEY = b"\xa3\x0fx-opt-quiver-to"
-# Constructors: smalluint, and str32-utf8.
-cdef uint8_t SMALL_UINT = 0x52
-cdef uint8_t LONG_STRING = 0xB1
 
 cdef uint8_t FLAG_STREAMING = 0x01
 cdef uint8_t FLAG_PRESETTLED = 0x02
@@ -59,36 +56,30 @@ cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexce
     n += 2
     memcpy(out + n, TO_KEY, TO_KEY_SIZE)
     n += TO_KEY_SIZE
-    out[n] = <char>LONG_STRING
+    out[n] = <char>STRING32
     put_uint32(out + n + 1, <uint32_t>address_size)
     n += 5
     put_uint32(out + SIZE_AT, <uint32_t>(n + address_size - SIZE_AT - 4))
     return n
 
 
-cdef inline bint is_key(
-        const char *key, size_t key_size, const uint8_t *start, size_t size) noexcept nogil:
+cdef inline bint is_key(const char *key, size_t key_size, amqp_bytes_t found) noexcept nogil:
     # Behind the constructor and the length.
-    return size == key_size - 2 and memcmp(start, key + 2, size) == 0
+    return found.size == key_size - 2 and memcmp(found.start, key + 2, found.size) == 0
 
 
-cdef bint read_entry(Cursor *inside, Route *route) noexcept nogil:
+cdef bint read_entry(amqp_reader_t *inside, Route *route) noexcept nogil:
     """Read one entry of the map; return False if it is none."""
-    cdef uint8_t code
-    cdef const uint8_t *key
-    cdef const uint8_t *value
-    cdef size_t key_size
-    cdef size_t size
-    if next_value(inside, &code, &key, &key_size) != SCAN_FOUND:
+    cdef amqp_value_t key
+    cdef amqp_value_t value
+    if not amqp_read_content(inside, &key) or not amqp_read_content(inside, &value):
         return False
-    if next_value(inside, &code, &value, &size) != SCAN_FOUND:
-        return False
-    if is_key(FLAGS_KEY, FLAGS_KEY_SIZE, key, key_size) and code == SMALL_UINT:
-        route.streaming = value[0] & FLAG_STREAMING != 0
-        route.presettled = value[0] & FLAG_PRESETTLED != 0
-    elif is_key(TO_KEY, TO_KEY_SIZE, key, key_size) and code == LONG_STRING:
-        route.address = <const char *>value
-        route.size = size
+    if is_key(FLAGS_KEY, FLAGS_KEY_SIZE, key.content) and value.constructor == SMALL_UINT:
+        route.streaming = value.content.start[0] & FLAG_STREAMING != 0
+        route.presettled = value.content.start[0] & FLAG_PRESETTLED != 0
+    elif is_key(TO_KEY, TO_KEY_SIZE, key.content) and value.constructor == STRING32:
+        route.address = <const char *>value.content.start
+        route.size = value.content.size
     return True
 
 
@@ -100,29 +91,24 @@ cdef HeaderResult message_read_route(Message *message, int64_t now, Route *route
     """
     cdef HeaderResult header = message_read_header(message, now)
     cdef const uint8_t *begin = <const uint8_t *>chunk_bytes(message.first)
-    cdef Cursor cursor
-    cdef Cursor inside
-    cdef ScanResult result
-    cdef uint64_t count
-    cdef int section
+    cdef amqp_reader_t reader
+    cdef amqp_section section
+    cdef amqp_fields_t fields
     route.address = NULL
     route.streaming = False
     route.presettled = False
     if header != HEADER_READ:
         return header
-    cursor.at = begin + message.header.size
-    cursor.end = begin + message.first.size
-    result = section_code(&cursor, &section)
-    if result != SCAN_FOUND:
-        return as_header_result(result)
-    if section != SECTION_DELIVERY_ANNOTATIONS:
+    reader = amqp_reader(begin + message.header.size, message.first.size - message.header.size)
+    section = amqp_read_section(&reader)
+    if section != AMQP_SECTION_NONE and section != AMQP_SECTION_DELIVERY_ANNOTATIONS:
         return HEADER_MALFORMED
-    result = enter_compound(&cursor, True, &inside, &count)
-    if result != SCAN_FOUND:
-        return as_header_result(result)
-    route.end = cursor.at - begin
-    for _ in range(<int>min(count // 2, <uint64_t>2)):
-        if not read_entry(&inside, route):
+    fields = amqp_read_map(&reader)
+    if reader.fault != AMQP_FINE:
+        return as_header_result(reader.fault)
+    route.end = reader.at - begin
+    for _ in range(<int>min(fields.left // 2, <uint32_t>2)):
+        if not read_entry(&fields.inside, route):
             return HEADER_MALFORMED
     return HEADER_READ if route.streaming and route.address != NULL else HEADER_MALFORMED
 

@@ -7,9 +7,12 @@ how long it is. Of fields it reads those of the header, and when the message exp
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, SCAN_MALFORMED, SCAN_MORE, Cursor, ScanResult, enter_compound, next_value,
-    section_code,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_DECODE_ERROR, AMQP_FINE, AMQP_MORE, AMQP_SECTION_DATA, AMQP_SECTION_DELIVERY_ANNOTATIONS,
+    AMQP_SECTION_FOOTER, AMQP_SECTION_HEADER, AMQP_SECTION_NONE, AMQP_SECTION_PROPERTIES,
+    AMQP_SECTION_SEQUENCE, AMQP_SECTION_VALUE, BINARY32, BINARY8, DESCRIBED, LIST0, LIST32, LIST8,
+    MAP32, MAP8, SMALL_ULONG, TIMESTAMP, amqp_fault, amqp_fields_t, amqp_read_content,
+    amqp_read_list, amqp_read_section, amqp_reader, amqp_reader_t, amqp_section, amqp_value_t,
 )
 from quiver_fast.proton.libsys cimport realtime_ns
 from quiver_fast.server.messages.message cimport (
@@ -17,28 +20,6 @@ from quiver_fast.server.messages.message cimport (
     chunk_bytes, header_read, message_cut, message_forget_header, message_read_header,
 )
 
-# Descriptor codes, part 3.2.
-cdef enum:
-    SECTION_HEADER = 0x70
-    SECTION_DELIVERY_ANNOTATIONS = 0x71
-    SECTION_MESSAGE_ANNOTATIONS = 0x72
-    SECTION_PROPERTIES = 0x73
-    SECTION_DATA = 0x75
-    SECTION_SEQUENCE = 0x76
-    SECTION_VALUE = 0x77
-    SECTION_FOOTER = 0x78
-# Constructors, part 1.6.
-cdef enum:
-    DESCRIBED = 0x00
-    SMALL_ULONG = 0x53
-    TIMESTAMP = 0x83
-    BINARY8 = 0xA0
-    BINARY32 = 0xB0
-    LIST0 = 0x45
-    LIST8 = 0xC0
-    LIST32 = 0xD0
-    MAP8 = 0xC1
-    MAP32 = 0xD1
 # The field absolute-expiry-time of properties, part 3.2.4.
 cdef int EXPIRY_FIELD = 8
 # A message that expires later than in 30 years never does: no run and no file is that old.
@@ -56,17 +37,18 @@ cdef struct Place:
 cdef inline bint may_follow(int previous, int section) noexcept nogil:
     """Say whether a section may stand behind another; a body has one form (part 3.2)."""
     if previous == section:
-        return section == SECTION_DATA or section == SECTION_SEQUENCE
-    return section > previous and not (previous >= SECTION_DATA and section < SECTION_FOOTER)
+        return section == AMQP_SECTION_DATA or section == AMQP_SECTION_SEQUENCE
+    return section > previous and not (
+        previous >= AMQP_SECTION_DATA and section < AMQP_SECTION_FOOTER)
 
 
 cdef inline bint is_of_kind(int section, uint8_t constructor) noexcept nogil:
     """Say whether a section's value is a list, a map or bytes, as its kind is (part 3.2)."""
-    if section == SECTION_VALUE:
+    if section == AMQP_SECTION_VALUE:
         return True
-    if section == SECTION_DATA:
+    if section == AMQP_SECTION_DATA:
         return constructor == BINARY8 or constructor == BINARY32
-    if section == SECTION_HEADER or section == SECTION_PROPERTIES or section == SECTION_SEQUENCE:
+    if section in (AMQP_SECTION_HEADER, AMQP_SECTION_PROPERTIES, AMQP_SECTION_SEQUENCE):
         return constructor == LIST0 or constructor == LIST8 or constructor == LIST32
     return constructor == MAP8 or constructor == MAP32
 
@@ -83,12 +65,9 @@ cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexc
     Args:
         shape: gets the message's, for those that are like it.
     """
-    cdef Cursor cursor
-    cursor.at = at
-    cursor.end = at + size
     shape.size = size
-    if header_read(cursor, &shape.header) == HEADER_READ and (
-            shape.header.size <= SHAPE_HEADER and walk_plain(at, cursor.end, shape)):
+    if header_read(amqp_reader(at, size), &shape.header) == HEADER_READ and (
+            shape.header.size <= SHAPE_HEADER and walk_plain(at, at + size, shape)):
         memcpy(shape.header_bytes, at, shape.header.size)
         return True
     shape.size = 0
@@ -99,7 +78,7 @@ cdef bint walk_plain(
         const uint8_t *start, const uint8_t *end, Shape *shape) noexcept nogil:
     """Walk over the sections behind the header."""
     cdef const uint8_t *at = start + shape.header.size
-    cdef int previous = SECTION_DELIVERY_ANNOTATIONS
+    cdef int previous = AMQP_SECTION_DELIVERY_ANNOTATIONS
     cdef int section
     cdef uint8_t constructor
     cdef size_t length
@@ -109,7 +88,7 @@ cdef bint walk_plain(
             return False
         section = at[2]
         constructor = at[3]
-        if section > SECTION_FOOTER or not may_follow(previous, section) or not is_of_kind(
+        if section > AMQP_SECTION_FOOTER or not may_follow(previous, section) or not is_of_kind(
                 section, constructor):
             return False
         previous = section
@@ -149,8 +128,13 @@ cdef inline bint is_short(
         int section, uint8_t constructor, const uint8_t *at, size_t length) noexcept nogil:
     """Say whether a compound's head is in order, and properties end before their expiry."""
     cdef uint32_t count
-    if section == SECTION_DATA or section == SECTION_VALUE:
+    if section == AMQP_SECTION_DATA:
         return True
+    # An amqp-value has any constructor: binary, string and symbol, or list and map.
+    if constructor < LIST8:
+        return constructor & 0xF in (0, 1, 3)
+    if constructor & 0xF > 1:
+        return False
     if constructor >> 4 == 0xC:
         if length < 1:
             return False
@@ -161,9 +145,9 @@ cdef inline bint is_short(
             return False
         count = length_of(at)
         length -= 4
-    return count <= length and (
-        count <= <uint32_t>EXPIRY_FIELD if section == SECTION_PROPERTIES
-        else section == SECTION_SEQUENCE or count % 2 == 0)
+    return section == AMQP_SECTION_VALUE or count <= length and (
+        count <= <uint32_t>EXPIRY_FIELD if section == AMQP_SECTION_PROPERTIES
+        else section == AMQP_SECTION_SEQUENCE or count % 2 == 0)
 
 
 cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexcept nogil:
@@ -202,55 +186,48 @@ cdef HeaderResult message_read_stored(Message *message, int64_t now) noexcept no
 
 cdef HeaderResult drop_delivery_annotations(Message *message, bint whole) noexcept nogil:
     cdef Place place
-    cdef Cursor cursor
+    cdef amqp_reader_t reader
     cdef uint8_t[WINDOW] buffer
-    cdef const uint8_t *start = NULL
     cdef const uint8_t *begin
     cdef size_t size
-    cdef uint8_t code
-    cdef int section
-    cdef ScanResult result
+    cdef amqp_section section
+    cdef amqp_value_t value
     place.chunk = message.first
     place.offset = message.header.size
-    cursor = window(&place, buffer)
-    begin = cursor.at
-    if whole and cursor.at == cursor.end:
+    reader = window(&place, buffer)
+    begin = reader.at
+    if whole and reader.at == reader.end:
         return HEADER_READ
-    result = section_code(&cursor, &section)
-    if result != SCAN_FOUND:
-        return as_header_result(result)
-    if section != SECTION_DELIVERY_ANNOTATIONS:
+    section = amqp_read_section(&reader)
+    if section != AMQP_SECTION_NONE and section != AMQP_SECTION_DELIVERY_ANNOTATIONS:
         return HEADER_READ
-    if cursor.at < cursor.end and not is_of_kind(section, cursor.at[0]):
+    if reader.at < reader.end and not is_of_kind(section, reader.at[0]):
         return HEADER_MALFORMED
-    result = next_value(&cursor, &code, &start, &size)
-    if start == NULL:
-        return HEADER_MORE
-    size += start - begin
+    amqp_read_content(&reader, &value)
+    if value.content.start == NULL:
+        return as_header_result(reader.fault)
+    size = value.content.start + value.content.size - begin
     if size > message.held - message.header.size:
         return HEADER_MORE
     message_cut(message, message.header.size, size)
     return HEADER_READ
 
 
-cdef Cursor window(const Place *place, uint8_t *buffer) noexcept nogil:
+cdef amqp_reader_t window(const Place *place, uint8_t *buffer) noexcept nogil:
     """Return the next bytes side by side: all of the last chunk, or WINDOW in the buffer."""
-    cdef Cursor cursor
     cdef Chunk *chunk = place.chunk
     cdef size_t offset = place.offset
+    cdef size_t size = 0
     cdef size_t part
-    cursor.at = <const uint8_t *>chunk_bytes(chunk) + offset
-    cursor.end = <const uint8_t *>chunk_bytes(chunk) + chunk.size
-    if chunk.next == NULL or cursor.end - cursor.at >= WINDOW:
-        return cursor
-    cursor.at = cursor.end = buffer
-    while chunk != NULL and cursor.end - cursor.at < WINDOW:
-        part = min(chunk.size - offset, <size_t>(WINDOW - (cursor.end - cursor.at)))
-        memcpy(<uint8_t *>cursor.end, chunk_bytes(chunk) + offset, part)
-        cursor.end += part
+    if chunk.next == NULL or chunk.size - offset >= WINDOW:
+        return amqp_reader(<const uint8_t *>chunk_bytes(chunk) + offset, chunk.size - offset)
+    while chunk != NULL and size < WINDOW:
+        part = min(chunk.size - offset, WINDOW - size)
+        memcpy(buffer + size, chunk_bytes(chunk) + offset, part)
+        size += part
         chunk = chunk.next
         offset = 0
-    return cursor
+    return amqp_reader(buffer, size)
 
 
 cdef bint advance(Place *place, size_t size) noexcept nogil:
@@ -275,71 +252,66 @@ cdef bint is_at_end(const Place *place) noexcept nogil:
 cdef HeaderResult read_sections(Message *message, int64_t now, bint whole) noexcept nogil:
     """Walk over the sections behind the header and the delivery annotations."""
     cdef Place place
-    cdef int previous = SECTION_DELIVERY_ANNOTATIONS
-    cdef ScanResult result = SCAN_FOUND
+    cdef int previous = AMQP_SECTION_DELIVERY_ANNOTATIONS
+    cdef amqp_fault fault = AMQP_FINE
     place.chunk = message.first
     place.offset = message.header.size
-    while result == SCAN_FOUND and not is_at_end(&place):
-        result = step(message, &place, &previous, now)
-    if result == SCAN_FOUND or result == SCAN_MORE and not whole:
+    while fault == AMQP_FINE and not is_at_end(&place):
+        fault = step(message, &place, &previous, now)
+    if fault == AMQP_FINE or fault == AMQP_MORE and not whole:
         return HEADER_READ
     return HEADER_MALFORMED
 
 
-cdef ScanResult step(
+cdef amqp_fault step(
         Message *message, Place *place, int *previous, int64_t now) noexcept nogil:
-    """Go over one section; SCAN_MORE where it ends behind what there is of the message."""
+    """Go over one section; AMQP_MORE where it ends behind what there is of the message."""
     cdef uint8_t[WINDOW] buffer
-    cdef Cursor cursor = window(place, buffer)
-    cdef const uint8_t *begin = cursor.at
-    cdef const uint8_t *value
-    cdef const uint8_t *start = NULL
-    cdef size_t size
-    cdef uint8_t code
-    cdef int section
-    cdef ScanResult result = section_code(&cursor, &section)
-    if result != SCAN_FOUND:
-        return result
-    value = cursor.at
-    if not may_follow(previous[0], section) or value < cursor.end and not is_of_kind(
-            section, value[0]):
-        return SCAN_MALFORMED
-    result = next_value(&cursor, &code, &start, &size)
-    if result == SCAN_MALFORMED or start == NULL:
-        return result
-    if result == SCAN_MORE and value[0] == DESCRIBED:
+    cdef amqp_reader_t reader = window(place, buffer)
+    cdef const uint8_t *begin = reader.at
+    cdef const uint8_t *start
+    cdef amqp_value_t value
+    cdef amqp_section section = amqp_read_section(&reader)
+    if reader.fault != AMQP_FINE:
+        return reader.fault
+    start = reader.at
+    if not may_follow(previous[0], section) or start < reader.end and not is_of_kind(
+            section, start[0]):
+        return AMQP_DECODE_ERROR
+    amqp_read_content(&reader, &value)
+    if reader.fault == AMQP_MORE and start < reader.end and start[0] == DESCRIBED:
         # The descriptor may be longer than the window: where the value ends is not known.
-        return SCAN_MORE if place.chunk.next == NULL else to_end(place)
-    if section != SECTION_DATA and section != SECTION_VALUE and not has_items(
-            section, code, start, size, cursor.end):
-        return SCAN_MALFORMED
-    if section == SECTION_PROPERTIES:
-        read_expiry(message, place, value - begin, now)
+        return AMQP_MORE if place.chunk.next == NULL else to_end(place)
+    if value.content.start == NULL or reader.fault == AMQP_DECODE_ERROR:
+        return reader.fault
+    if section != AMQP_SECTION_DATA and section != AMQP_SECTION_VALUE and not has_items(
+            section, &value, reader.end):
+        return AMQP_DECODE_ERROR
+    if section == AMQP_SECTION_PROPERTIES:
+        read_expiry(message, place, start - begin, now)
     previous[0] = section
-    return SCAN_FOUND if advance(place, start + size - begin) else SCAN_MORE
+    return AMQP_FINE if advance(
+        place, value.content.start + value.content.size - begin) else AMQP_MORE
 
 
-cdef ScanResult to_end(Place *place) noexcept nogil:
+cdef amqp_fault to_end(Place *place) noexcept nogil:
     while place.chunk.next != NULL:
         place.chunk = place.chunk.next
     place.offset = place.chunk.size
-    return SCAN_FOUND
+    return AMQP_FINE
 
 
-cdef bint has_items(int section, uint8_t code, const uint8_t *start, size_t size,
-                    const uint8_t *end) noexcept nogil:
+cdef bint has_items(
+        amqp_section section, const amqp_value_t *value, const uint8_t *end) noexcept nogil:
     """Say whether a list or map may have as many items as it says; a map has pairs."""
-    cdef size_t width = 1 if code == LIST8 or code == MAP8 else 4
+    cdef const uint8_t *start = value.content.start
+    cdef size_t width = 1 if value.constructor == LIST8 or value.constructor == MAP8 else 4
     cdef uint32_t count
-    if code == LIST0:
-        return True
-    if size < width:
-        return False
-    if <size_t>(end - start) < width:
+    if value.constructor == LIST0 or <size_t>(end - start) < width:
         return True
     count = start[0] if width == 1 else length_of(start)
-    return count <= size - width and (
-        count % 2 == 0 or section == SECTION_PROPERTIES or section == SECTION_SEQUENCE)
+    return count <= value.content.size - width and (
+        count % 2 == 0 or section == AMQP_SECTION_PROPERTIES or section == AMQP_SECTION_SEQUENCE)
 
 
 cdef void read_expiry(
@@ -348,26 +320,24 @@ cdef void read_expiry(
 
     Properties that lie in two chunks are longer than any in use: their field is not read.
     """
-    cdef Cursor cursor
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
+    cdef amqp_reader_t reader
+    cdef amqp_fields_t fields
+    cdef amqp_value_t value
     cdef int64_t left
-    if place.chunk.size - place.offset <= offset:
+    offset += place.offset
+    if place.chunk.size <= offset:
         return
-    cursor.at = <const uint8_t *>chunk_bytes(place.chunk) + place.offset + offset
-    cursor.end = <const uint8_t *>chunk_bytes(place.chunk) + place.chunk.size
-    enter_compound(&cursor, False, &inside, &count)
-    if count <= <uint64_t>EXPIRY_FIELD:
+    reader = amqp_reader(
+        <const uint8_t *>chunk_bytes(place.chunk) + offset, place.chunk.size - offset)
+    fields = amqp_read_list(&reader)
+    if fields.left <= <uint32_t>EXPIRY_FIELD:
         return
     for _ in range(EXPIRY_FIELD + 1):
-        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+        if not amqp_read_content(&fields.inside, &value):
             return
-    if code != TIMESTAMP:
+    if value.constructor != TIMESTAMP:
         return
-    left = milliseconds_until(start)
+    left = milliseconds_until(value.content.start)
     # 0 says that a message never expires.
     if left < FAR_MS and (message.expires == 0 or now + left < message.expires):
         message.expires = max(now + left, <int64_t>1)

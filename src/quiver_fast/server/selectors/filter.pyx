@@ -11,8 +11,10 @@ from libc.stdint cimport (
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_FINE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_PROPERTIES, STRING32, STRING8,
+    SYMBOL32, SYMBOL8, amqp_fields_t, amqp_read_content, amqp_read_list, amqp_read_map,
+    amqp_read_section, amqp_reader, amqp_reader_t, amqp_section, amqp_value_t,
 )
 from quiver_fast.server.messages.chain cimport ChainReader, chain_close, chain_copy, chain_open
 from quiver_fast.server.messages.message cimport (
@@ -26,8 +28,6 @@ from quiver_fast.server.selectors.steps cimport (
     Value,
 )
 
-cdef int SECTION_PROPERTIES = 0x73
-cdef int SECTION_APPLICATION_PROPERTIES = 0x74
 # The priority of a message that names none, part 3.2.1.
 cdef uint8_t DEFAULT_PRIORITY = 4
 # Bytes to look at of a message in several chunks: properties that end behind them are
@@ -202,12 +202,13 @@ cdef inline uint32_t hash_of(const char *text, size_t size) noexcept nogil:
 # -- the values of a message
 
 
-cdef void take_value(
-        Value *value, uint8_t code, const uint8_t *start, size_t size) noexcept nogil:
+cdef void take_value(Value *value, amqp_value_t found) noexcept nogil:
     """Decode a value, AMQP 1.0 part 1.6; symbols and binaries are texts, timestamps numbers."""
     cdef uint64_t bits = 0
     cdef size_t i
-    cdef int width = <int>size
+    cdef uint8_t code = found.constructor
+    cdef const uint8_t *start = found.content.start
+    cdef size_t size = found.content.size
     value.kind = WHOLE
     if code == 0x40:
         value.kind = UNKNOWN
@@ -229,7 +230,7 @@ cdef void take_value(
     elif is_number(code):
         for i in range(size):
             bits = (bits << 8) | start[i]
-        value.whole = signed(bits, width) if is_signed(code) else <int64_t>bits
+        value.whole = signed(bits, <int>size) if is_signed(code) else <int64_t>bits
         if not is_signed(code) and value.whole < 0:
             # An unsigned long that does not fit a long.
             value.kind = REAL
@@ -302,21 +303,18 @@ cdef void take_header(Filter *filter, const Message *message) noexcept nogil:
         value.size = 10 if message.header.durable else 14
 
 
-cdef bint take_properties(Filter *filter, Cursor *cursor) noexcept nogil:
+cdef bint take_properties(Filter *filter, amqp_reader_t *reader) noexcept nogil:
     """Take the fields of the properties section; return whether the section is complete."""
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
+    cdef amqp_fields_t fields = amqp_read_list(reader)
+    cdef amqp_value_t value
     cdef int field
-    if enter_compound(cursor, False, &inside, &count) != SCAN_FOUND:
+    if reader.fault != AMQP_FINE:
         return False
-    for field in range(<int>min(count, <uint64_t>PROPERTY_COUNT)):
-        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+    for field in range(<int>min(fields.left, <uint32_t>PROPERTY_COUNT)):
+        if not amqp_read_content(&fields.inside, &value):
             return True
         if filter.fields[field]:
-            take_value(&filter.values[filter.fields[field] - 1], code, start, size)
+            take_value(&filter.values[filter.fields[field] - 1], value)
     return True
 
 
@@ -331,47 +329,42 @@ cdef Name *name_of(const Filter *filter, const char *text, size_t size) noexcept
     return NULL
 
 
-cdef bint take_application_properties(Filter *filter, Cursor *cursor) noexcept nogil:
+cdef bint take_application_properties(Filter *filter, amqp_reader_t *reader) noexcept nogil:
     """Take the application properties that the selector names; return whether all have come."""
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
+    cdef amqp_fields_t fields = amqp_read_map(reader)
+    cdef amqp_value_t value
     cdef Name *name
-    if enter_compound(cursor, True, &inside, &count) != SCAN_FOUND:
+    if reader.fault != AMQP_FINE:
         return False
-    while count >= 2:
-        count -= 2
-        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+    while fields.left >= 2:
+        fields.left -= 2
+        if not amqp_read_content(&fields.inside, &value):
             return True
         name = NULL
-        if code == 0xA1 or code == 0xB1 or code == 0xA3 or code == 0xB3:
-            name = name_of(filter, <const char *>start, size)
-        if next_value(&inside, &code, &start, &size) != SCAN_FOUND:
+        if value.constructor in (STRING8, STRING32, SYMBOL8, SYMBOL32):
+            name = name_of(filter, <const char *>value.content.start, value.content.size)
+        if not amqp_read_content(&fields.inside, &value):
             return True
         if name != NULL:
-            take_value(&filter.values[name.slot], code, start, size)
+            take_value(&filter.values[name.slot], value)
     return True
 
 
-cdef bint take_sections(Filter *filter, Cursor cursor) noexcept nogil:
+cdef bint take_sections(Filter *filter, const char *bytes, size_t size) noexcept nogil:
     """Take the values that the selector names before the body; False if the sections are cut."""
-    cdef int section
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
-    while cursor.at < cursor.end:
-        if section_code(&cursor, &section) != SCAN_FOUND:
-            return False
-        if section > SECTION_APPLICATION_PROPERTIES:
+    cdef amqp_reader_t reader = amqp_reader(<const uint8_t *>bytes, size)
+    cdef amqp_section section
+    cdef amqp_value_t value
+    while reader.at < reader.end:
+        section = amqp_read_section(&reader)
+        if section > AMQP_SECTION_APPLICATION_PROPERTIES:
             return True
-        if section == SECTION_PROPERTIES and filter.asks_properties:
-            if not take_properties(filter, &cursor):
+        if section == AMQP_SECTION_PROPERTIES and filter.asks_properties:
+            if not take_properties(filter, &reader):
                 return False
-        elif section == SECTION_APPLICATION_PROPERTIES:
-            return not filter.name_count or take_application_properties(filter, &cursor)
-        elif next_value(&cursor, &code, &start, &size) != SCAN_FOUND:
+        elif section == AMQP_SECTION_APPLICATION_PROPERTIES:
+            return not filter.name_count or take_application_properties(filter, &reader)
+        elif not amqp_read_content(&reader, &value):
             return False
     return False
 
@@ -384,14 +377,12 @@ cdef inline void forget_values(Filter *filter) noexcept nogil:
 
 cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
     """Say whether the selector is true for a message, or for the beginning of a stream."""
-    cdef Cursor cursor
     if message.chain != NULL:
         return matches_stored(filter, message)
     forget_values(filter)
     take_header(filter, message)
-    cursor.at = <const uint8_t *>chunk_bytes(message.first)
-    cursor.end = cursor.at + message.first.size
-    if take_sections(filter, cursor) or message.first.next == NULL:
+    if take_sections(
+            filter, chunk_bytes(message.first), message.first.size) or message.first.next == NULL:
         return evaluate(filter)
     return matches_gathered(filter, message)
 
@@ -404,7 +395,6 @@ cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
     cdef size_t most = 4096
     cdef char *bytes = NULL
     cdef char *grown
-    cdef Cursor cursor
     cdef bint found = False
     cdef bint known = False
     while reader != NULL and not known and size < HEAD_MAX:
@@ -415,9 +405,7 @@ cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
         size += chain_copy(reader, message, bytes + size, most - size)
         forget_values(filter)
         take_header(filter, message)
-        cursor.at = <const uint8_t *>bytes
-        cursor.end = cursor.at + size
-        known = take_sections(filter, cursor)
+        known = take_sections(filter, bytes, size)
         found = evaluate(filter) and (known or message.complete)
         if size < most:
             break
@@ -434,7 +422,6 @@ cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogi
     cdef const Chunk *chunk = message.first
     cdef size_t filled = 0
     cdef size_t part
-    cdef Cursor cursor
     cdef bint found
     if bytes == NULL:
         return False
@@ -445,9 +432,7 @@ cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogi
         chunk = chunk.next
     forget_values(filter)
     take_header(filter, message)
-    cursor.at = <const uint8_t *>bytes
-    cursor.end = cursor.at + filled
-    take_sections(filter, cursor)
+    take_sections(filter, bytes, filled)
     found = evaluate(filter)
     free(bytes)
     return found

@@ -1,15 +1,14 @@
 """The transaction coordinator: declare, discharge, commit and roll back (part 4)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, amqp_delivery_advance, amqp_delivery_read, amqp_delivery_say,
-    amqp_delivery_say_declared, amqp_delivery_say_modified, amqp_delivery_say_rejected,
-    amqp_delivery_settle, amqp_delivery_t, amqp_plane_credit,
-)
-from quiver_fast.engine.scanner cimport (
-    SCAN_FOUND, Cursor, enter_compound, next_value, section_code,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARE, AMQP_CODE_DISCHARGE, AMQP_CODE_NONE, AMQP_FINE,
+    AMQP_SECTION_VALUE, BOOLEAN, NULL_, TRUE_, amqp_code, amqp_delivery_advance, amqp_delivery_read,
+    amqp_delivery_say, amqp_delivery_say_declared, amqp_delivery_say_modified,
+    amqp_delivery_say_rejected, amqp_delivery_settle, amqp_delivery_t, amqp_fields_t,
+    amqp_plane_credit, amqp_read_content, amqp_read_descriptor, amqp_read_list, amqp_read_section,
+    amqp_reader, amqp_reader_t, amqp_value_t,
 )
 from quiver_fast.proton.libproton cimport pn_link_remote_source, pn_terminus_outcomes
 from quiver_fast.server.addresses.address cimport publish
@@ -34,19 +33,10 @@ cdef int CREDIT = 100
 # Declare and discharge are short; a longer message is neither.
 cdef size_t REQUEST_MAX = 256
 
-cdef int SECTION_VALUE = 0x77
-cdef uint64_t DECLARE = 0x31
-cdef uint64_t DISCHARGE = 0x32
-# Constructors, part 1.6.
-cdef uint8_t NULL_CODE = 0x40
-cdef uint8_t SMALLULONG = 0x53
-cdef uint8_t ULONG = 0x80
-cdef uint8_t SYM8 = 0xA3
-cdef uint8_t SYM32 = 0xB3
 
 cdef struct Request:
-    # DECLARE, DISCHARGE, or 0 for neither.
-    uint64_t what
+    # A declare or a discharge; any other is refused.
+    amqp_code what
     uint64_t id
     bint fail
     # A declare names a global transaction.
@@ -56,77 +46,38 @@ cdef struct Request:
 cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
     """Read an amqp-value section with a declare or a discharge (parts 4.5.2 and 4.5.3)."""
     cdef Request request
-    cdef Cursor cursor
-    cdef Cursor inside
-    cdef uint64_t count
-    cdef uint8_t code
-    cdef const uint8_t *value
-    cdef size_t length
-    cdef int section
-    request.what = 0
+    cdef amqp_reader_t reader = amqp_reader(start, size)
+    cdef amqp_fields_t fields
+    cdef amqp_value_t value
+    request.what = AMQP_CODE_NONE
     request.id = 0
     request.fail = False
     request.distributed = False
-    cursor.at = start
-    cursor.end = start + size
     # Other sections may stand before the value.
-    while section_code(&cursor, &section) == SCAN_FOUND and section != SECTION_VALUE:
-        if next_value(&cursor, &code, &value, &length) != SCAN_FOUND:
+    while amqp_read_section(&reader) != AMQP_SECTION_VALUE:
+        if not amqp_read_content(&reader, &value):
             return request
-    request.what = read_descriptor(&cursor)
-    if request.what == 0 or enter_compound(&cursor, False, &inside, &count) != SCAN_FOUND:
-        request.what = 0
-    elif request.what == DISCHARGE:
-        read_discharge(&inside, count, &request)
-    else:
+    request.what = amqp_read_descriptor(&reader)
+    fields = amqp_read_list(&reader)
+    if reader.fault != AMQP_FINE:
+        request.what = AMQP_CODE_NONE
+    elif request.what == AMQP_CODE_DISCHARGE:
+        read_discharge(&fields, &request)
+    elif request.what == AMQP_CODE_DECLARE:
         request.distributed = (
-            count > 0 and next_value(&inside, &code, &value, &length) == SCAN_FOUND
-            and code != NULL_CODE)
+            fields.left > 0 and amqp_read_content(&fields.inside, &value)
+            and value.constructor != NULL_)
     return request
 
 
-cdef uint64_t read_descriptor(Cursor *cursor) noexcept nogil:
-    """Step over a descriptor; return DECLARE or DISCHARGE, or 0 for any other.
-
-    Clients write it as a number in either size or by name (parts 4.5.2 and 4.5.3).
-    """
-    cdef uint8_t code
-    cdef const uint8_t *start
-    cdef size_t size
-    if cursor.at == cursor.end or cursor.at[0] != 0:
-        return 0
-    cursor.at += 1
-    if next_value(cursor, &code, &start, &size) != SCAN_FOUND:
-        return 0
-    if code == SMALLULONG or code == ULONG:
-        # Big-endian: the codes that we know are in the last byte.
-        return start[size - 1] if is_small(start, size) else 0
-    if code != SYM8 and code != SYM32:
-        return 0
-    if size == 17 and memcmp(start, b"amqp:declare:list", size) == 0:
-        return DECLARE
-    if size == 19 and memcmp(start, b"amqp:discharge:list", size) == 0:
-        return DISCHARGE
-    return 0
-
-
-cdef bint is_small(const uint8_t *start, size_t size) noexcept nogil:
-    cdef size_t i
-    for i in range(size - 1):
-        if start[i] != 0:
-            return False
-    return True
-
-
-cdef void read_discharge(Cursor *inside, uint64_t count, Request *request) noexcept nogil:
-    cdef uint8_t code
-    cdef const uint8_t *value
-    cdef size_t length
-    if count < 1 or next_value(inside, &code, &value, &length) != SCAN_FOUND or not take_id(
-            <const char *>value, length, &request.id):
-        request.what = 0
-    elif count > 1 and next_value(inside, &code, &value, &length) == SCAN_FOUND:
-        request.fail = code == 0x41 or (code == 0x56 and value[0] != 0)
+cdef void read_discharge(amqp_fields_t *fields, Request *request) noexcept nogil:
+    cdef amqp_value_t value
+    if fields.left < 1 or not amqp_read_content(&fields.inside, &value) or not take_id(
+            <const char *>value.content.start, value.content.size, &request.id):
+        request.what = AMQP_CODE_NONE
+    elif fields.left > 1 and amqp_read_content(&fields.inside, &value):
+        request.fail = value.constructor == TRUE_ or (
+            value.constructor == BOOLEAN and value.content.start[0] != 0)
 
 
 cdef void coordinator_receive(Link *link) noexcept nogil:
@@ -169,7 +120,7 @@ cdef Request next_request(
     cdef char[256] buffer
     cdef size_t n
     if coordinator.discharge:
-        request.what = DISCHARGE
+        request.what = AMQP_CODE_DISCHARGE
         request.id = coordinator.discharge
         request.fail = False
         request.distributed = False
@@ -195,7 +146,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
     if request.distributed:
         reject(link, delivery, b"amqp:not-implemented", b"there are no global transactions here")
         return False
-    if request.what == DECLARE:
+    if request.what == AMQP_CODE_DECLARE:
         transaction = transaction_new(<Coordinator *>link)
         if transaction == NULL:
             reject(link, delivery, b"amqp:resource-limit-exceeded",
@@ -203,7 +154,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
             return False
         amqp_delivery_say_declared(delivery, &transaction.id)
         return False
-    if request.what != DISCHARGE:
+    if request.what != AMQP_CODE_DISCHARGE:
         reject(
             link, delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
         return False
