@@ -265,9 +265,10 @@ def _count_lines(path: Path) -> int:
         return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
 
 
-def _count_streams(path: Path) -> int:
-    """Count the records among the lines of streaming mode: the others begin with F or B."""
-    return sum(line[:1].isdigit() for line in path.read_bytes().splitlines())
+def _count_records(path: Path) -> int:
+    """Count the records among other lines: F or B begins a part of a stream, @ names an end."""
+    with path.open("rb") as stream:
+        return sum(line[:1].isdigit() for line in stream)
 
 
 def _times(line: bytes) -> tuple[int, int]:
@@ -286,11 +287,12 @@ def transferred(records: Path, case: Case) -> tuple[int, float]:
     Raises:
         RunError: there is no record, or not exactly ``case.count`` of them.
     """
-    found = _count_streams(records) if case.streaming else _count_lines(records)
+    mixed = case.streaming or case.connections > 1
+    found = _count_records(records) if mixed else _count_lines(records)
     if found == 0 or (case.count and found != case.count):
         raise RunError(f"the receiver printed {found} records, not {case.count or 'some'}")
     with records.open("rb") as stream:
-        first = stream.readline()
+        first = next(line for line in stream if not line.startswith(b"@"))
     # The first line of a stream's sender is of a part of its body: it begins with the send time.
     first_send = int(first.split(b",")[1]) if case.streaming else _times(first)[0]
     _, last_receive = _times(_last_line(records))

@@ -100,6 +100,12 @@ def test_transfer_is_timed_from_first_send_to_last_receive(tmp_path: Path) -> No
         runner.transferred(records, Case(4))
 
 
+def test_lines_that_name_an_end_are_no_records(tmp_path: Path) -> None:
+    records = tmp_path / "received"
+    records.write_text("@0\n1000,1003\n1500,1502\n@1\n2900,3000\n")
+    assert runner.transferred(records, Case(3, connections=2)) == (3, 2.0)
+
+
 def test_latencies_are_signed(tmp_path: Path) -> None:
     records = tmp_path / "received"
     records.write_text("1000,1003\n1500,1499\n")
