@@ -37,7 +37,7 @@ from bench.runner import (
 from bench.through import our_server
 
 POLICIES = ("none", "interval:10", "group")
-PACED = Case(5000, rate=1000, time_unit="us")
+PACED = Case(5000, rate=1000, time_unit="us", queue="other")
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ def serving(store: Path, durability: str) -> Iterator[tuple[Measured, int]]:
         server.close()
 
 
-def line(case: Case, operation: str, port: int, *, durable: bool, path: str = "q") -> list[str]:
+def line(case: Case, operation: str, port: int, *, durable: bool) -> list[str]:
     """Return an arrow's command line."""
-    changed = {"durable=0": f"durable={int(durable)}", "path=q": f"path={path}"}
+    changed = {"durable=0": f"durable={int(durable)}"}
     if case.duration:
         # A receiver through a server does not see its sender end.
         changed["duration=0"] = f"duration={case.duration + 1}"
@@ -76,14 +76,14 @@ def line(case: Case, operation: str, port: int, *, durable: bool, path: str = "q
 
 @contextlib.contextmanager
 def pair(
-    case: Case, server: Measured, port: int, scratch: Path, *, durable: bool, path: str = "q"
+    case: Case, server: Measured, port: int, scratch: Path, *, durable: bool
 ) -> Iterator[Path]:
     """Run a receiver and a sender to their end around the block; yield the receiver's records."""
-    received = scratch / f"received-{path}"
+    received = scratch / f"received-{case.queue}"
     arrows = []
     try:
-        for operation, records in (("receive", received), ("send", scratch / f"sent-{path}")):
-            words = line(case, operation, port, durable=durable, path=path)
+        for operation, records in (("receive", received), ("send", scratch / f"sent-{case.queue}")):
+            words = line(case, operation, port, durable=durable)
             arrows.append(Measured(words, records))
         yield received
         await_exit(arrows, case.timeout, watched=[server])
@@ -128,7 +128,7 @@ def bystander(case: Case, directory: str | None, durability: str | None) -> tupl
             beside = pair(case, server, port, Path(scratch), durable=True)
             stack.enter_context(beside)
             time.sleep(0.5)
-        with pair(PACED, server, port, Path(scratch), durable=False, path="other") as received:
+        with pair(PACED, server, port, Path(scratch), durable=False) as received:
             pass
         return latencies(received)
 

@@ -167,13 +167,14 @@ def beside_streams(port: int, count: int) -> tuple[float, float]:
 @contextlib.contextmanager
 def _streams(arrow: Command, port: int, records: Path) -> Iterator[None]:
     """Run streams to one receiver until the end of the block; all move when it begins."""
-    case = Case(1, body_size=ENDLESS, credit=STREAMS, streaming=True, time_unit="us")
+    case = Case(
+        1, body_size=ENDLESS, credit=STREAMS, streaming=True, time_unit="us", queue="streams"
+    )
 
     def line(operation: str) -> list[str]:
         words = arrow_line(arrow, case, operation, port, through=True)
         if operation == "receive":
             words[words.index("count=1")] = f"count={STREAMS}"
-        words[words.index("path=q")] = "path=streams"
         return ["nice", "-n", "19", *words]
 
     nowhere = Path("/dev/null")

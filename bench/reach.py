@@ -217,10 +217,9 @@ def _stall(
     """Begin a stream that nobody reads; return the server's memory when it stands still."""
     consumer = stack.enter_context(EngineClient(port))
     consumer.receiver(address, 1)
-    case = Case(1, body_size=STALLED_BYTES, credit=1, streaming=True, time_unit="us")
+    case = Case(1, body_size=STALLED_BYTES, credit=1, streaming=True, time_unit="us", queue=address)
     line = arrow_line(arrow, case, "send", port, through=True)
-    words = [f"path={address}" if word == "path=q" else word for word in line]
-    senders.append(Measured(words, Path("/dev/null")))
+    senders.append(Measured(line, Path("/dev/null")))
     stack.callback(senders[-1].close)
     return _memory_at_rest(server)
 

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,6 +74,7 @@ class Case:
     tls: Certificate | None = None
     # Of each arrow, which share count and rate.
     connections: int = 1
+    queue: str = "q"
 
 
 @dataclass(frozen=True)
@@ -125,12 +127,14 @@ def figures(run: Run) -> dict[str, float]:
     }
     if not run.case.rate:
         return found | {"rate": count / run.elapsed / 1e3}
-    microsecond = _units_per_second(run.case) / 1e6
-    percentiles = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
-    return found | {
-        name: _percentile(run.latencies, percent) / microsecond
-        for name, percent in percentiles.items()
-    }
+    return found | percentiles(run.latencies, run.case)
+
+
+def percentiles(ordered: Sequence[int], case: Case) -> dict[str, float]:
+    """Return the percentiles of a case's ordered latencies, in us."""
+    microsecond = _units_per_second(case) / 1e6
+    named = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
+    return {name: _percentile(ordered, percent) / microsecond for name, percent in named.items()}
 
 
 # ---- One process ------------------------------------------------------------
@@ -307,6 +311,25 @@ def latencies(records: Path) -> tuple[int, ...]:
         return tuple(sorted(receive - send for send, receive in pairs))
 
 
+def rate_together(received: Sequence[Path], case: Case) -> float:
+    """Return the messages per second of several receivers, while all of them receive.
+
+    Raises:
+        RunError: one ended before another began.
+    """
+    times = [_receive_times(records) for records in received]
+    begin, end = max(each[0] for each in times), min(each[-1] for each in times)
+    if begin >= end:
+        raise RunError("the receivers do not receive at the same time")
+    count = sum(bisect_right(each, end) - bisect_left(each, begin) for each in times)
+    return count / (end - begin) * _units_per_second(case)
+
+
+def _receive_times(records: Path) -> list[int]:
+    with records.open("rb") as stream:
+        return [_times(line)[1] for line in stream]
+
+
 # ---- One pair ---------------------------------------------------------------
 
 
@@ -324,11 +347,11 @@ def _arguments(case: Case, operation: str, port: int, listening: bool) -> dict[s
         "connection-mode": "server" if listening else "client",
         "channel-mode": "passive" if listening else "active",
         "operation": operation,
-        "id": f"bench-{operation}",
+        "id": f"bench-{operation}-{case.queue}",
         "scheme": "amqp",
         "host": "127.0.0.1",
         "port": port,
-        "path": "q",
+        "path": case.queue,
         "duration": 0 if receiving else case.duration,
         "count": case.count,
         "body-size": case.body_size,

@@ -18,6 +18,7 @@ from support.certificates import make_certificates
 
 from bench import connections, instructions, reach
 from bench.cases import (
+    LATENCY,
     REACH,
     REACH_LATENCY,
     REACH_SERVER,
@@ -31,7 +32,7 @@ from bench.reference import build, old
 from bench.reference.build import References
 from bench.runner import Case, Certificate, Command, figures, run_pair
 from bench.test_streaming import streamed
-from bench.through import ServerLine, our_server, run_through
+from bench.through import ServerLine, our_server, our_tls_server, run_queues, run_through
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -46,6 +47,9 @@ STARTUP_ROUNDS_FACTOR = 3
 NO_SPIN = "spin=0"
 # Of 1 MB bodies within TLS.
 TLS_LARGE = Case(2_000, body_size=1_000_000, credit=10)
+# Of eight pairs as many messages as of one; milliseconds tell the rate of seconds.
+ALONE = Case(4_000_000)
+EACH_OF_EIGHT = Case(ALONE.count // 8)
 
 
 def built(make: Callable[[], Path]) -> Path:
@@ -260,6 +264,39 @@ def test_server_beside_nats(bench: Bench, arrow: Command) -> None:
         "rate",
         lambda: run_through(our_server, arrow, case),
         lambda: reach.nats(program, case.count, case.body_size),
+    )
+
+
+def test_server_latency(bench: Bench, arrow: Command, before: old.Tree) -> None:
+    """The same arrows at both servers."""
+    case = LATENCY["latency-50k"]
+    bench.interleave(
+        "old-server-latency-50k",
+        "p50",
+        lambda: run_through(our_server, arrow, case),
+        lambda: run_through(before.server, arrow, case),
+    )
+
+
+def test_server_tls(bench: Bench, arrow: Command, certificate: Certificate) -> None:
+    """TLS on both connections, against the same server and arrows without it."""
+    case = REACH_SERVER["old-server-100"]
+    secure = replace(case, tls=certificate)
+    bench.interleave(
+        "tls-server-100",
+        "rate",
+        lambda: run_through(our_tls_server(certificate), arrow, secure),
+        lambda: run_through(our_server, arrow, case),
+    )
+
+
+def test_server_queues(bench: Bench, arrow: Command) -> None:
+    """Eight pairs at once, each with its own connections and queue, against one pair."""
+    bench.interleave(
+        "queues-8",
+        "rate",
+        lambda: run_queues(arrow, EACH_OF_EIGHT, 8),
+        lambda: run_queues(arrow, ALONE, 1),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from bench.cases import STREAMS
+from bench.cases import REACH, STREAMS
 from bench.comparison import Figures
 from bench.conftest import RATIO_CLOCK, Bench
 from bench.fragments import (
@@ -82,15 +82,22 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
 
 
 @pytest.mark.reach
-@pytest.mark.parametrize(("name", "by"), [("stream-relay", ["relay"]), ("stream-copy", [])])
+@pytest.mark.parametrize(
+    ("name", "case", "by"),
+    [
+        ("stream-relay", STREAMS["stream-100m"], ["relay"]),
+        ("stream-copy", STREAMS["stream-100m"], []),
+        ("body-relay-1m", REACH["old-body-1m"], ["relay"]),
+        pytest.param("stream-relay-10g", STREAMS["stream-10g"], ["relay"], marks=pytest.mark.full),
+    ],
+)
 def test_beside_raw_tcp(
-    bench: Bench, arrow: Command, references: References, name: str, by: list[str]
+    bench: Bench, arrow: Command, references: References, name: str, case: Case, by: list[str]
 ) -> None:
     """The reference is a raw copy: through a process that writes what it reads, or from end to end.
 
     Neither depends on how fast an arrow is, as the share of the direct rate does.
     """
-    case = STREAMS["stream-100m"]
 
     def through() -> Figures:
         return {"throughput": streamed(run_through(our_server, arrow, case), case)["throughput"]}

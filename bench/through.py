@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.comparison import Comparison, Figures, rows_of, table
@@ -19,14 +20,19 @@ from bench.reference import build
 from bench.runner import (
     ROOT,
     Case,
+    Certificate,
     Command,
     Measured,
     RunError,
+    Side,
     arrow_line,
     await_exit,
     await_ready,
     free_port,
+    latencies,
+    percentiles,
     product_command,
+    rate_together,
     records_directory,
     transferred,
 )
@@ -40,6 +46,12 @@ def our_server(port: int) -> list[str]:
     program = str(ROOT / "impls" / "quiver-server-pyfast")
     where = ["host=127.0.0.1", f"port={port}", "path=q", "ready-file=-", "quiet=1"]
     return [sys.executable, program, *where]
+
+
+def our_tls_server(certificate: Certificate) -> ServerLine:
+    """Return the command line of our server, which accepts TLS only."""
+    words = ["scheme=amqps", f"cert={certificate.cert}", f"key={certificate.key}"]
+    return lambda port: [*our_server(port), *words]
 
 
 def example_broker(port: int) -> list[str]:
@@ -62,7 +74,7 @@ def run_through(
 
     Returns:
         rate in thousands per second, server_cpu in ns per message, server_rss in MB
-        (its peak).
+        (its peak); under a rate the percentiles of the latency, too.
 
     Raises:
         RunError: a process failed or hung, or records are missing.
@@ -81,45 +93,89 @@ def run_trunk(arrow: Command, case: Case) -> Figures:
     return _run([(near, our_server(near)), (far, our_trunk(far, near))], arrow, case)
 
 
+def run_queues(arrow: Command, case: Case, queues: int) -> Figures:
+    """Run pairs through our server at once, each with a queue of its own.
+
+    Args:
+        arrow: the command of both ends.
+        case: what each pair sends.
+        queues: how many pairs.
+
+    Returns:
+        as of :func:`run_through`; the rate is of all pairs, while all of them receive.
+    """
+    port = free_port()
+    names = [f"q-{number}" for number in range(queues)]
+    with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:
+        pairs = [(replace(case, queue=name), Path(scratch, name)) for name in names]
+        servers = _run_pairs([(port, our_server(port))], arrow, pairs)
+        rate = rate_together([received for _, received in pairs], case) / 1e3
+        return {"rate": rate} | _cost(servers, queues * case.count)
+
+
 def _run(
     lines: Sequence[tuple[int, list[str]]],
     arrow: Command,
     case: Case,
     receiver_words: Sequence[str] = (),
 ) -> Figures:
-    """Run servers, a sender to the first of them and a receiver from the last."""
+    """Run servers and one pair."""
     with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:
         received = Path(scratch, "received")
-        servers: list[Measured] = []
-        arrows: list[Measured] = []
-        try:
-            for port, line in lines:
-                # The example broker ends by the signal itself.
-                servers.append(Measured(line, Path("/dev/null"), (0, -signal.SIGTERM)))
-                await_ready(servers[-1], port)
-            ends = [
-                ("receive", lines[-1][0], received),
-                ("send", lines[0][0], Path(scratch, "sent")),
-            ]
-            for operation, port, records in ends:
-                line = arrow_line(arrow, case, operation, port, through=True)
-                line += receiver_words if operation == "receive" else ()
-                arrows.append(Measured(line, records))
-            await_exit(arrows, case.timeout, watched=servers)
-            for server in servers:
-                server.process.terminate()
-            # Under valgrind an end takes longer, too.
-            await_exit(servers, case.timeout)
-        finally:
-            for process in (*servers, *arrows):
-                process.close()
-        sides = [server.side for server in servers if server.side is not None]
+        servers = _run_pairs(lines, arrow, [(case, received)], receiver_words)
         count, elapsed = transferred(received, case)
-        return {
-            "rate": count / elapsed / 1e3,
-            "server_cpu": sum(side.cpu for side in sides) * 1e9 / count,
-            "server_rss": sum(side.peak_rss for side in sides) / 1e6,
-        }
+        found = {"rate": count / elapsed / 1e3} | _cost(servers, count)
+        return found | (percentiles(latencies(received), case) if case.rate else {})
+
+
+def _run_pairs(
+    lines: Sequence[tuple[int, list[str]]],
+    arrow: Command,
+    pairs: Sequence[tuple[Case, Path]],
+    receiver_words: Sequence[str] = (),
+) -> list[Side]:
+    """Run servers, senders to the first of them and receivers from the last.
+
+    Args:
+        lines: port and command line of each server.
+        arrow: the command of all ends.
+        pairs: what each pair does, and the file of its receiver's records.
+        receiver_words: more of the contract for each receiver.
+
+    Returns:
+        what the servers cost.
+    """
+    servers: list[Measured] = []
+    arrows: list[Measured] = []
+    timeout = max(case.timeout for case, _ in pairs)
+    try:
+        for port, line in lines:
+            # The example broker ends by the signal itself.
+            servers.append(Measured(line, Path("/dev/null"), (0, -signal.SIGTERM)))
+            await_ready(servers[-1], port)
+        for case, received in pairs:
+            line = arrow_line(arrow, case, "receive", lines[-1][0], through=True)
+            arrows.append(Measured([*line, *receiver_words], received))
+        for case, received in pairs:
+            line = arrow_line(arrow, case, "send", lines[0][0], through=True)
+            arrows.append(Measured(line, received.with_suffix(".sent")))
+        await_exit(arrows, timeout, watched=servers)
+        for server in servers:
+            server.process.terminate()
+        # Under valgrind an end takes longer, too.
+        await_exit(servers, timeout)
+    finally:
+        for process in (*servers, *arrows):
+            process.close()
+    return [server.side for server in servers if server.side is not None]
+
+
+def _cost(servers: Sequence[Side], count: int) -> Figures:
+    """Return the figures of servers that moved so many messages."""
+    return {
+        "server_cpu": sum(side.cpu for side in servers) * 1e9 / count,
+        "server_rss": sum(side.peak_rss for side in servers) / 1e6,
+    }
 
 
 def main(arguments: Sequence[str]) -> int:

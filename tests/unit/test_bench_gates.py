@@ -106,6 +106,17 @@ def test_lines_that_name_an_end_are_no_records(tmp_path: Path) -> None:
     assert runner.transferred(records, Case(3, connections=2)) == (3, 2.0)
 
 
+def test_rate_together_is_of_the_time_in_which_all_receive(tmp_path: Path) -> None:
+    first, second, late = (tmp_path / name for name in ("first", "second", "late"))
+    first.write_text("0,1000\n0,2000\n0,3000\n")
+    second.write_text("0,2000\n0,2500\n0,4000\n")
+    late.write_text("0,5000\n0,6000\n")
+    assert runner.rate_together([first], Case(3)) == 1.5
+    assert runner.rate_together([first, second], Case(3)) == 4.0
+    with pytest.raises(RunError, match="not receive at the same time"):
+        runner.rate_together([first, late], Case(3))
+
+
 def test_latencies_are_signed(tmp_path: Path) -> None:
     records = tmp_path / "received"
     records.write_text("1000,1003\n1500,1499\n")
