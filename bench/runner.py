@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import itertools
 import math
 import os
 import select
@@ -37,6 +38,8 @@ Command = Sequence[str]
 
 READY_TIMEOUT = 60.0  # seconds until the receiver must listen
 SAMPLE_PERIOD = 0.02  # seconds between readings of the memory high-water marks
+# Of arrows: a server detaches a link when another client of the same id attaches it.
+_NUMBERS = itertools.count()
 
 
 class RunError(Exception):
@@ -347,7 +350,7 @@ def _arguments(case: Case, operation: str, port: int, listening: bool) -> dict[s
         "connection-mode": "server" if listening else "client",
         "channel-mode": "passive" if listening else "active",
         "operation": operation,
-        "id": f"bench-{operation}-{case.queue}",
+        "id": f"bench-{operation}-{next(_NUMBERS)}",
         "scheme": "amqp",
         "host": "127.0.0.1",
         "port": port,
