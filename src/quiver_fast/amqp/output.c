@@ -68,6 +68,20 @@ typedef struct amqp_buffer {
   size_t capacity;
 } amqp_buffer_t;
 
+/* Free all buffers of a pool but the first ones, which are the largest. */
+static void free_from(amqp_buffers_t *buffers, size_t kept) {
+  amqp_buffer_t **at = &buffers->first;
+  for (size_t i = 0; i < kept; i++) at = &(*at)->next;
+  amqp_buffer_t *freed = *at;
+  *at = NULL;
+  buffers->count = kept;
+  while (freed) {
+    amqp_buffer_t *buffer = freed;
+    freed = buffer->next;
+    free(buffer);
+  }
+}
+
 void amqp_output_take_buffer(amqp_output_t *output, amqp_buffers_t *buffers) {
   amqp_buffer_t *taken = buffers->first;
   if (output->buffer || !taken) return;
@@ -79,25 +93,22 @@ void amqp_output_take_buffer(amqp_output_t *output, amqp_buffers_t *buffers) {
 
 void amqp_output_give_buffer(amqp_output_t *output, amqp_buffers_t *buffers) {
   if (!output->buffer || amqp_output_waiting(output)) return;
-  if (buffers->count == KEPT_COUNT || output->capacity > KEPT_CAPACITY) {
+  if (output->capacity > KEPT_CAPACITY) {
     amqp_output_trim(output);
     return;
   }
+  amqp_buffer_t **at = &buffers->first;
+  while (*at && (*at)->capacity > output->capacity) at = &(*at)->next;
   amqp_buffer_t *given = (amqp_buffer_t *) (void *) output->buffer;
-  *given = (amqp_buffer_t) {buffers->first, output->capacity};
-  buffers->first = given;
-  buffers->count++;
+  *given = (amqp_buffer_t) {*at, output->capacity};
+  *at = given;
   output->buffer = NULL;
   output->capacity = 0;
+  if (++buffers->count > KEPT_COUNT) free_from(buffers, KEPT_COUNT);
 }
 
 void amqp_buffers_free(amqp_buffers_t *buffers) {
-  while (buffers->first) {
-    amqp_buffer_t *buffer = buffers->first;
-    buffers->first = buffer->next;
-    free(buffer);
-  }
-  buffers->count = 0;
+  free_from(buffers, 0);
 }
 
 static bool copy(amqp_output_t *output, amqp_bytes_t bytes) {

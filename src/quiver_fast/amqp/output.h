@@ -84,7 +84,8 @@ int amqp_output_write(amqp_output_t *output, amqp_sink_t sink, void *to);
 /* Drop what waits: nobody takes it any more. */
 void amqp_output_clear(amqp_output_t *output);
 
-/* Buffers for outputs that come to have something to write, of one thread. */
+/* Buffers for outputs that come to have something to write, of one thread. The largest is first:
+ * one that is small grows again and again. */
 typedef struct amqp_buffers {
   struct amqp_buffer *first;
   size_t count;
@@ -93,7 +94,8 @@ typedef struct amqp_buffers {
 /* Take a buffer from the pool, if the output has none and the pool has one. */
 void amqp_output_take_buffer(amqp_output_t *output, amqp_buffers_t *buffers);
 
-/* Give the buffer to the pool if nothing waits. A very large one, or one too many, is freed. */
+/* Give the buffer to the pool if nothing waits. A very large one, or the smallest of too many, is
+ * freed. */
 void amqp_output_give_buffer(amqp_output_t *output, amqp_buffers_t *buffers);
 
 void amqp_buffers_free(amqp_buffers_t *buffers);

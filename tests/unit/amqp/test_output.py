@@ -131,14 +131,19 @@ def test_idle_outputs_hold_no_buffer(plane_library: ctypes.CDLL) -> None:
 
 def test_a_pool_keeps_the_buffers_of_idle_outputs(plane_library: ctypes.CDLL) -> None:
     outputs, pool = [Output(plane_library) for _ in range(20)], (ctypes.c_size_t * 2)()
-    for output in outputs:
-        output.add(b"bytes" * 1000)
+    sizes = [100_000, *[5000] * 18, 200_000]
+    for output, size in zip(outputs, sizes, strict=True):
+        output.add(bytes(size))
         plane_library.amqp_output_give_buffer(output.pointer, pool)
-        assert output.write(5000) == (1, b"bytes" * 1000), "a buffer with bytes stays"
+        assert output.write(size) == (1, bytes(size)), "a buffer with bytes stays"
         plane_library.amqp_output_give_buffer(output.pointer, pool)
     assert pool[1] == 16, "the others were freed"
+    capacities = []
     for output in outputs:
         plane_library.amqp_output_take_buffer(output.pointer, pool)
+        capacities.append((ctypes.c_size_t * 2).from_address(output.pointer.value or 0)[1])
+    assert capacities == [1 << 18, 1 << 17, *[1 << 14] * 14, *[0] * 4], "the largest come first"
+    for output in outputs:
         output.add(b"again")
         assert output.write(5) == (1, b"again")
         output.free()
