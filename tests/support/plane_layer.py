@@ -126,8 +126,10 @@ class Output:
     def lend(self, data: ctypes.Array[Any]) -> None:
         assert self.library.door_output_lend(self.pointer, data, c_size_t(len(data)))
 
-    def keep(self) -> None:
-        assert self.library.amqp_output_keep(self.pointer)
+    def keep(self, hold: CHold | None = None) -> None:
+        """Have copied what waits of a hold's payloads, or of those that are lent."""
+        held = byref(hold) if hold is not None else ctypes.c_void_p(1)
+        assert self.library.amqp_output_keep(self.pointer, held)
 
     @property
     def waiting(self) -> int:

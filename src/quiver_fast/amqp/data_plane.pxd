@@ -209,7 +209,7 @@ cdef extern from "output.h" nogil:
     void amqp_output_take_buffer(amqp_output_t *output, amqp_buffers_t *buffers)
     void amqp_output_give_buffer(amqp_output_t *output, amqp_buffers_t *buffers)
     void amqp_buffers_free(amqp_buffers_t *buffers)
-    bint amqp_output_keep(amqp_output_t *output)
+    bint amqp_output_keep(amqp_output_t *output, const amqp_hold_t *hold)
     void amqp_output_clear(amqp_output_t *output)
 
 cdef extern from "input.h" nogil:

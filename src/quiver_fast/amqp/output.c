@@ -156,29 +156,33 @@ bool amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t 
   return true;
 }
 
-static void drop_first_piece(amqp_output_t *output) {
-  amqp_hold_t *hold = piece_at(output, output->first_piece++)->hold;
+static void let_go(amqp_hold_t *hold) {
   if (counts(hold) && --hold->users == 0) hold->release(hold);
+}
+
+static void drop_first_piece(amqp_output_t *output) {
+  let_go(piece_at(output, output->first_piece++)->hold);
 }
 
 static void free_copy(amqp_hold_t *hold) {
   free(hold);
 }
 
-static bool keep_piece(amqp_piece_t *piece) {
+static bool copy_piece(amqp_piece_t *piece) {
   amqp_hold_t *hold = malloc(sizeof *hold + piece->rest.size);
   if (!hold) return false;
   *hold = (amqp_hold_t) {.users = 1, .release = free_copy};
   memcpy(hold + 1, piece->rest.start, piece->rest.size);
+  let_go(piece->hold);
   piece->rest.start = (const uint8_t *) (hold + 1);
   piece->hold = hold;
   return true;
 }
 
-bool amqp_output_keep(amqp_output_t *output) {
+bool amqp_output_keep(amqp_output_t *output, const amqp_hold_t *hold) {
   for (size_t i = output->first_piece; i != output->end_piece; i++) {
     amqp_piece_t *piece = piece_at(output, i);
-    if (piece->hold == AMQP_LENT && !keep_piece(piece)) return false;
+    if (piece->hold == hold && !copy_piece(piece)) return false;
   }
   return true;
 }

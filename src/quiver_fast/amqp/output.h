@@ -73,9 +73,9 @@ static inline void amqp_output_add(amqp_output_t *output, const uint8_t *end) {
  * copy where it is small. False, and nothing is added, for lack of memory. */
 bool amqp_output_refer(amqp_output_t *output, amqp_bytes_t payload, amqp_hold_t *hold);
 
-/* Copy what waits of payloads that are lent, before their bytes go away; false for lack of
- * memory. */
-bool amqp_output_keep(amqp_output_t *output);
+/* Copy what waits of the payloads that a hold keeps, or of those that are lent, before their bytes
+ * go away; false for lack of memory. */
+bool amqp_output_keep(amqp_output_t *output, const amqp_hold_t *hold);
 
 /* Give the sink what waits. Returns 1 when nothing is left, 0 when the sink takes no more now,
  * and what the sink returned when it failed. */

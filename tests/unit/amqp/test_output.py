@@ -101,6 +101,17 @@ def test_of_what_is_lent_only_the_rest_is_copied(plane_library: ctypes.CDLL) -> 
     output.free()
 
 
+def test_a_payload_that_waits_may_be_let_go(plane_library: ctypes.CDLL) -> None:
+    output, payload, other = Output(plane_library), Kept(b"x" * 5000), Kept(b"y" * 5000)
+    for each in (payload, other, payload):
+        output.refer(each.data, each.hold)
+    assert output.write(1000) == (0, b"x" * 1000)
+    output.keep(payload.hold)
+    assert (payload.releases, other.releases, other.hold.users) == (1, 0, 1)
+    assert output.write(10**6) == (1, b"x" * 4000 + b"y" * 5000 + b"x" * 5000)
+    output.free()
+
+
 def test_what_waits_is_released_with_its_output(plane_library: ctypes.CDLL) -> None:
     output, payload = Output(plane_library), Kept(b"x" * 5000)
     output.refer(payload.data, payload.hold)

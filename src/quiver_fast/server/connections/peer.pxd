@@ -1,4 +1,4 @@
-from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_delivery_t
+from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_delivery_t, amqp_hold_t
 from quiver_fast.proton.libproton cimport pn_condition_t
 from quiver_fast.server.model.structures cimport Container, Link, Peer
 
@@ -14,6 +14,7 @@ cdef void peer_write(Peer *peer) noexcept nogil
 cdef void peer_flush(Peer *peer) noexcept nogil
 cdef void peer_borrows(Peer *peer) noexcept nogil
 cdef void borrowers_settle(Container *container) noexcept nogil
+cdef void peer_keep(Peer *peer, const amqp_hold_t *hold) noexcept nogil
 cdef void peer_close(Peer *peer, const char *condition, const char *description) noexcept nogil
 cdef void peer_refuse(Peer *peer, const char *condition, const char *description) noexcept nogil
 cdef void peer_cut(Peer *peer) noexcept nogil

@@ -5,10 +5,11 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_INPUT_AGAIN, amqp_bytes_t, amqp_deliveries_tell, amqp_delivery_say_rejected,
-    amqp_delivery_settle, amqp_delivery_t, amqp_output_clear, amqp_output_give_buffer,
-    amqp_output_keep, amqp_output_take_buffer, amqp_output_waiting, amqp_output_write,
-    amqp_plane_drain, amqp_plane_fill, amqp_plane_whole, amqp_receive, amqp_send,
+    AMQP_INPUT_AGAIN, AMQP_LENT, amqp_bytes_t, amqp_deliveries_tell, amqp_delivery_say_rejected,
+    amqp_delivery_settle, amqp_delivery_t, amqp_hold_t, amqp_output_clear,
+    amqp_output_give_buffer, amqp_output_keep, amqp_output_take_buffer, amqp_output_waiting,
+    amqp_output_write, amqp_plane_drain, amqp_plane_fill, amqp_plane_whole, amqp_receive,
+    amqp_send,
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read, tls_t,
@@ -207,8 +208,13 @@ cdef void borrowers_settle(Container *container) noexcept nogil:
         container.borrowers = peer.next_borrower
         peer.borrows = False
         peer_flush(peer)
-        if not amqp_output_keep(&peer.plane.output):
-            peer.deliveries.failed = True
+        peer_keep(peer, AMQP_LENT)
+
+
+cdef void peer_keep(Peer *peer, const amqp_hold_t *hold) noexcept nogil:
+    """Have the output copy what it has of some bytes by reference."""
+    if not amqp_output_keep(&peer.plane.output, hold):
+        peer.deliveries.failed = True
 
 
 cdef bint wants_input(const Peer *peer) noexcept nogil:

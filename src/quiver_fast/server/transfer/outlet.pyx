@@ -10,7 +10,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.proton.libproton cimport PN_ACCEPTED, PN_RECEIVED, PN_RELEASED
 from quiver_fast.server.connections.links cimport is_attached
-from quiver_fast.server.connections.peer cimport link_refuse, peer_lend_output
+from quiver_fast.server.connections.peer cimport link_refuse, peer_keep, peer_lend_output
 from quiver_fast.server.messages.chain cimport (
     chain_close, chain_of, chain_open, chain_read, chain_was_cut,
 )
@@ -297,6 +297,9 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
     if outlet.consumer_link != NULL:
         outlet.consumer_link.streams -= 1
         leave_consumer(outlet)
+    if message.size > OUTGOING_MAX:
+        # By what waits of it, a peer that does not read would hold all of it.
+        peer_keep(outlet.base.peer, &message.hold)
     outlet.sending = NULL
     outlet.delivery = NULL
     if outlet.base.role == STREAMS_TO_PEER:
