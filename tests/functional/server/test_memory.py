@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
 import pytest
 from proton import Delivery
+from support.amqp_frames import FrameClient, composite
 from support.arrows import arguments, run_pyfast
 from support.clients import Clients, Consumer, Producer, fill
 from support.judgement import assert_clean
@@ -158,6 +160,30 @@ def test_a_consumer_that_does_not_read_is_bounded(connect: Connect) -> None:
         left = len(others.drain_queue(others.connect(), "queue0"))
     assert 100 < left < 200
     assert len(stuck.take(200 - left)) == 200 - left
+
+
+@pytest.mark.measured
+def test_a_stuck_consumer_keeps_nothing_that_it_settled(connect: Connect, figure: Figure) -> None:
+    """It settles a message after the first frame, and reads no other."""
+    server, clients = connect()
+    connection, before = clients.connect(), 0
+    with contextlib.ExitStack() as stack:
+        for number in range(10):
+            address = f"stuck-{number}"
+            clients.producer(connection, address).publish("x" * (16 << 20))
+            client = stack.enter_context(FrameClient(server.port))
+            client.open()
+            client.begin()
+            client.attach_receiver(address)
+            client.give_credit(1)
+            client.expect("transfer")
+            accepted = composite("accepted")
+            client.send("disposition", role=True, first=0, settled=True, state=accepted)
+            with Clients(server.port) as others:
+                assert others.drain_queue(others.connect(), address) == []
+            before = before or rss(server)
+        grown = rss(server) - before
+    figure("bytes grown by nine stuck consumers", grown, at_most=32 << 20, unit="B")
 
 
 @pytest.mark.measured
