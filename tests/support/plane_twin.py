@@ -254,9 +254,10 @@ class Twin:
         session.incoming -= 1
         session.incoming_id = (session.incoming_id + 1) % MODULUS
         session.peer_outgoing -= min(1, session.peer_outgoing)
-        if session.incoming < (session.window + 1) // 2:
-            self.tell(session, None)
         link = self.link(THEIRS, channel, fields["handle"])
+        if session.incoming < (session.window + 1) // 2:
+            named = link is not None and link.receives and link.phase[OURS] == ACTIVE
+            self.tell(session, link if named else None)
         if link is None:
             raise Refused("session", UNATTACHED)
         if not link.receives:

@@ -169,10 +169,12 @@ static enum amqp_event take_delivery(
   return AMQP_ARRIVAL;
 }
 
-/* Give a session its window again when half of it is used up. */
-static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session) {
+/* Give a session its window again when half of it is used up. The flow names the link that a
+ * transfer came by: of a flow without a link Proton tells its user nothing. */
+static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link) {
   if (!amqp_session_end_is_low(session)) return true;
-  return amqp_plane_flow(plane, session, NULL, false);
+  const bool named = link && link->role == AMQP_RECEIVER && link->phase[AMQP_OURS] == AMQP_ACTIVE;
+  return amqp_plane_flow(plane, session, named ? link : NULL, false);
 }
 
 /* AMQP_NOTHING if no link of ours takes the frame any more. */
@@ -188,7 +190,7 @@ static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
   if (!amqp_session_receive(&plane->session->counts))
     return refuse(
       plane, AMQP_OF_SESSION, "amqp:session:window-violation", "a transfer beyond the window");
-  if (!keep_window(plane, plane->session)) return AMQP_NO_MEMORY;
+  if (!keep_window(plane, plane->session, link)) return AMQP_NO_MEMORY;
   if (!link)
     return refuse(
       plane, AMQP_OF_SESSION, "amqp:session:unattached-handle", "a transfer without a link");

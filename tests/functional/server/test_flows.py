@@ -56,6 +56,21 @@ def test_credit_and_window_may_be_any_uint(
     next_transfer(client)
 
 
+def test_a_window_comes_with_a_link(client: FrameClient, address: str) -> None:
+    """Proton tells its user of no flow without one: skupper-router would wait for ever."""
+    client.attach_sender(address, handle=9)
+    flow_of(client, 0)
+    client.attach_sender(f"{address}-other", handle=7)
+    window = flow_of(client, 1)["incoming_window"]
+    assert isinstance(window, int)
+    client.transfer(0, message(b"x" * 1000), handle=9, more=True)
+    for _ in range(window // 2):
+        client.send("transfer", handle=9, more=True, payload=b"x" * 1000)
+    given = client.expect("flow").fields
+    assert given["incoming_window"] == window
+    assert given["handle"] in (0, 1)
+
+
 @pytest.mark.parametrize("credit", UINTS)
 def test_all_that_is_left_of_a_credit_is_drained(
     client: FrameClient, address: str, credit: int

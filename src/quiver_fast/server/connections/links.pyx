@@ -282,9 +282,26 @@ cdef void fit_session(Peer *peer, Session *session) noexcept nogil:
     if window <= end.counts.incoming_window:
         return
     end.counts.incoming_window = window
-    if not amqp_plane_flow(&peer.plane, end, NULL, False):
+    if not amqp_plane_flow(&peer.plane, end, receiving_end(session), False):
         peer.deliveries.failed = True
     peer_dirty(peer)
+
+
+cdef amqp_link_end_t *receiving_end(const Session *session) noexcept nogil:
+    """Return a link that the peer sends by; NULL for none.
+
+    A flow of the session's window names one: of a flow without a link, Proton tells its user
+    nothing, and skupper-router would not go on.
+    """
+    cdef Link *link = session.links if session.incoming else NULL
+    cdef amqp_link_end_t *end
+    while link != NULL:
+        end = link.deliveries.end
+        if is_attached(link) and end.role == AMQP_RECEIVER and (
+                end.phase[<int>AMQP_THEIRS] == AMQP_ACTIVE):
+            return end
+        link = link.next
+    return NULL
 
 
 cdef bint has_handle(const Session *session) noexcept nogil:

@@ -348,4 +348,4 @@ cdef int64_t milliseconds_until(const uint8_t *timestamp) noexcept nogil:
     cdef int64_t time = <int64_t>(
         (<uint64_t>length_of(timestamp) << 32) | length_of(timestamp + 4))
     cdef int64_t present = realtime_ns() // 1000000
-    return max(time - present, <int64_t>0)
+    return time - present if time > present else 0
