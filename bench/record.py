@@ -17,8 +17,6 @@ from typing import Any
 
 from bench.comparison import Row
 
-__all__ = ["RESULTS", "Figure", "load", "save"]
-
 RESULTS = Path(__file__).with_name("results") / "figures.json"
 
 

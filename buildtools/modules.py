@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cimported", "include_dirs", "needs_amqp", "needs_engine", "run_path"]
-
 # Where the libraries of the package are, each beside its declarations.
 ENGINE_FOLDER = Path("quiver_fast", "proton")
 AMQP_FOLDER = Path("quiver_fast", "amqp")

@@ -23,17 +23,6 @@ from typing import NamedTuple
 from buildtools import shared_library, toolchain
 from buildtools.toolchain import BuildError
 
-__all__ = [
-    "BuildError",
-    "Engine",
-    "library",
-    "locked",
-    "obtain_sdist",
-    "prepare",
-    "sources",
-    "unpack_source",
-]
-
 VERSION = "0.40.0"
 SDIST_NAME = f"python_qpid_proton-{VERSION}.tar.gz"
 SDIST_SHA256 = "7680d607cf6e9684f97bf5b2ba16cda7d8512aab9e4ff78f98d44a4644fc819a"

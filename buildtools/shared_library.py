@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from buildtools import toolchain
 
-__all__ = ["ORIGIN", "Library", "compile_library", "compile_once", "digest", "install"]
-
 MACOS = sys.platform == "darwin"
 # What the loader takes for the folder of the file that names it.
 ORIGIN = "@loader_path" if MACOS else "$ORIGIN"

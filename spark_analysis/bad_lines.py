@@ -16,8 +16,6 @@ from quiver_fast.records.layout import is_record
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.sources import Place, is_compressed, open_place, open_source
 
-__all__ = ["KEPT_LINES", "bad_lines"]
-
 KEPT_LINES = 100
 """Bad lines are all counted; so many of a split are kept."""
 

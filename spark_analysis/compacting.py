@@ -17,8 +17,6 @@ from spark_analysis import schema
 from spark_analysis.output import write_records
 from spark_analysis.placing import new_part, recover, replace
 
-__all__ = ["compact"]
-
 _SIZES = (512, 64, 8)
 _FOLDER = re.compile(r"batch=(\d+)")
 _FILE_SIZE = 128 << 20

@@ -45,12 +45,6 @@ from spark_analysis.transforms import (
     together,
 )
 
-__all__ = [
-    "DELIVERED", "DELIVERY", "DISTINCT_IDS", "IDS", "TICKS", "TICK_BITS", "cut_at_ranges",
-    "delivered", "delivery", "distinct_ids", "in_ranges", "own_facts", "reconciled",
-    "reconciled_ranges", "reordered_alone", "tick_bits",
-]  # fmt: skip
-
 # A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
 DELIVERY = "delivery"
 IDS = "ids"  # n is 1 or 0: the method

@@ -41,8 +41,6 @@ from spark_analysis.results import (
     steps_found,
 )
 
-__all__ = ["ends_and_bounds", "ends_run", "of_all", "with_sides"]
-
 # What a side adds up to, and the arrow that has it.
 _OF_SIDES = {
     RECEIVER: (transforms.LATENCY,),

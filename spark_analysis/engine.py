@@ -45,8 +45,6 @@ from spark_analysis.results import alone, delivery_of, file_analysis, histogram_
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
 from spark_analysis.thinning import thinned_facts
 
-__all__ = ["analysed", "files_elsewhere", "load_run", "run_loader", "said"]
-
 _RUN = "run"
 # The result of a task for one run: an AnalysedRun, or the error in its records.
 _ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])

@@ -16,8 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 from quiver_fast import __version__
 from quiver_fast.errors import QuiverError
 
-__all__ = ["check_executors", "lacking"]
-
 _PACKAGES = ("fsspec", "numpy", "pandas", "pyarrow", "zstandard")
 # More rows than any cluster has cores: every task has one.
 _ROWS = 4096

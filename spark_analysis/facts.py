@@ -26,8 +26,6 @@ from spark_analysis.stepping import facts_of_steps, steps_of_runs
 
 _ARROWS = "file bigint, run string, arrow string"
 
-__all__ = ["added_up", "all_facts", "facts", "runs_with_both_ends"]
-
 
 @contextmanager
 def all_facts(

@@ -22,11 +22,6 @@ from quiver_fast.records.sources import Place, is_compressed, open_place, open_s
 from spark_analysis.hadoop import Settings
 from spark_analysis.places import RemotePath, is_remote, remote_path
 
-__all__ = [
-    "RECEIVER", "SENDER", "SPLIT_SIZE", "RecordFile", "Split", "describe", "discover", "find",
-    "parts_of", "splits_of",
-]  # fmt: skip
-
 SENDER = "sender"
 RECEIVER = "receiver"
 _OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}

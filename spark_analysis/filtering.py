@@ -17,8 +17,6 @@ from pyspark.sql import datasource as ds
 from spark_analysis import schema
 from spark_analysis.files import RecordFile
 
-__all__ = ["EVERYTHING", "Selection", "file_columns", "select"]
-
 _COMPARISONS: Mapping[type[ds.Filter], Callable[..., pa.BooleanArray]] = {
     ds.EqualTo: pc.equal,
     ds.GreaterThan: pc.greater,

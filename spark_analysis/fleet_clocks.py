@@ -12,8 +12,6 @@ from quiver_fast.cli.pair.ends_plan import FIRST_IDS
 from quiver_fast.errors import QuiverError
 from spark_analysis.files import RECEIVER, RecordFile
 
-__all__ = ["skew_of"]
-
 _NS = 10**9
 
 

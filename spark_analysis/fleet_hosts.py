@@ -24,8 +24,6 @@ from quiver_fast.cli.fleet.task_line import job_text
 from quiver_fast.errors import QuiverError
 from quiver_fast.wall_clock import WallClock
 
-__all__ = ["Executor", "executors_of", "on_every_executor", "one_to_each", "run_hosts"]
-
 # From the agreement to the start. A task asks once a second whether the others have come, so
 # that it may have the answer of allGather a second after the last of them.
 _LEAD_NS = 2_000_000_000

@@ -32,8 +32,6 @@ from spark_analysis.files import RecordFile, Split
 from spark_analysis.parse import scan_split
 from spark_analysis.reading import by_splits
 
-__all__ = ["can_be_folded", "foldable_runs", "folded_facts", "folded_records", "top_stamps"]
-
 _FACTS = schema.to_arrow(schema.FACTS)
 # A fact of each split, for the order of the receipts over splits.
 _FIRST_STAMP = "first stamp"

@@ -20,8 +20,6 @@ from spark_analysis.hadoop import Settings, settings_for
 from spark_analysis.output import MARK, RECORDS, check_free
 from spark_analysis.source import numbered, register
 
-__all__ = ["finish_following", "follow", "start_following"]
-
 _TRIGGER = "1 second"
 _TICK = 1  # seconds
 _ID_KEY = "id-key"

@@ -41,8 +41,6 @@ from spark_analysis.reconcile import RECONCILED
 from spark_analysis.results import bounds_of_runs
 from spark_analysis.session import fit_partitions
 
-__all__ = ["grow", "renew"]
-
 # The state lies in the folder of its facts, so that one step replaces both.
 _STATE = "_state.json"
 _PART = ".part"

@@ -14,10 +14,6 @@ from pyspark.sql import SparkSession
 from quiver_fast.analysis.read.discovery import is_url
 from quiver_fast.errors import UsageError
 
-__all__ = [
-    "Settings", "hadoop_settings", "hdfs_options", "s3_options", "settings_for", "settings_in",
-]  # fmt: skip
-
 Settings: TypeAlias = tuple[tuple[str, str], ...]
 """Names and values, in order of the names; they travel with what a task reads."""
 

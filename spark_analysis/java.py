@@ -8,8 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["OLDEST_JAVA", "find_java", "why_java_is_missing"]
-
 OLDEST_JAVA = 17
 _TIMEOUT = 20
 

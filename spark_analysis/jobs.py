@@ -27,8 +27,6 @@ from spark_analysis.output import analyze
 from spark_analysis.places import is_remote
 from spark_analysis.session import SPARK_ERRORS, make_session, reason
 
-__all__ = ["main", "make_parser"]
-
 _DESCRIPTION = """\
 Analyse the records of many runs, arrows and hosts in one Spark job.
 

@@ -34,8 +34,6 @@ from spark_analysis.facts import runs_with_both_ends
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
 from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, stamped, timely
 
-__all__ = ["MOST_RANGES", "Ends", "Meeting", "can_meet", "ends_told"]
-
 # A range is compared again as a whole if any part of it is new.
 _ID_BITS = 16
 MOST_RANGES = 256

@@ -15,8 +15,6 @@ from spark_analysis import schema
 from spark_analysis.files import SPLIT_SIZE
 from spark_analysis.hadoop import Settings, settings_in
 
-__all__ = ["DROP", "FAIL", "PERMIT", "SourceOptions", "checked_columns"]
-
 PERMIT, FAIL, DROP = "PERMISSIVE", "FAILFAST", "DROPMALFORMED"
 _NUMBERS = ("splitSize", "maxFilesPerTrigger", "maxBytesPerTrigger")
 _OPTIONS = ("path", "paths", "mode", "idKey", *_NUMBERS)

@@ -28,11 +28,6 @@ from spark_analysis.results import arrow_rows, bounds_of_runs, figures_from_json
 from spark_analysis.session import fit_partitions
 from spark_analysis.thinning import thinned_facts
 
-__all__ = [
-    "MARK", "RECORDS", "analyze", "arrow_statistics", "check_free", "write_records",
-    "write_results", "write_statistics", "write_table",
-]  # fmt: skip
-
 MARK = "_COMMITTED"
 RECORDS = "records"
 _PARTITIONS = ("run", "role", "kind")

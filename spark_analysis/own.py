@@ -19,10 +19,6 @@ from spark_analysis import schema
 from spark_analysis.files import RECEIVER, RecordFile
 from spark_analysis.transforms import ARROW, quotient, ticks_per_second
 
-__all__ = [
-    "PLACE", "at_sent_ticks", "ends_of_runs", "receipt", "run_start", "stamped", "timely",
-]  # fmt: skip
-
 PLACE = ("file", "split", "position")
 
 _LIMITS = StructType(

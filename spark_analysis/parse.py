@@ -26,8 +26,6 @@ from spark_analysis.files import RecordFile, Split
 from spark_analysis.filtering import EVERYTHING, Selection
 from spark_analysis.settling import Sends, Settled, SplitJoin
 
-__all__ = ["parse_split", "scan_split"]
-
 Int64Array = NDArray[np.int64]
 
 Columns = dict[str, Any]

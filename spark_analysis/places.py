@@ -30,8 +30,6 @@ from quiver_fast.analysis.read.record_names import RECORD_FILES
 from quiver_fast.errors import UsageError
 from spark_analysis.hadoop import Settings, hdfs_options, s3_options
 
-__all__ = ["RemotePath", "check_place", "is_remote", "remote_path", "write_elsewhere"]
-
 _S3 = ("s3", "s3a", "s3n")
 _HDFS = ("hdfs", "webhdfs")
 _MARK = "://"

@@ -10,8 +10,6 @@ import shutil
 import uuid
 from pathlib import Path
 
-__all__ = ["new_part", "recover", "replace"]
-
 _PART, _OLD = "part", "old"
 _REMAINDER = re.compile(rf"[0-9a-f]{{32}}\.({_PART}|{_OLD})")
 

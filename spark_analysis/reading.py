@@ -13,8 +13,6 @@ from spark_analysis.files import SPLIT_SIZE, RecordFile, Split, splits_of
 from spark_analysis.filtering import EVERYTHING, Selection, file_columns
 from spark_analysis.parse import parse_split
 
-__all__ = ["as_records", "by_splits", "read_records"]
-
 # More tasks than this cost the driver more than they spread the work.
 _MOST_TASKS = 10_000
 

@@ -24,11 +24,6 @@ from quiver_fast.records.ids import comparable
 from spark_analysis.schema import to_arrow
 from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY
 
-__all__ = [
-    "COUNTS", "MISSING", "RECONCILED", "RESULT", "STEP", "count_ids", "reconcile",
-    "reconcile_ranges",
-]  # fmt: skip
-
 # With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
 # that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:

@@ -46,11 +46,6 @@ from spark_analysis.delivery import DELIVERED, DELIVERY, DISTINCT_IDS, IDS, TICK
 from spark_analysis.files import RECEIVER, SENDER, RecordFile
 from spark_analysis.thinning import ALL_SETTLED, WHOLE, part_named
 
-__all__ = [
-    "alone", "arrow_rows", "bounds_of_runs", "delivered_of", "delivery_of",
-    "figures_from_json", "figures_to_json", "file_analysis", "histogram_of", "steps_found",
-]  # fmt: skip
-
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
 _COUNTS = (
     "sent", "received", "older", "foreign", "unreceived", "gaps", "duplicate", "reordered",

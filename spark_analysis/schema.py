@@ -53,12 +53,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = [
-    "ARROWS", "BAD", "CLOCK", "EXTENT", "FACTS", "KINDS", "PARSED", "PARSED_ARROW",
-    "RECORDS", "RECORDS_ARROW", "SETTLED", "STREAM", "TRANSFER", "TRUNCATED", "UNMATCHED",
-    "UNSETTLED", "to_arrow",
-]  # fmt: skip
-
 TRANSFER = "transfer"
 SETTLED = "settled"  # a settlement with its send, found in one split
 UNSETTLED = "unsettled"  # a send whose settlement is not in its split

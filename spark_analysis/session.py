@@ -17,8 +17,6 @@ from quiver_fast.errors import QuiverError
 from spark_analysis.executors import check_executors
 from spark_analysis.java import why_java_is_missing
 
-__all__ = ["SPARK_ERRORS", "fit_partitions", "make_session", "reason"]
-
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises: errors of its own client, and errors of the connection to its Java."""
 

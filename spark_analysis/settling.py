@@ -13,8 +13,6 @@ from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, disjoint,
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["IdNumbers", "Joined", "Sends", "Settled", "SplitJoin", "located"]
-
 Int64Array = NDArray[np.int64]
 
 # The columns of a row: the block of ids that it is sorted by, and a run of ids.

@@ -46,8 +46,6 @@ from spark_analysis.hadoop import Settings, hadoop_settings
 from spark_analysis.options import DROP, FAIL, SourceOptions, checked_columns
 from spark_analysis.reading import as_records
 
-__all__ = ["QuiverSource", "numbered", "register"]
-
 _STEP = 1 << 16
 _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 

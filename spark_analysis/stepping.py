@@ -27,8 +27,6 @@ from spark_analysis.transforms import (
     ticks_per_second,
 )
 
-__all__ = ["facts_of_steps", "numbered", "steps_of_runs"]
-
 _STEPS = StructType(
     [
         StructField("run", StringType(), nullable=False),

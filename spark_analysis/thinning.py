@@ -41,8 +41,6 @@ from spark_analysis.transforms import (
     together,
 )
 
-__all__ = ["ALL_SETTLED", "MOST_ROWS", "WHOLE", "part_named", "thinned_facts"]
-
 MOST_ROWS = 1 << 18
 """Rows of latencies that a task may have of a run."""
 

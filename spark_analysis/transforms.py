@@ -15,52 +15,6 @@ from quiver_fast.analysis.model.units import PER_SECOND
 from spark_analysis import schema
 from spark_analysis.files import SENDER
 
-__all__ = [
-    "ARROW",
-    "BODY_BYTES",
-    "FIRST",
-    "FIRST_BAD",
-    "FIRST_BYTE",
-    "FOREIGN",
-    "HASHED_IDS",
-    "HIGHEST",
-    "LAST",
-    "LATE",
-    "LATENCY",
-    "LINES",
-    "LOWEST",
-    "MALFORMED",
-    "OLDER",
-    "REORDERED",
-    "SAMPLED",
-    "SENT",
-    "SETTLED",
-    "SET_BACK",
-    "STEPS_RECEIVED",
-    "STEPS_SENT",
-    "STREAM_END",
-    "STREAM_START",
-    "THINNED",
-    "TOLD",
-    "TOLD_ROUNDED",
-    "TOP",
-    "TRUNCATED",
-    "UNMATCHED",
-    "UNSETTLED",
-    "WINDOWED",
-    "as_facts",
-    "counted",
-    "edges",
-    "extents",
-    "id_high",
-    "quotient",
-    "settlements_across",
-    "streams",
-    "sums",
-    "ticks_per_second",
-    "together",
-]  # fmt: skip
-
 ARROW = ("run", "arrow")
 # A message is identified by both halves of its id, the upper one by id_high().
 ID = ("id", "id_high")

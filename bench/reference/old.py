@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from bench.reference.build import ROOT, BuildError
 
-__all__ = ["COMMIT", "FOLDER", "Tree", "tree"]
-
 COMMIT = "e223107812ef777d58caa5d2665f6d757e0a771f"
 FOLDER = ROOT / "build" / "old"
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["Given", "choice", "endpoint", "host", "number", "password", "port", "split", "switch"]
-
 
 class Given(NamedTuple):
     """What a command line gives.

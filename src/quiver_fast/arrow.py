@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from quiver_fast.remote.arrow.sender import Sender as RemoteSender
     from quiver_fast.run.sizes import Sizes
 
-__all__ = ["main"]
-
 PROGRAM = "quiver-arrow-pyfast"
 STDOUT = 1
 # A peer that does not answer a handshake step in this time (seconds) never will.

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["BodySize", "largest_body", "parse_body_size"]
-
 # What one Data section holds; only a body that streams has several, and then all are alike.
 _LARGEST_MIXED = 2**32 - 1
 _MOST_PARTS = 100

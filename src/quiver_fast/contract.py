@@ -28,8 +28,6 @@ from quiver_fast.receiving import Pauses, asked_silence, parse_pauses, parse_sha
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["CSP_BODY_LIMIT", "DEFAULT_PORTS", "ArrowConfig", "parse", "usage"]
-
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 
 # An entry has at most 16 MiB, and what frames the body is part of it.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["duration_text", "microseconds"]
-
 # Compiled when it is used: every arrow imports this module.
 _TEXT = (
     r"(?:([0-9]{1,12})h)?(?:([0-9]{1,12})m)?(?:([0-9]{1,12})s)?"

@@ -2,26 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "EXIT_FAILURE",
-    "EXIT_INTERRUPTED",
-    "EXIT_OK",
-    "EXIT_TERMINATED",
-    "EXIT_THRESHOLD",
-    "EXIT_USAGE",
-    "LinkError",
-    "MessageError",
-    "OutcomeError",
-    "OutputError",
-    "PeerError",
-    "QuiverError",
-    "RecordError",
-    "SecurityError",
-    "SignalError",
-    "TransactionError",
-    "UsageError",
-]
-
 EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USAGE = 2

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 
-__all__ = ["how_to_install"]
-
 
 def how_to_install(extra: str) -> str:
     """Return the command that installs the libraries of ``extra`` where this package is.

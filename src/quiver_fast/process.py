@@ -17,8 +17,6 @@ from typing import IO, TextIO
 
 import psutil
 
-__all__ = ["STOP_GRACE", "Child", "Usage", "exit_text"]
-
 STOP_GRACE = 5.0
 """Seconds that a child has to drain and end after a first signal."""
 

@@ -10,8 +10,6 @@ from contextlib import suppress
 from quiver_fast import __version__
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError
 
-__all__ = ["describe", "flush_output", "run_program", "warn_of_unknown"]
-
 
 def run_program(
     name: str,

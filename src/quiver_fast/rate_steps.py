@@ -22,20 +22,6 @@ from quiver_fast.errors import UsageError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = [
-    "Piece",
-    "RateStep",
-    "billionths",
-    "exact_rate",
-    "messages_due",
-    "parse_rate",
-    "parse_rate_steps",
-    "rate_text",
-    "schedule_of",
-    "times_due",
-    "total_seconds",
-]
-
 _SECOND = 10**9
 _FASTEST = 10**9
 # Faster rates are whole: a float, as JSON has them, tells no more digits apart.

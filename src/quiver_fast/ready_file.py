@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from quiver_fast.errors import OutputError
 
-__all__ = ["ready_file", "write_ready"]
-
 
 @contextlib.contextmanager
 def ready_file(file: str | None) -> Iterator[None]:

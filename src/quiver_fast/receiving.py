@@ -8,8 +8,6 @@ from typing import NamedTuple
 from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
 
-__all__ = ["NO_PAUSES", "Pauses", "asked_silence", "parse_pauses", "parse_share", "parse_shares"]
-
 _LONGEST = 2**31 * 10**6
 _WHOLE = 10**6
 _PERCENT = r"([0-9]{1,3})(?:\.([0-9]{1,4}))?%"

@@ -10,8 +10,6 @@ from urllib.parse import quote, unquote, urlsplit
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["UrlParts", "hide_user", "split_url"]
-
 _SCHEMES = ("amqp", "amqps", "csp")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY_END = re.compile(r"[/?#]")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["StepWatch", "WallClock", "wall_base"]
-
 # A reader of two clocks may lose its CPU between them.
 _READINGS = 3
 # Both clocks run alike: the system slews them together.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["counted"]
-
 
 def counted(count: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
     """Return ``1 message``, ``2,000 messages``; with ``("is", "are")`` the one that follows."""

@@ -14,8 +14,6 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["CodecError", "Value", "decode", "decode_all", "encode", "symbols"]
-
 
 class CodecError(Exception):
     """The bytes are not an AMQP value."""

@@ -17,11 +17,6 @@ from typing import Any, NamedTuple
 from support.amqp_codec import CodecError, Value, decode, encode, symbols
 from support.network import read_exactly
 
-__all__ = [
-    "AMQP", "AMQP_HEADER", "SASL", "SASL_HEADER", "Composite", "Frame", "FrameClient", "composite",
-    "decode_frame", "encode_frame", "frame", "message",
-]  # fmt: skip
-
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 # Frame types: parts 2.3.1 and 5.3.1.

@@ -11,8 +11,6 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-__all__ = ["AXE", "Browser", "browser"]
-
 AXE = Path(__file__).resolve().parents[1] / "interop" / "node_modules" / "axe-core" / "axe.min.js"
 
 _OPTIONS = (

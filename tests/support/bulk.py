@@ -10,11 +10,6 @@ from support.complexity import Bench
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.floods import Flood
 
-__all__ = [
-    "BODY", "WINDOW", "Producer", "dispositions", "fill", "flow", "header", "holding", "shuffled",
-    "to", "transfers",
-]  # fmt: skip
-
 WINDOW = 2**31 - 1
 BODY = message(b"x" * 16)
 

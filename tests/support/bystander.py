@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from support.amqp_frames import FrameClient, composite, message
 
-__all__ = ["Bystander"]
-
 
 class Bystander:
     """A well-behaved client with a queue of its own.

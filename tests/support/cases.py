@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-__all__ = ["cases"]
-
 
 def cases(*axes: Iterable[Any], gate: Callable[..., bool]) -> list[ParameterSet]:
     """Return all combinations of values, as several `parametrize` make them.

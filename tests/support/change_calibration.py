@@ -7,8 +7,6 @@ import numpy as np
 from quiver_fast.analysis.compare.changepoints import best_split, separation
 from support.simulated_seconds import autoregression
 
-__all__ = ["limit"]
-
 BEYOND = 0.055
 MEMORIES = (0.0, 0.3, 0.6)
 LENGTHS = (6, 8, 12, 16, 20, 24, 30, 40, 60, 100, 200)

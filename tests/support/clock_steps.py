@@ -6,8 +6,6 @@ from pathlib import Path
 
 from support.preload import compile_preload, preloading
 
-__all__ = ["SteppedClock", "compile_clock"]
-
 
 def compile_clock(folder: Path) -> Path:
     """Compile the library that steps the clock of a process; return its path."""

@@ -23,16 +23,6 @@ from support.processes import free_port
 from support.server import running_server
 from support.watcher import cpu_seconds
 
-__all__ = [
-    "MIB",
-    "Bench",
-    "Cost",
-    "Operation",
-    "Servers",
-    "measure",
-    "serving",
-]
-
 MIB = 1 << 20
 # A server that does less than this share of the time is idle: timers may fire.
 QUIET_SECONDS, QUIET_SHARE = 0.05, 0.02

@@ -8,8 +8,6 @@ from typing import Any
 from support.processes import wait_until
 from support.server import Server
 
-__all__ = ["port_of", "wait_until_gone"]
-
 
 def port_of(connection: Any) -> int:
     """Return the client's own port of a connection of `Clients`, which is not cut yet."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-__all__ = ["examples"]
-
 
 def examples(full: int) -> int:
     """Return how many examples to try: all, or a tenth of them under the profile `quick`."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIGITS", "NUMBER", "copies"]
-
 # In a frame's template: a uint that is counted, and a text of eight digits that is.
 NUMBER = 0xC0FFEE01
 DIGITS = "########"

@@ -13,8 +13,6 @@ from typing import Any
 from support.amqp_frames import FrameClient, composite, encode_frame
 from support.remote import END_OF_STREAM
 
-__all__ = ["WAIT_SECONDS", "Flood", "TextFlood"]
-
 # Descriptors of performatives, part 2.7.
 NAMES = {
     0x10: "open", 0x11: "begin", 0x12: "attach", 0x13: "flow", 0x14: "transfer",

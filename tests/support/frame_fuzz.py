@@ -23,8 +23,6 @@ from support.amqp_frames import (
     message,
 )  # fmt: skip
 
-__all__ = ["dialogues", "sasl_dialogues", "streaming_dialogues"]
-
 SASL_NAMES = [name for name in COMPOSITES if name.startswith("sasl_")]
 AMQP_NAMES = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end"]
 

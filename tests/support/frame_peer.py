@@ -19,8 +19,6 @@ from support.amqp_frames import (
 )
 from support.network import read_exactly
 
-__all__ = ["FramePeer", "Talk", "ended", "failure"]
-
 SECONDS = 30.0
 
 

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from support.amqp_frames import COMPOSITES, FIELDS
 
-__all__ = ["OTHERS", "any_frames", "framed", "frames", "states"]
-
 MAX = 2**32 - 1
 EDGES = [0, 1, 127, 128, 255, 256, 2**31 - 1, 2**31, MAX - 1, MAX]
 uints = st.sampled_from(EDGES) | st.integers(0, MAX)

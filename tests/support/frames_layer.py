@@ -15,8 +15,6 @@ from buildtools import toolchain
 from support.amqp_frames import COMPOSITES, FIELDS, NAMES
 from support.frames_twin import Head, RefusedError
 
-__all__ = ["Bytes", "Frames", "exactly"]
-
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "quiver_fast" / "amqp"
 KINDS = ("empty", "transfer", "flow", "disposition", "control")
 UNKNOWN = 0xFF

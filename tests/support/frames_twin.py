@@ -11,11 +11,6 @@ from typing import Any, NamedTuple
 
 from support.amqp_frames import FIELDS, NAMES
 
-__all__ = [
-    "DECODE", "FRAMING", "INVALID", "Head", "RefusedError", "any_value", "body_of", "head",
-    "performative", "state",
-]  # fmt: skip
-
 FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"
 INVALID = "amqp:invalid-field"

@@ -14,8 +14,6 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import RunFiles
 
-__all__ = ["GOLDEN", "expected", "golden_run", "told"]
-
 _FOLDER = Path(__file__).with_name("golden_records")
 _DIGITS = 12
 

@@ -15,17 +15,6 @@ from typing import NamedTuple
 import pytest
 from _pytest.runner import runtestprotocol
 
-__all__ = [
-    "REPEATS",
-    "BeyondLimitError",
-    "Figure",
-    "Taken",
-    "is_measuring",
-    "median",
-    "show",
-    "verdict",
-]
-
 # How often a test that failed is run again.
 REPEATS = 2
 BINARY = ["B", "KiB", "MiB", "GiB"]

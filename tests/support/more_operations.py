@@ -11,8 +11,6 @@ from support.floods import Flood
 from support.remote import request
 from support.text_operations import ANSWERED, APPENDER, LAST, QUEUE, SERVED
 
-__all__ = ["MORE_OPERATIONS"]
-
 # Of one connection, below max-links; what needs more of them takes more connections.
 LINKS = 100
 # Transfers that a session takes before it says how many more.

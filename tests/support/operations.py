@@ -25,8 +25,6 @@ from support.more_operations import MORE_OPERATIONS
 from support.selector_operations import SELECTOR_OPERATIONS
 from support.text_operations import TEXT_OPERATIONS
 
-__all__ = ["OPERATIONS"]
-
 # Few enough held deliveries that 16 N of them stay in the caches: each has 2 KiB,
 # and with many more the same instructions take half as long again.
 FEW = 1500

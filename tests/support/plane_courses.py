@@ -11,8 +11,6 @@ from support.amqp_frames import composite
 from support.plane_layer import OURS, THEIRS
 from support.plane_twin import ACTIVE, Refused, Twin
 
-__all__ = ["ODD", "OPENING", "Step", "courses", "fitting", "in_order", "mostly", "openings"]
-
 # A side, a frame's name, its channel and its fields.
 Step = tuple[str, str, int, dict[str, Any]]
 WINDOW = 8

@@ -15,10 +15,6 @@ from support.amqp_frames import NAMES
 from support.frames_layer import SOURCE, Bytes
 from support.session_layer import CSession
 
-__all__ = [
-    "OURS", "RELEASE", "SINK", "THEIRS", "CHold", "Event", "Output", "Plane", "compile_plane",
-]  # fmt: skip
-
 OURS, THEIRS = 0, 1
 KINDS = ("nothing", "arrival", "outcome", "credit", "engine", "refused", "memory", "dropped")
 EXTENTS = ("link", "session", "connection")

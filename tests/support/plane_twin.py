@@ -11,8 +11,6 @@ from typing import Any
 
 from support.plane_layer import OURS, THEIRS, Event
 
-__all__ = ["ACTIVE", "Refused", "Twin", "TwinLinkEnd", "TwinSessionEnd"]
-
 BEFORE, ACTIVE, CLOSED = 0, 1, 2
 NOT_ALLOWED = "amqp:not-allowed"
 INVALID = "amqp:invalid-field"

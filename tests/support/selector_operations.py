@@ -8,8 +8,6 @@ from support.bulk import BODY, WINDOW, Producer, dispositions, fill, flow, shuff
 from support.complexity import Bench, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
 
-__all__ = ["SELECTOR_OPERATIONS"]
-
 # The application-properties section of a message that no selector here asks for (part 3.2.5).
 RED = encode(
     Value(

@@ -13,9 +13,6 @@ from typing import Any
 from buildtools import toolchain
 from support.frames_layer import SOURCE, CFlow
 
-__all__ = ["CLink", "CSession", "TwinReceiver", "TwinSender", "TwinSession", "compile_sessions",
-           "flow", "wrapped"]  # fmt: skip
-
 MODULUS = 2**32
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from quiver_fast.analysis.figures.constancy import batch_means, statistics
 from support.simulated_seconds import autoregression
 
-__all__ = ["limits"]
-
 BEYOND = 0.025
 MEMORIES = (0.0, 0.5, 0.7, 0.8)
 LENGTHS = (6, 8, 12, 18, 26, 40, 64, 100, 200, 500, 1000)

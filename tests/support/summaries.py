@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["config"]
-
 
 def config(operation: str = "receive", **changes: Any) -> dict[str, Any]:
     """Return the configuration in a summary: what one always has, with ``changes``."""

@@ -9,8 +9,6 @@ from support.complexity import Bench, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.remote import document, meta, request
 
-__all__ = ["TEXT_OPERATIONS"]
-
 STORED: dict[str, object] = {"store": True}
 SERVED: dict[str, object] = {"store": True, "csp_port": True}
 QUEUE, APPENDER = "//h/q#Queue", "//h/q#appender"

@@ -18,8 +18,6 @@ from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, QuiverError,
 if TYPE_CHECKING:
     from quiver_fast.records.transfers import Transfers
 
-__all__ = ["Result", "measure"]
-
 _COMMAND = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 # Options that make a set of runs or a search, whose document is another one.
 _NOT_ONE_RUN = (

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from quiver_fast.api.measuring import Result
     from quiver_fast.api.server import Server
 
-__all__ = ["amqp_server", "quiver_measure"]
-
 
 @pytest.fixture(scope="session")
 def amqp_server() -> Iterator[Server]:

@@ -15,8 +15,6 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child
 from quiver_fast.run.sockets import free_port
 
-__all__ = ["Server"]
-
 _MODULE = "quiver_fast.server.main"
 _SECRETS = ("password", "connect_password")
 _START_SECONDS = 30.0

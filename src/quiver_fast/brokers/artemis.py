@@ -15,8 +15,6 @@ from quiver_fast.brokers.launcher import START_SECONDS, Broker, Daemon, main
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["BROKER", "Artemis", "start"]
-
 _VERSION = "2.40.0"
 """The version that the project's own tests install, in the user's cache."""
 

@@ -13,8 +13,6 @@ from quiver_fast.brokers import java
 from quiver_fast.brokers.launcher import Broker, Daemon, main
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["BROKER", "BrokerJ", "start"]
-
 _VERSION = "9.2.0"
 """The version that the project's own tests install, in the user's cache."""
 

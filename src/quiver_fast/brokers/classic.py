@@ -12,8 +12,6 @@ from quiver_fast.brokers import java
 from quiver_fast.brokers.launcher import Broker, Daemon, main
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["BROKER", "Classic", "start"]
-
 _VERSION = "5.17.6"
 """The version that the project's own tests install, in the user's cache."""
 

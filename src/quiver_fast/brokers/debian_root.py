@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DebianRoot", "cached_root"]
-
 _CHECK_SECONDS = 10.0
 
 # A new user namespace clears the signal that a killed launcher leaves to its child

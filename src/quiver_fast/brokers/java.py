@@ -13,8 +13,6 @@ from quiver_fast.brokers.launcher import START_SECONDS
 from quiver_fast.errors import QuiverError
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["cached_home", "pem_store", "pkcs8_key", "pkcs12", "trusted_pkcs12", "unavailable"]
-
 _VARIABLE = "QUIVER_STORE_PASSWORD"
 """keytool reads the password from this: everybody can read a command line."""
 

@@ -28,8 +28,6 @@ from quiver_fast.ready_file import ready_file, write_ready
 from quiver_fast.run.sockets import listen
 from quiver_fast.server.config import KNOWN, REQUIRED, ServerConfig, parse
 
-__all__ = ["START_SECONDS", "Broker", "Daemon", "main", "refuse"]
-
 KEYS = (
     "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",
     "key", "trust-store", "quiet", "verbose",

@@ -8,8 +8,6 @@ import struct
 
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["accepts_amqp"]
-
 _SECONDS = 1.0
 # AMQP 1.0, part 5, section 5.3.1: what a client that wants SASL says first; part 2, section 2.2.
 _SASL_HEADER = b"AMQP\x03\x01\x00\x00"

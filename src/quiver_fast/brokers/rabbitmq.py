@@ -19,8 +19,6 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.run.sockets import free_port
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["BROKER", "RabbitMQ", "major_version", "start"]
-
 _PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """Debian's. Its script on the PATH is another, which changes user and directory."""
 

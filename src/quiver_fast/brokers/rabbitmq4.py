@@ -8,8 +8,6 @@ from quiver_fast.brokers.debian_root import DebianRoot, cached_root
 from quiver_fast.brokers.launcher import main
 from quiver_fast.brokers.rabbitmq import RabbitMQ
 
-__all__ = ["BROKER", "RabbitMQ4", "start"]
-
 
 class RabbitMQ4(RabbitMQ):
     """The RabbitMQ in $RABBITMQ_ROOT or the user's cache, whatever this system has."""

@@ -11,8 +11,6 @@ from typing import Any
 from quiver_fast.brokers.launcher import Broker, Daemon, main, refuse
 from quiver_fast.server.config import ServerConfig
 
-__all__ = ["BROKER", "Skrouterd", "start"]
-
 _PROGRAM = "skrouterd"
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from quiver_fast.records.writer import RecordWriter
     from quiver_fast.run.course import Limits
 
-__all__ = ["Ends", "EndsShape", "allow_files"]
-
 # Connections that are being opened at a time: more would not fit the backlog of a listener.
 _OPENING = 64
 # Descriptors of a process besides its connections.

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["DEFAULT_PRIORITY", "MessageFields", "parse_properties"]
-
 DEFAULT_PRIORITY = 4
 """The priority of a message whose header has none."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["flaw_of_id", "id_as_text"]
-
 _ULONGS, _UUID, _BINARIES = (0x44, 0x53, 0x80), 0x98, (0xA0, 0xB0)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["QUEUES", "has_paths", "node_address", "with_suffix"]
-
 QUEUES = "/queues/"
 """What precedes a queue's percent-encoded name in RabbitMQ's second kind of address."""
 

@@ -15,8 +15,6 @@ from quiver_fast.management.links import RequestLinks, Response, attach_queue
 from quiver_fast.run import sockets
 from quiver_fast.run.control import Control
 
-__all__ = ["QueueManager"]
-
 _TIMEOUT = 10.0
 _FRAME_SIZE = 65536
 # RabbitMQ ends the session when any other character of a name is not percent-encoded.

@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from quiver_fast.errors import QuiverError
 from quiver_fast.extras import how_to_install
 
-__all__ = ["LOOPBACK", "Collector", "MetricsServer"]
-
 LOOPBACK = "127.0.0.1"
 """Where metrics are served unless told otherwise."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from quiver_fast.options.option import CHOICE, NUMBER, RATE, SIZES, SWITCH, TEXT, Option
 
-__all__ = ["ARROW_OPTIONS", "LOAD", "MESSAGE", "PAIR", "RECEIVER", "SECURITY"]
-
 # Headings of the usage text, and of the help of the commands.
 _REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
 _LIMITS, _SAFETY = "Limits and load (default)", "Security (default)"

@@ -13,11 +13,6 @@ from quiver_fast import arguments
 from quiver_fast.body_sizes import parse_body_size
 from quiver_fast.rate_steps import parse_rate
 
-__all__ = [
-    "CHOICE", "NUMBER", "RATE", "SIZES", "SWITCH", "TEXT", "Option", "default_text", "key_text",
-    "keys", "number_text", "usage", "values",
-]  # fmt: skip
-
 NUMBER, SWITCH, CHOICE, TEXT = "number", "switch", "choice", "text"
 # Messages per second, whole or not, and sizes of message bodies, of which there may be a mix.
 RATE, SIZES = "rate", "sizes"

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, TEXT, Option
 
-__all__ = [
-    "LIMITS", "METRICS", "OTHERS", "SECURITY", "SERVER_EXTENSIONS", "SERVER_OPTIONS", "STORAGE",
-]  # fmt: skip
-
 # Headings of the usage text, and of the help of `quiver-server`.
 _REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
 _SAFETY, _ADDRESSES = "Security (default)", "Addresses and messages (default)"

@@ -33,8 +33,6 @@ from quiver_fast.queuefile.restart import recover_queue
 from quiver_fast.queuefile.space cimport PAGE, round_up, space_begin, space_populate, space_reserve
 from quiver_fast.queuefile.table import Table, cycles_in
 
-__all__ = ["Appender", "boot_id", "parse_durability"]
-
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 

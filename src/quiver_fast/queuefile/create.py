@@ -9,8 +9,6 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
 
-__all__ = ["create_complete", "create_cycle_file", "make_folder", "sync_folder"]
-
 
 def create_complete(path: Path, content: bytes) -> None:
     """Make a file that no reader ever meets half written.

@@ -10,8 +10,6 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.layout import RollCycle
 from quiver_fast.queuefile.table import Table, cycles_in
 
-__all__ = ["Expiry", "delete_cycles"]
-
 LOG = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.reserve import check_descriptors
 from quiver_fast.queuefile.table import TABLE_NAME
 
-__all__ = ["SUBSCRIPTION", "QueueDirectory", "is_queue"]
-
 # What the names of subscriptions' queues begin with, which no address can; and their folder,
 # which no address has.
 SUBSCRIPTION = "\0"

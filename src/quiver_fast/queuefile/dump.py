@@ -11,8 +11,6 @@ from pathlib import Path
 
 from quiver_fast.queuefile.tailer import Tailer
 
-__all__ = ["Entry", "Form", "decode", "read_entries"]
-
 # A raw entry: block, length of what follows, byte array (A.6).
 RAW_HEAD = struct.Struct("<BIB")
 BLOCK, BYTE_ARRAY = 0x82, 0x8A

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 
-__all__ = ["Policy", "Syncing", "boot_id", "parse_durability"]
-
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

@@ -19,8 +19,6 @@ import re
 
 from quiver_fast.errors import UsageError
 
-__all__ = ["ADDRESS_MAX", "address_of", "folder_of", "is_plain"]
-
 # Bytes of an address.
 ADDRESS_MAX = 1024
 SEGMENTS_MAX, SEGMENT_MAX = 8, 128

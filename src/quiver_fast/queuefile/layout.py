@@ -12,19 +12,6 @@ from datetime import datetime, timedelta, timezone
 
 from quiver_fast.errors import UsageError
 
-__all__ = [
-    "DEFAULT_ROLL",
-    "ROLL_CYCLES",
-    "RollCycle",
-    "cycle_file_head",
-    "index_document",
-    "roll_cycle",
-    "table_document",
-    "table_head",
-    "whole_number",
-    "word_document",
-]
-
 META = 0x40000000
 DAY_MS = 86_400_000
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -9,8 +9,6 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.table import FREE, Table
 
-__all__ = ["QueueInUseError", "WriterLock"]
-
 LOCK_NAME = ".quiver.lock"
 WORDS = ("chronicle.append.lock", "chronicle.write.lock")
 

@@ -22,8 +22,6 @@ from quiver_fast.queuefile.tablehead import (
     read_roll,
 )
 
-__all__ = ["FREE", "TABLE_NAME", "Table", "cycles_in", "find_roll"]
-
 LOG = logging.getLogger(__name__)
 
 TABLE_NAME = "metadata.cq4t"

@@ -22,9 +22,6 @@ from quiver_fast.queuefile.layout import (
     whole_number,
 )
 
-__all__ = ["HEAD_MAX", "Head", "find_head", "find_roll_near", "read_epoch", "read_pattern",
-           "read_roll"]  # fmt: skip
-
 # The first document of a table, with every field that Java knows.
 HEAD_MAX = 512
 # Bytes of a head that may be damaged, and it still shows which head it was.

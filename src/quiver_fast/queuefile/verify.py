@@ -19,8 +19,6 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle
 
-__all__ = ["Deviation", "FileReport", "Report", "verify_queue"]
-
 META, NOT_READY, LENGTH, END = 0x40000000, 0x80000000, 0x3FFFFFFF, 0xC0000000
 # Java's text after an end mark (A.2).
 END_TEXT = b"\xc3EOF"

@@ -11,11 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-__all__ = [
-    "HEAD_SIZE", "MARKER", "READ_SUFFIXES", "SUFFIXES", "ZSTD", "Decompressor", "Form", "form_of",
-    "without_suffix",
-]  # fmt: skip
-
 HEAD_SIZE = 20
 """Bytes at the beginning of a file that tell its form."""
 

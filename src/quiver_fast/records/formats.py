@@ -10,36 +10,6 @@ This module is imported when an arrow starts and therefore imports nothing.
 
 from __future__ import annotations
 
-__all__ = [
-    "END_LINE",
-    "FLUSHES_PER_SECOND",
-    "IDS_OF_AN_END",
-    "LARGEST_TIME",
-    "OPERATIONS",
-    "RECEIVE",
-    "RECEIVED_LINES",
-    "RECORD_FORMATS",
-    "SEND",
-    "SENT_LINES",
-    "SETTLED_LINES",
-    "SETTLEMENT_SAMPLE_INTERVAL",
-    "STREAMED_LINES",
-    "TIME_DIGITS",
-    "UNITS_PER_SECOND",
-    "UNIT_RANGES",
-    "V1",
-    "V2",
-    "V3",
-    "detect",
-    "has_ids",
-    "has_settlements",
-    "is_end_line",
-    "is_sampled",
-    "is_streamed",
-    "shown_line",
-    "time_unit",
-]
-
 V1 = "v1"
 V2 = "v2"
 V3 = "v3"

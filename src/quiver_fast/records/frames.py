@@ -28,16 +28,6 @@ from quiver_fast.records.sources import Place, is_compressed, open_place, open_s
 if TYPE_CHECKING:
     from io import FileIO
 
-__all__ = [
-    "FRAME_SIZE",
-    "Frame",
-    "lost_end",
-    "missing_text",
-    "read_index",
-    "split_points",
-    "write_frames",
-]
-
 FRAME_SIZE = 64 << 20
 _LEVEL = 1
 _READ_SIZE = 1 << 18

@@ -14,8 +14,6 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXACT", "HASHED", "KEY_SIZE", "comparable", "how_compared", "key_or_own"]
-
 Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
 

@@ -21,8 +21,6 @@ from quiver_fast.records.formats import (
 )
 from quiver_fast.words import counted
 
-__all__ = ["EXCERPT_SIZE", "is_record", "layout_of", "line_fault", "malformed_text", "own_time"]
-
 EXCERPT_SIZE = 80
 """Bytes that are kept of a line that is no record (records/lines.pxd)."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     Int64Array = NDArray[np.int64]
 
-__all__ = ["MOST_UNSETTLED", "SampledSettlements"]
-
 MOST_UNSETTLED = 1 << 20
 """Sends that wait for their settlement; a sender that records none must not fill the memory."""
 

@@ -20,10 +20,6 @@ import zstandard
 from quiver_fast.errors import RecordError
 from quiver_fast.records.compression import HEAD_SIZE, ZSTD, Form, form_of, without_suffix
 
-__all__ = [
-    "ByteSource", "Place", "PlainSource", "is_compressed", "open_place", "open_source", "skip_mark"
-]  # fmt: skip
-
 Place: TypeAlias = "str | os.PathLike[str] | Callable[[], RawIOBase]"
 """Where a file is: its path, or what opens it elsewhere, seekable and with a ``name``."""
 

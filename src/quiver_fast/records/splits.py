@@ -19,8 +19,6 @@ from quiver_fast.records.runs import scan_runs, scan_splits
 from quiver_fast.records.sources import Place, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["known_ends", "scan_file", "tells_ends"]
-
 # A thread scans this much in a millisecond where lines repeat.
 _SPLIT_SIZE = 16 << 20
 # Batches that wait for the consumer: 1 MB each where records do not repeat.

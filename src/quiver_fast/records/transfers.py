@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RunBatch", "Streamed", "TailBatch", "Transfers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Streamed:

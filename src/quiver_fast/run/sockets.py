@@ -13,11 +13,6 @@ from quiver_fast.errors import PeerError
 from quiver_fast.loop import interrupt
 from quiver_fast.run.control import Control
 
-__all__ = [
-    "accept", "begin_connect", "connect", "free_port", "has_spoken", "listen", "peer_address",
-    "resolve", "take_peers",
-]  # fmt: skip
-
 
 def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
     """Wait for one of the descriptors; False when the deadline (monotonic) is over.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["VERSIONS", "marked", "schema_text"]
-
 VERSIONS = {
     "analysis": 1,
     "arrow-summary": 1,

@@ -15,8 +15,6 @@ from quiver_fast.queuefile.durability import parse_durability
 from quiver_fast.queuefile.folders import folder_of, is_plain
 from quiver_fast.urls import split_url
 
-__all__ = ["KNOWN", "REQUIRED", "ServerConfig", "Target", "parse", "usage"]
-
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 REQUIRED = ("host", "path")
 

@@ -6,8 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["memory_of_machine"]
-
 # The limit of the control group, at the path that processes in a container see.
 GROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),

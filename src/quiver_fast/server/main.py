@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from quiver_fast.remote.serve.service import Service
     from quiver_fast.server.metrics import ServerMetrics
 
-__all__ = ["main"]
-
 PROGRAM = "quiver-server-pyfast"
 # Connections that wait to be accepted; the system may allow fewer.
 BACKLOG = 4096

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 from quiver_fast.metrics.http import MetricsServer
 from quiver_fast.server.readings import Figures, QueueFigures, Readings
 
-__all__ = ["OTHERS", "ServerMetrics"]
-
 OTHERS = "(others)"
 """The label of the queues that have none of their own, together."""
 

@@ -7,8 +7,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["block_length", "resampled_means"]
-
 Float64Array = NDArray[np.float64]
 
 

@@ -30,11 +30,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MINIMUM_SEGMENT", "best_split", "change_points", "dependence", "detectable_step",
-    "separation", "separation_limit",
-]  # fmt: skip
-
 Float64Array = NDArray[np.float64]
 
 MINIMUM_SEGMENT = 3

@@ -42,21 +42,6 @@ from quiver_fast.analysis.compare.reach import (
     shown_from,
 )
 
-__all__ = [
-    "BETTER",
-    "MINIMUM_RUNS",
-    "NOT_SHOWN",
-    "TOO_FEW",
-    "WORSE",
-    "Comparison",
-    "Sample",
-    "bootstrap_difference",
-    "compare",
-    "holm",
-    "rank_sum",
-    "within_runs",
-]
-
 Float64Array = NDArray[np.float64]
 
 BETTER, WORSE = "better", "worse"

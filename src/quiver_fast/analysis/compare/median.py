@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["LEAST_VALUES", "median_interval"]
-
 _CONFIDENCE = 0.95
 
 LEAST_VALUES = 6

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = [
-    "NO_DIFFERENCE",
-    "SMALL_CHANGE",
-    "no_difference",
-    "proven_bound",
-    "runs_to_show",
-    "shown_from",
-]
-
 NO_DIFFERENCE = "no difference above"
 
 SMALL_CHANGE = 0.05

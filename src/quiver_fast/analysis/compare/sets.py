@@ -27,11 +27,6 @@ from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.tables.latencies import Histogram
 
-__all__ = [
-    "FIGURES", "changes", "changes_of", "compare_figures", "compare_sets",
-    "overall_verdict", "run_figures",
-]  # fmt: skip
-
 Float64Array = NDArray[np.float64]
 
 FIGURES = {

@@ -8,8 +8,6 @@ from typing import Any
 from quiver_fast.analysis.compare.comparison import BETTER, NOT_SHOWN, WORSE
 from quiver_fast.analysis.compare.reach import NO_DIFFERENCE
 
-__all__ = ["in_words"]
-
 
 def in_words(comparison: Mapping[str, Any]) -> str:
     """Return what the terminal and the page say of a comparison."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds
 
-__all__ = ["backlog_section"]
-
 # The last whole seconds of the sending show the latency without a backlog.
 _STEADY_SECONDS = 5
 # What is within this factor of it is as without one.

@@ -41,8 +41,6 @@ from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.latencies import Histogram
 
-__all__ = ["MINIMUM_SECONDS", "Drift", "drift", "lower_hull", "offset_at_least", "second_minima"]
-
 Int64Array = NDArray[np.int64]
 
 MINIMUM_SECONDS = 10

@@ -7,8 +7,6 @@ from typing import Any
 
 from quiver_fast.analysis.model.units import latency_text, per_millisecond
 
-__all__ = ["largest_step", "set_back_ms", "set_back_text", "step_text"]
-
 # Threads write their records a little out of order. Time synchronisation sets a clock only if
 # it is wrong by more than this (ntpd, 128 ms; chronyd, a second); else it slews the clock.
 _SET_BACK_MS = 100

@@ -24,8 +24,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Step", "Trend", "batch_means", "change", "detectable", "limits_at", "statistics"]
-
 Float64Array = NDArray[np.float64]
 
 _MOST_BATCHES = 12

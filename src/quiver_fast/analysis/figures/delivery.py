@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.model.bounds import RunBounds
     from quiver_fast.records.transfers import RunBatch
 
-__all__ = [
-    "BY_IDS", "BY_TIMES", "BY_TIMES_OF", "Reconciliation", "delivery_section", "receiver_alone",
-]  # fmt: skip
-
 BY_IDS = "ids"
 BY_TIMES = "per-millisecond lower bound"
 BY_TIMES_OF = {

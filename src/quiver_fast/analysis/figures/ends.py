@@ -28,11 +28,6 @@ from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.records.formats import V3
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = [
-    "EndsReconciliation", "Owners", "Shares", "all_of", "bounds_of_ends", "fairness",
-    "schedule_of_ends",
-]  # fmt: skip
-
 
 def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
     """Return what the files of all ends of one side say together.

@@ -16,8 +16,6 @@ import numpy as np
 import quiver_fast
 from quiver_fast.proton import info
 
-__all__ = ["environment", "shown_command"]
-
 _CPU_INFO = Path("/proc/cpuinfo")
 _CPU_NAME = r"(?m)^(?:model name|Hardware|Model)\s*:\s*(.+)$"
 _HIDDEN = "***"

@@ -13,8 +13,6 @@ from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.ticks import Ticks
 
-__all__ = ["FileAnalysis", "Steps"]
-
 
 @dataclass(frozen=True, eq=False)
 class Steps:

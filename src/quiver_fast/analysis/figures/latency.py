@@ -10,8 +10,6 @@ from quiver_fast.analysis.model.ranks import IN_MICROSECONDS, NAMES, NINES, QUAR
 from quiver_fast.analysis.model.units import PER_SECOND, per_millisecond
 from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
-__all__ = ["exact_latency", "latency_of", "upstream_latency", "with_never_sent"]
-
 
 def upstream_latency(latencies: Latencies, unit: str) -> dict[str, Any]:
     """Return ``latency_average``, ``latency_quartiles`` and ``latency_nines`` in milliseconds.

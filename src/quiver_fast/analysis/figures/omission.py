@@ -24,8 +24,6 @@ import numpy as np
 
 from quiver_fast.analysis.model.distribution import Distribution, exact_dot, interpolated
 
-__all__ = ["CorrectedDistribution"]
-
 
 class CorrectedDistribution:
     """A distribution with the samples that were omitted put back."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.model.bounds import RunBounds
     from quiver_fast.records.transfers import RunBatch, Streamed
 
-__all__ = ["Sieve", "own_times"]
-
 
 def own_times(unit: str, first: int | None) -> tuple[int, int]:
     """Return the send times that messages of a run have: from the one to below the other.

@@ -7,8 +7,6 @@ from typing import Any
 
 from quiver_fast.arguments import endpoint
 
-__all__ = ["OTHER_ARROW", "peers_of"]
-
 OTHER_ARROW = "the other arrow"
 
 

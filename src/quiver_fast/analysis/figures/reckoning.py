@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds
 
-__all__ = ["in_unit", "pair_sections"]
-
 # A backlog that is less than this share of the messages may be no growth but a wave.
 _GROWTH_SHARE = 0.01
 

@@ -12,8 +12,6 @@ from quiver_fast.analysis.figures.steady import STEADY
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 
-__all__ = ["AnalysedRun", "RunData", "RunFigures"]
-
 Float64Array = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds, Sending
 
-__all__ = ["send_schedule", "unsent_waits"]
-
 # The part of the messages that were due that may be missing: a run ends between two of them.
 _NEVER_SENT = 0.001
 # How far a rate between the first and the last record may be off.

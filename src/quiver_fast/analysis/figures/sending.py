@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds
 
-__all__ = ["end_of_sending", "planned_end", "sender_rate", "sending_ns"]
-
 _SECOND = 10**9
 
 

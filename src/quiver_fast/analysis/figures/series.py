@@ -17,13 +17,6 @@ from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
 
-__all__ = [
-    "latencies_per_second",
-    "per_second",
-    "percentiles_at",
-    "percentiles_per_second",
-]
-
 Float64Array = NDArray[np.float64]
 
 # Silent seconds have rows in series of a day, and where they are no more than the others:

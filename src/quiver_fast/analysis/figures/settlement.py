@@ -21,8 +21,6 @@ from quiver_fast.analysis.tables.tally import located_pieces
 if TYPE_CHECKING:
     from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["Settlement", "SettlementJoin"]
-
 
 @dataclass(frozen=True)
 class Settlement:

@@ -13,8 +13,6 @@ from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.sorted_rows import SortedLookup
 from quiver_fast.analysis.tables.ticks import Ticks
 
-__all__ = ["SharedClock"]
-
 
 class SharedClock:
     """The coarser clock of both ends of a run, by which send times are compared.

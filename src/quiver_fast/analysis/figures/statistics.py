@@ -17,11 +17,6 @@ from quiver_fast.analysis.model.ranks import NAMES, RANKS
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
-__all__ = [
-    "OF_STEADY", "OF_WHOLE", "arrivals", "departures", "ending", "run_statistics", "sending_end",
-    "steadiness",
-]  # fmt: skip
-
 INTENDED = "intended send times"
 BY_INTERVAL = "expected interval"
 OF_STEADY, OF_WHOLE = "steady state", "whole run"

@@ -35,11 +35,6 @@ from quiver_fast.analysis.model.columns import Rows
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.words import counted
 
-__all__ = [
-    "BY_MSER", "BY_RATE", "MINIMUM_SECONDS", "NOT_STEADY", "STALL_SHARE", "STEADY", "TOO_SHORT",
-    "Steadiness", "Steady", "measured_seconds", "stalls", "steady_state",
-]  # fmt: skip
-
 STEADY, NOT_STEADY, TOO_SHORT = "steady", "not steady", "too short to tell"
 
 MINIMUM_SECONDS = 6

@@ -25,8 +25,6 @@ from quiver_fast.rate_steps import RateStep
 if TYPE_CHECKING:
     from quiver_fast.analysis.model.bounds import RunBounds
 
-__all__ = ["StepTimes", "planned_steps", "step_begins", "step_section"]
-
 _SECOND = 10**9
 
 

@@ -13,8 +13,6 @@ from quiver_fast.analysis.tables.spilled import LatencyRows
 from quiver_fast.records.formats import time_unit
 from quiver_fast.records.transfers import Streamed
 
-__all__ = ["StreamSums", "Streams"]
-
 
 @dataclass(frozen=True)
 class Streams:

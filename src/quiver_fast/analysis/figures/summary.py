@@ -22,8 +22,6 @@ from quiver_fast.records.layout import line_fault
 if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 
-__all__ = ["receiver_sections", "sender_sections", "unread_sections"]
-
 
 def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dict[str, Any]:
     """Return the sections of a sender's summary.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds
 
-__all__ = ["measured_since", "warmup_section", "without_warmup"]
-
 _LAST_SECOND = 2**63 - 1
 
 

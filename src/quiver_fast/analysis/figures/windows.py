@@ -20,8 +20,6 @@ from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.analysis.tables.spilled import HistogramRows
 from quiver_fast.analysis.tables.told import ToldHistogram
 
-__all__ = ["SecondCounts", "latency_windows", "window_section"]
-
 Float64Array = NDArray[np.float64]
 
 _MS_PER_S = 1000

@@ -14,8 +14,6 @@ from quiver_fast.rate_steps import (
     schedule_of,
 )
 
-__all__ = ["NOTHING_KNOWN", "RunBounds", "Sending"]
-
 
 @dataclass(frozen=True)
 class Sending:

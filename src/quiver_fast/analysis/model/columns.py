@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column", "Numbers", "Rows", "listed", "pieces_of"]
-
 Numbers: TypeAlias = NDArray[Any]
 """int64 or float64."""
 

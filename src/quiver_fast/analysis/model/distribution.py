@@ -15,11 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Distribution", "Int64Array", "deviation", "exact_dot", "interpolated", "neighbours",
-    "percentiles_of",
-]  # fmt: skip
-
 Int64Array = NDArray[np.int64]
 
 # Counting by offset beats sorting as long as the bins are not many more than the samples.

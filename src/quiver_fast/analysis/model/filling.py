@@ -11,8 +11,6 @@ import numpy as np
 from quiver_fast.analysis.model.columns import Column, Numbers
 from quiver_fast.analysis.model.distribution import Int64Array
 
-__all__ = ["Filling", "Pairs"]
-
 Pairs: TypeAlias = Iterator[tuple[Int64Array, Numbers]]
 """Seconds that have messages, ascending, and a value of each; in pieces, none empty."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distribution import Distribution
 
-__all__ = ["SecondHistogram"]
-
 
 @dataclass(frozen=True)
 class SecondHistogram:

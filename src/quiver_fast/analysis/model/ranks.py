@@ -6,21 +6,6 @@ of the others to have it shown there.
 
 from __future__ import annotations
 
-__all__ = [
-    "BENCH",
-    "BRIEF",
-    "HEADLINE",
-    "IN_MICROSECONDS",
-    "NAMES",
-    "NINES",
-    "PER_SECOND",
-    "QUARTILES",
-    "RANKS",
-    "SECTIONS",
-    "STREAMING",
-    "SUMMARY",
-]
-
 QUARTILES = (0, 25, 50, 75, 100)
 """Upstream's ``latency_quartiles``."""
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = [
-    "PER_SECOND", "average_text", "checked_text", "figure_text", "fine_text", "latency_text",
-    "mean_text", "per_millisecond", "short_text", "three_digits",
-]  # fmt: skip
-
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks in one second, by unit name."""
 

@@ -24,11 +24,6 @@ from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.records.compression import ZSTD, without_suffix
 
-__all__ = [
-    "RunFiles", "end_of", "find_runs", "is_url", "local_name", "matches", "role_of", "search",
-    "without_remainders",
-]  # fmt: skip
-
 _ROLES = ("sender", "receiver")
 _OF_FILE = re.compile(r"file:(//(localhost)?)?(?=/)")
 _END = re.compile(r"(sender|receiver)\.(\d{1,9})-transfers\.csv", re.ASCII)

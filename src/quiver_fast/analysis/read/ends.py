@@ -36,12 +36,6 @@ from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.splits import scan_file, tells_ends
 
-__all__ = [
-    "EndRecords", "MergedEnds", "Progress", "ReceivedEnds", "SentEnds", "analyse_ends",
-    "end_records", "hides_ends", "is_shared", "known_bounds", "load_ends", "of_both_sides",
-    "sent_alone",
-]  # fmt: skip
-
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 

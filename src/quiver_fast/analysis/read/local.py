@@ -39,17 +39,6 @@ from quiver_fast.records.sources import Place
 from quiver_fast.records.splits import scan_file
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = [
-    "Fold",
-    "PairAnalysis",
-    "analyze_file",
-    "analyze_pair",
-    "analyze_receiver",
-    "analyze_runs",
-    "reconcile_runs",
-    "with_missing",
-]
-
 Path: TypeAlias = "str | os.PathLike[str]"
 Progress = Callable[[int, int], None]
 

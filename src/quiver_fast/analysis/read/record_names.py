@@ -6,8 +6,6 @@ from pathlib import Path
 
 from quiver_fast.records.compression import READ_SUFFIXES, SUFFIXES, without_suffix
 
-__all__ = ["PATTERNS_TEXT", "RECORD_FILES", "beside"]
-
 _TRANSFERS = "transfers.csv"
 
 RECORD_FILES = tuple(f"*{_TRANSFERS}{suffix}" for suffix in ("", *SUFFIXES))

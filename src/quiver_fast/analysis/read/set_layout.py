@@ -19,18 +19,6 @@ from pathlib import Path
 
 from quiver_fast.analysis.read.discovery import search
 
-__all__ = [
-    "BASELINE",
-    "CANDIDATE",
-    "CHURN_DOCUMENT",
-    "HOLD_DOCUMENT",
-    "RATE_DOCUMENT",
-    "SET_DOCUMENT",
-    "SWEEP_DOCUMENT",
-    "both_sides",
-    "run_name",
-]
-
 CANDIDATE, BASELINE = "candidate", "baseline"
 SET_DOCUMENT = "set.json"
 RATE_DOCUMENT = "rate.json"

@@ -13,8 +13,6 @@ from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import RecordError
 
-__all__ = ["Snapshots", "read_snapshots"]
-
 Float64Array = NDArray[np.float64]
 
 # Fields of a line that are read here; upstream's files have the same.

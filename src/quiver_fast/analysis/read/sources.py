@@ -22,8 +22,6 @@ from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.layout import line_fault
 
-__all__ = ["Progress", "Wanted", "checked", "load_run", "run_bounds", "run_data"]
-
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 

@@ -15,8 +15,6 @@ from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.rate_steps import parse_rate_steps
 
-__all__ = ["check_regular", "read_document", "summary_document", "summary_path", "workload_beside"]
-
 # A summary has a row per second: this is years.
 _LARGEST = 256 << 20
 _MOST = 2**63

@@ -10,8 +10,6 @@ from typing import Any
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT
 from quiver_fast.analysis.read.summary_file import read_document
 
-__all__ = ["SweptPoint", "SweptValues", "read_sweeps", "sweep_document"]
-
 # What is drawn of a point.
 _FIGURES = ("message_rate", "latency_p50", "latency_p99")
 

@@ -12,8 +12,6 @@ from quiver_fast.records.formats import shown_line
 from quiver_fast.records.frames import lost_end
 from quiver_fast.words import counted
 
-__all__ = ["check_ends", "check_whole", "without_records"]
-
 
 def check_whole(path: Path, *, truncated: bool, left: int, missing_bytes: int | None) -> None:
     """Check that a compressed file was not cut. A plain one may end within a line.

@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from quiver_fast.analysis.show.scales import Scale
 
-__all__ = ["COLOURS", "Chart", "sparkline"]
-
 Float64Array = NDArray[np.float64]
 
 COLOURS = 8

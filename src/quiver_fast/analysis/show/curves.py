@@ -15,15 +15,6 @@ from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
 
-__all__ = [
-    "AXIS_RANKS",
-    "heat_cells",
-    "merged_latencies",
-    "percentile_curve",
-    "sweep_curves",
-    "with_silence",
-]
-
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 

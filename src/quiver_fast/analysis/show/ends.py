@@ -10,8 +10,6 @@ from typing import Any
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import html_facts, html_grid
 
-__all__ = ["ends_section"]
-
 _RANKS = ("50", "99", "100")
 _HEADS = ("End", "Messages", "Share", "Messages/s", "Median", "99 %", "Maximum", "State")
 

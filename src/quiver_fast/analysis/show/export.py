@@ -22,8 +22,6 @@ from quiver_fast.errors import OutputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["replace", "svg_text", "write_hgrm", "write_hlog", "write_images"]
-
 _DIGITS = 3
 _NS_PER_MS = 10**6
 

@@ -13,11 +13,6 @@ from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import Tile
 
-__all__ = [
-    "environment_facts", "load_facts", "run_facts", "run_rate", "run_state", "run_tiles",
-    "run_verdict",
-]  # fmt: skip
-
 _SHOWN = (("50", "Median latency"), ("99", "99 %"), ("99.9", "99.9 %"), ("100", "Maximum"))
 _FAULTS = (
     ("unreceived", "not received"),

@@ -16,8 +16,6 @@ from quiver_fast.analysis.show.curves import heat_cells
 from quiver_fast.analysis.show.scales import Scale
 from quiver_fast.analysis.tables.latencies import Histogram
 
-__all__ = ["Heat", "heat_image"]
-
 Float64Array = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 

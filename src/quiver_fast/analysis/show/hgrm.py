@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distribution import Distribution, Int64Array
 
-__all__ = ["HIGHEST_NS", "BucketCounts"]
-
 HIGHEST_NS = 24 * 3600 * 10**9
 """The longest latency that is counted: a day."""
 

@@ -11,10 +11,6 @@ from html import escape
 
 from quiver_fast.analysis.show.style import STYLE
 
-__all__ = [
-    "Tile", "html_cell", "html_facts", "html_grid", "html_page", "html_tiles", "html_verdict",
-]  # fmt: skip
-
 Tile = tuple[str, str]
 """The name of a figure, and what it is."""
 

@@ -8,8 +8,6 @@ from types import ModuleType
 from quiver_fast.errors import QuiverError
 from quiver_fast.extras import how_to_install
 
-__all__ = ["optional_module"]
-
 
 def optional_module(name: str, purpose: str) -> ModuleType:
     """Import the module ``name``, which ``purpose`` needs.

@@ -13,8 +13,6 @@ from quiver_fast.analysis.show.chart import sparkline
 from quiver_fast.analysis.show.headline import run_rate, run_state
 from quiver_fast.analysis.show.html import html_grid
 
-__all__ = ["overview"]
-
 _HEADS = ("Run", "Messages/s", "Median", "99 %", "Maximum", "Unreceived", "State", "Over time")
 _RANKS = ("50", "99", "100")
 

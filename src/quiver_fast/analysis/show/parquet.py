@@ -22,8 +22,6 @@ from quiver_fast.records.formats import RECEIVE, SEND, time_unit
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.transfers import RunBatch
 
-__all__ = ["write_parquet"]
-
 _PURPOSE = "Parquet export"
 _ROWS_AT_ONCE = 1 << 18
 _SECONDS_AT_ONCE = 1 << 14

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_plots", "run_dots", "run_plots", "series_plots", "sweep_plots"]
-
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 

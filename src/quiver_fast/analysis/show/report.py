@@ -43,8 +43,6 @@ from quiver_fast.analysis.show.set_charts import (
 )
 from quiver_fast.analysis.show.sides import sides_section
 
-__all__ = ["ReportPart", "html_report"]
-
 ReportPart = tuple[Mapping[str, Any], RunData]
 """The document of a run, and what an engine read."""
 

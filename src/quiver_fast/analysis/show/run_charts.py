@@ -41,8 +41,6 @@ from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
 from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.words import counted
 
-__all__ = ["draw_curve", "highest", "run_charts", "tick_of", "with_centres"]
-
 Float64Array = NDArray[np.float64]
 
 SENT, RECEIVED, SCHEDULE = 1, 0, 7

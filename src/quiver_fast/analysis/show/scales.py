@@ -12,16 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from quiver_fast.analysis.model.units import fine_text
 from quiver_fast.analysis.show.curves import AXIS_RANKS
 
-__all__ = [
-    "Scale",
-    "count_scale",
-    "latency_scale",
-    "percentile_scale",
-    "short_latency",
-    "signed_log",
-    "time_scale",
-]
-
 Float64Array = NDArray[np.float64]
 Transform = Callable[[Float64Array], Float64Array]
 

@@ -24,8 +24,6 @@ from quiver_fast.analysis.show.scales import (
     time_scale,
 )
 
-__all__ = ["change_chart", "comparison_charts", "series_charts", "sweep_charts"]
-
 Float64Array = NDArray[np.float64]
 
 _BASE, _CANDIDATE = 7, 0

@@ -11,8 +11,6 @@ from quiver_fast.analysis.read.summary_file import workload_beside
 from quiver_fast.analysis.show.headline import run_facts
 from quiver_fast.analysis.show.html import html_facts
 
-__all__ = ["sides_section"]
-
 Facts = dict[str, str | None]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["STYLE"]
-
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #57606a;
   --rule: #d5dae0; --grid: #e7eaee; --panel: #f6f8fa; --good: #00694e; --bad: #a83200;

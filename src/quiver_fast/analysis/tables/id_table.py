@@ -22,8 +22,6 @@ from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.analysis.tables.tally import joined_runs
 from quiver_fast.records.ids import comparable
 
-__all__ = ["IdBalance", "IdTable", "balance", "cut_blocks", "keys_of", "share_blocks"]
-
 Int64Array = NDArray[np.int64]
 Marks: TypeAlias = "NDArray[np.bool_] | None"
 

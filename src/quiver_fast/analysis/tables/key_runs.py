@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distinct import distinct
 
-__all__ = ["UInt64Array", "as_keys", "disjoint", "split_at"]
-
 Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
 

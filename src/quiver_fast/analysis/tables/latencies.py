@@ -9,8 +9,6 @@ from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.tables.spilled import SpilledDistribution, SpilledHistogram
 from quiver_fast.analysis.tables.told import ToldDistribution, ToldHistogram
 
-__all__ = ["COARSE_BINS", "Histogram", "Latencies", "coarse", "coarse_step"]
-
 COARSE_BINS = 1 << 16
 """Distinct values that are in memory exactly."""
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.tables.tally import arrivals_behind, falls
 
-__all__ = ["ClockTimes", "Order", "OrderOfEnds"]
-
 Int64Array = NDArray[np.int64]
 
 _BEFORE_ALL = -(2**63)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distinct import distinct
 
-__all__ = ["ROOM", "Rows", "SortedLookup", "SortedRows", "aligned", "summed"]
-
 Int64Array = NDArray[np.int64]
 Rows = NDArray[np.int64]
 """int64[n, width]: a row holds its key first."""

@@ -24,9 +24,6 @@ from quiver_fast.analysis.model.distribution import (
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, summed
 
-__all__ = ["HistogramRows", "LatencyRows", "SpilledDistribution", "SpilledHistogram"]
-
-
 # Up to this many values are added up with those of other calls.
 _FEW_VALUES = 64
 

@@ -7,8 +7,6 @@ import numpy as np
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.tables.sorted_rows import SortedRows, aligned, summed
 
-__all__ = ["Ticks"]
-
 
 class Ticks:
     """Messages per tick of a clock, in any number of ticks."""

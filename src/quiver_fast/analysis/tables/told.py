@@ -23,8 +23,6 @@ from quiver_fast.analysis.model.distribution import (
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.tables.spilled import SpilledDistribution, SpilledHistogram
 
-__all__ = ["Asked", "Extent", "ToldDistribution", "ToldHistogram", "asking", "thinned"]
-
 Extent = tuple[int, int]
 """The first and the last epoch second of a part of a run, both included."""
 Asked = set[tuple[str, Extent]]

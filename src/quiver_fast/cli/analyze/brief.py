@@ -11,8 +11,6 @@ from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.cli.arrow.brief import Row, rank_texts
 from quiver_fast.words import counted
 
-__all__ = ["findings_rows"]
-
 
 def findings_rows(analysis: Mapping[str, Any]) -> list[Row]:
     """Return the rows of the ``analysis`` of a run, which ``docs/analysis.md`` describes."""

@@ -72,8 +72,6 @@ from quiver_fast.records.layout import malformed_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["main", "make_parser"]
-
 _NAME = "quiver-analyze"
 
 _DESCRIPTION = """\

@@ -13,8 +13,6 @@ from quiver_fast.analysis.figures.statistics import ending, run_statistics
 from quiver_fast.analysis.read.summary_file import workload_beside
 from quiver_fast.schemas import marked
 
-__all__ = ["run_document", "whole_document"]
-
 
 def run_document(
     run: RunData, interval_seconds: float | None, window_seconds: int | None = None

@@ -16,11 +16,6 @@ from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.extras import how_to_install
 from quiver_fast.records.frames import read_index
 
-__all__ = [
-    "ENGINES", "Engine", "add_spark_options", "choose_engine", "engine_of", "estimated_records",
-    "find_files", "spark_setting",
-]  # fmt: skip
-
 Tell = Callable[[str], None]
 
 ENGINES = ("auto", "local", "numpy", "spark")

@@ -26,11 +26,6 @@ from quiver_fast.cli.arrow.summary_text import (
     text_field,
 )
 
-__all__ = [
-    "STEADY_OR_WHOLE", "change_point_text", "comparison_text", "findings_text", "lone_summary",
-    "overview_text", "summary_text", "threshold_text", "windows_text",
-]  # fmt: skip
-
 _OVERVIEW = ("", "messages/s", "p50", "p99", "p99.9", "max", "unreceived", "state")
 STEADY_OR_WHOLE = "of the steady states, or of the whole run where there is none"
 

@@ -15,8 +15,6 @@ from quiver_fast.analysis.show.headline import load_facts
 from quiver_fast.cli.arrow.summary_text import lateness_lines
 from quiver_fast.words import counted
 
-__all__ = ["Row", "arrow_rows", "pair_rows", "rank_name", "rank_texts", "threshold_rows"]
-
 Row = tuple[str, str]
 """What it is, and its figures."""
 

@@ -36,8 +36,6 @@ from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.schemas import marked
 
-__all__ = ["main", "make_parser"]
-
 _NAME = "quiver-arrow"
 
 _USAGE = """\

@@ -8,8 +8,6 @@ from typing import Any
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.engine.message_fields import parse_properties
 
-__all__ = ["summary_config"]
-
 
 def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
     """Return the ``config`` of a summary: upstream's keys in order, then ours; no secrets."""

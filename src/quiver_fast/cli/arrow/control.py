@@ -11,8 +11,6 @@ import contextlib
 import socket
 from dataclasses import dataclass
 
-__all__ = ["Control", "Flushed"]
-
 _READY = b"ready"
 _FLUSHED = b"flushed "
 _REJECTED = b"rejected "

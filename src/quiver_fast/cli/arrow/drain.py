@@ -6,8 +6,6 @@ import time
 
 from quiver_fast.cli.arrow.run import ArrowRun
 
-__all__ = ["Drain"]
-
 # A peer may take seconds to answer that its queue is empty.
 _STOP_PATIENCE = 20.0
 

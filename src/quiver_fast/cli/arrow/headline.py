@@ -21,8 +21,6 @@ from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
 from quiver_fast.words import counted
 
-__all__ = ["arrow_headline", "fitted", "pair_headline", "print_arrow", "print_pair"]
-
 _GOOD, _WARN, _BAD = "green", "yellow", "red"
 _GAP = "   "
 _LEAST_DOTS = 2

@@ -15,8 +15,6 @@ from quiver_fast.cli.shared.quantities import count, within
 from quiver_fast.metrics.http import LOOPBACK, MetricsServer
 from quiver_fast.records.log_histogram import LogHistogram
 
-__all__ = ["BOUNDS", "Meter", "Period", "add_metrics_options", "metered"]
-
 BOUNDS = tuple(digit * 10.0**power for power in range(-5, 2) for digit in (1, 2, 5))
 """The upper bounds of the buckets of latencies, in seconds: 10 us to 50 s."""
 

@@ -28,14 +28,6 @@ from quiver_fast.options.option import SWITCH, Option
 from quiver_fast.rate_steps import parse_rate_steps, rate_text
 from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 
-__all__ = [
-    "ArrowOptions",
-    "ArrowPlan",
-    "contract_arguments",
-    "new_id",
-    "role_of",
-]
-
 # Options that both arrows of a pair get; the others belong to one arrow's plan.
 _OF_BOTH = tuple(
     option

@@ -7,8 +7,6 @@ import time
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.progress import Progress
 
-__all__ = ["RunProgress"]
-
 
 class RunProgress:
     """Shows how much of a pair's run is done, by its limit; called with each snapshot."""

@@ -23,8 +23,6 @@ from quiver_fast.management.queues import QueueManager
 from quiver_fast.process import exit_text
 from quiver_fast.words import counted
 
-__all__ = ["QueueOptions", "QueueSetup", "add_queue_options", "with_path"]
-
 _TICK = 0.01
 _NOT_OF_CSP = (
     "has no effect with a csp URL: its queues are made when first named, and keep their entries"

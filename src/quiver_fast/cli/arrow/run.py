@@ -30,8 +30,6 @@ from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.schemas import marked
 from quiver_fast.wall_clock import StepWatch
 
-__all__ = ["ArrowRun", "Companion", "Ending"]
-
 # What our own arrow says of its failure is in its report: the command's last line has it.
 _OWN_ERRORS = "quiver-arrow-pyfast: error: "
 

@@ -17,8 +17,6 @@ from quiver_fast.records.parser import TransferTail
 from quiver_fast.records.transfers import TailBatch
 from quiver_fast.wall_clock import wall_base
 
-__all__ = ["Snapshot", "SnapshotTaker", "covered_ns"]
-
 # An arrow that has told nothing for two flushes does not get to it.
 _STALE_NS = 2 * UNITS_PER_SECOND["ns"] // FLUSHES_PER_SECOND
 

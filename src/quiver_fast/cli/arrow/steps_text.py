@@ -8,8 +8,6 @@ from quiver_fast.analysis.model.ranks import SECTIONS
 from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.rate_steps import rate_text
 
-__all__ = ["step_lines"]
-
 _HEADS = ("seconds", "asked", "sent", "received", "sent/s", "p50", "p99", "p99.9", "max")
 _WIDTHS = (9, 17, 11, 11, 11, 9, 9, 9, 9)
 

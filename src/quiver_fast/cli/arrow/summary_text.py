@@ -10,17 +10,6 @@ from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
 from quiver_fast.analysis.model.units import latency_text, per_millisecond
 from quiver_fast.cli.arrow.steps_text import step_lines
 
-__all__ = [
-    "arrow_summary_text",
-    "latency_field",
-    "latency_lines",
-    "lateness_lines",
-    "number_field",
-    "pair_summary_text",
-    "section",
-    "text_field",
-]
-
 # What of the messages and of the receiver was asked for.
 _FIELDS = {
     "rate_steps": "Rate steps",

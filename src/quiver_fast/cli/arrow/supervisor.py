@@ -12,8 +12,6 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.records.formats import FLUSHES_PER_SECOND
 
-__all__ = ["SignalForwarder", "SignalWatch", "SnapshotCallback", "Supervisor"]
-
 SNAPSHOT_PERIOD = 2.0
 _TICK = 0.05
 # Our arrows write their records at the same moments, and tell a little later that they have.

@@ -10,8 +10,6 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.records.layout import malformed_text
 from quiver_fast.words import counted
 
-__all__ = ["early_text", "judge", "pair_warnings", "summary_warnings"]
-
 
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
     """Return in one line which arrow failed and why, or None if it did what was asked.

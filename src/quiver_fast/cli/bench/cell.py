@@ -25,8 +25,6 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.run.sockets import free_port
 from quiver_fast.schemas import marked
 
-__all__ = ["FAILED", "PASSED", "kept_result", "run_cell"]
-
 PASSED, FAILED = "PASSED", "FAILED"
 
 _RESULT = "result.json"

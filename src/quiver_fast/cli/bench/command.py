@@ -34,8 +34,6 @@ from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, wri
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.schemas import marked
 
-__all__ = ["main", "make_parser"]
-
 _NAME = "quiver-bench"
 _DOCUMENT, _TEXT, _HTML = "bench.json", "bench.txt", "bench.html"
 

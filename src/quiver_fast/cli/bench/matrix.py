@@ -18,8 +18,6 @@ from quiver_fast.cli.shared.implementations import (
 )
 from quiver_fast.errors import UsageError
 
-__all__ = ["Cell", "bench_cells"]
-
 _ALL, _NONE = "all", "none"
 _NO_SERVER = "none"
 

@@ -15,8 +15,6 @@ from quiver_fast.analysis.show.scales import latency_scale, percentile_scale
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 from quiver_fast.cli.bench.table import Result, caption, heads, table_rows
 
-__all__ = ["bench_html", "log_ends"]
-
 _LOG_LINES = 12
 _LOG_BYTES = 8192
 _LOGS = ("pair/output.txt", "server/output.txt")

@@ -8,11 +8,6 @@ from typing import Any
 from quiver_fast.analysis.model.units import average_text
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 
-__all__ = [
-    "Result", "bench_text", "caption", "cell_line", "failures_text", "heads", "ranked",
-    "table_rows",
-]  # fmt: skip
-
 _LINE_WIDTH = 111
 
 _HEADS = (

@@ -7,8 +7,6 @@ import select
 import socket
 from typing import Any
 
-__all__ = ["Channel"]
-
 _READ_SIZE = 1 << 16
 _SEND_SECONDS = 5.0
 # A longer line is none of ours: a host tells a few hundred bytes of each of its ends.

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-__all__ = ["ClockServer", "Offset", "best_offset", "measure_offset"]
-
 Clock = Callable[[], int]
 """Returns epoch nanoseconds."""
 

@@ -13,7 +13,8 @@ from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.fleet.job import check_hosts
-from quiver_fast.cli.fleet.run import FleetRun, fleet_text
+from quiver_fast.cli.fleet.report import fleet_text
+from quiver_fast.cli.fleet.run import FleetRun
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.options import add_measuring_options, measuring_parser
 from quiver_fast.cli.pair.workload import workload_of
@@ -32,8 +33,6 @@ from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError, UsageError
 from quiver_fast.extras import how_to_install
 from quiver_fast.records.formats import V1, V2
 from quiver_fast.schemas import marked
-
-__all__ = ["main", "make_parser", "make_plans"]
 
 _NAME = "quiver-fleet"
 _SUMMARY = "fleet.json"

@@ -17,8 +17,6 @@ from quiver_fast.cli.fleet.job import HostJob
 from quiver_fast.cli.fleet.remote import RemoteEnd
 from quiver_fast.cli.pair.ends_drain import QueueDrain
 
-__all__ = ["Fleet", "Host"]
-
 _HELLO_SECONDS = 10.0
 
 

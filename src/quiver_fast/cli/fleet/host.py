@@ -28,8 +28,6 @@ from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.errors import QuiverError
 from quiver_fast.wall_clock import WallClock
 
-__all__ = ["HostRun", "main"]
-
 _TICK = 0.02
 _STATUS_SECONDS = 0.25
 _SNAPSHOT_SECONDS = 2.0

@@ -9,8 +9,6 @@ from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.errors import UsageError
 
-__all__ = ["HostJob", "check_hosts", "folder_name", "host_of", "jobs_of"]
-
 
 @dataclass(frozen=True)
 class HostJob:

@@ -8,8 +8,6 @@ from typing import Any
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.snapshots import Snapshot
 
-__all__ = ["RemoteEnd"]
-
 _UNTOLD = Snapshot(0, 0, 0, 0, 0, 0, 0, 0)
 
 

@@ -10,8 +10,6 @@ from quiver_fast.cli.fleet.clock import Offset
 from quiver_fast.cli.fleet.fleet import Host
 from quiver_fast.cli.fleet.remote import RemoteEnd
 
-__all__ = ["clock_report", "clocks_ahead", "fleet_text", "start_report"]
-
 _US = 1000
 
 

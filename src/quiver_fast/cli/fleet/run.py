@@ -22,15 +22,13 @@ from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.fleet.fleet import Fleet
 from quiver_fast.cli.fleet.job import HostJob, check_hosts, jobs_of
-from quiver_fast.cli.fleet.report import clock_report, clocks_ahead, fleet_text, start_report
+from quiver_fast.cli.fleet.report import clock_report, clocks_ahead, start_report
 from quiver_fast.cli.fleet.table import FleetTable
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.shared.common import report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.json_text import json_pieces
 from quiver_fast.errors import QuiverError
-
-__all__ = ["FleetRun", "fleet_text"]
 
 _TICK = 0.05
 # How long hosts have to end their arrows in order once their stage has failed.

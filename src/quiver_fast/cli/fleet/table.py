@@ -10,8 +10,6 @@ from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.run import make_view
 from quiver_fast.cli.shared.console import Console
 
-__all__ = ["FleetTable", "added_up"]
-
 _ROW_SECONDS = 2.0
 
 

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from typing import IO, Any
 
-__all__ = ["TaskLine", "job_text"]
-
 _SIZE = struct.Struct(">Q")
 _TICK = 0.02
 

@@ -11,8 +11,6 @@ from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.thresholds import Threshold, threshold
 
-__all__ = ["Abort", "period_condition"]
-
 
 def _milliseconds(microseconds: float | None) -> float | None:
     return None if microseconds is None else microseconds / 1000

@@ -16,8 +16,6 @@ from quiver_fast.cli.shared.implementations import ARROW_ALIASES, all_arrows, fi
 from quiver_fast.cli.shared.url import begins_url, parse_url, shown_words
 from quiver_fast.errors import UsageError
 
-__all__ = ["Baseline", "read_baseline"]
-
 _IMPLEMENTATIONS = ("impl", "sender", "receiver")
 _UNSET: Any = object()
 

@@ -33,8 +33,6 @@ from quiver_fast.engine.ends import allow_files
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 
-__all__ = ["ChurnRun", "churn_text"]
-
 
 class ChurnRun:
     """One run, from the queue's preparation to the report."""

@@ -53,8 +53,6 @@ from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, b
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
 from quiver_fast.schemas import marked
 
-__all__ = ["main", "make_parser"]
-
 _NAME = "quiver"
 
 _DESCRIPTION = """\

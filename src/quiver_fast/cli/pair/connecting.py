@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from quiver_fast.engine.connection import Connection
     from quiver_fast.run.pacer import DelayHistogram
 
-__all__ = [
-    "Process", "Target", "failures", "failures_text", "latency_of", "latency_table", "server_at",
-]  # fmt: skip
-
 RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
 """The percentiles of a latency, by their keys in documents."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from quiver_fast.cli.arrow.run import ArrowRun
 
-__all__ = ["Crew", "QueueDrain"]
-
 # A peer may take seconds to answer that its queue is empty.
 _STOP_PATIENCE = 20.0
 # While several receivers drain a queue, their records are looked at so often.

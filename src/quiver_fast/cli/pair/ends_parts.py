@@ -9,8 +9,6 @@ from itertools import pairwise
 
 from quiver_fast.cli.arrow.plan import EndsPart
 
-__all__ = ["Processes", "halves_of", "parts_of", "share_of", "usable_cpus"]
-
 
 def usable_cpus() -> int:
     """Return how many CPUs this process may use."""

@@ -16,8 +16,6 @@ from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import billionths, exact_rate, parse_rate_steps, rate_text
 from quiver_fast.records.formats import IDS_OF_AN_END
 
-__all__ = ["FIRST_IDS", "EndsPlans", "add_ends_options", "has_ends", "part_of"]
-
 FIRST_IDS = IDS_OF_AN_END
 
 _MOST_ENDS = 100_000

@@ -32,8 +32,6 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
 from quiver_fast.cli.shared.progress import Progress
 
-__all__ = ["EndsRun", "make_plans", "make_run"]
-
 # What a summary in a file has no need of: the file's place tells it.
 _NOT_SAVED = ("name", "role", "number", "file")
 # Of each end the document has no series: its summary file has.

@@ -10,8 +10,6 @@ from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supe
 from quiver_fast.records.formats import UNITS_PER_SECOND
 from quiver_fast.records.log_histogram import LogHistogram
 
-__all__ = ["EndsSupervisor", "snapshot_of_all"]
-
 
 class EndsSupervisor(Supervisor):
     """Watches started arrows, many of each side.

@@ -30,8 +30,6 @@ from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 from quiver_fast.words import counted
 
-__all__ = ["FindRate", "failure", "find_rate"]
-
 _START = 1000
 
 

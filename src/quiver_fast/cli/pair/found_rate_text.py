@@ -9,8 +9,6 @@ from quiver_fast.analysis.model.units import average_text
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
-__all__ = ["found_rate_text", "trial_text"]
-
 _HEADS = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
 _WIDTH = 12
 

@@ -29,8 +29,6 @@ from quiver_fast.engine.hold import Hold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 
-__all__ = ["HoldRun", "cost_of", "hold_text"]
-
 
 class HoldRun:
     """One run, from the first connection to the report."""

@@ -14,8 +14,6 @@ from rich.text import Text
 from quiver_fast.analysis.model.units import latency_text, short_text
 from quiver_fast.cli.arrow.snapshots import Snapshot
 
-__all__ = ["Column", "Period", "fitting", "heading", "line", "table_columns"]
-
 _GAP = "  "
 # A queue grows when it gains more than this part of what was sent in the period.
 _GROWING = 0.1

@@ -21,8 +21,6 @@ from quiver_fast.cli.pair.live_table import (
     table_columns,
 )
 
-__all__ = ["Limits", "LiveView"]
-
 # Redrawing the line of state costs the CPU that is measured.
 _INTERVAL = 0.2
 _LEAST_ROWS = 8

@@ -22,11 +22,6 @@ from quiver_fast.cli.shared.thresholds import all_thresholds, refuse_comparisons
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
-__all__ = [
-    "BASELINE_HELP", "add_measuring_options", "add_set_options", "check_set_options",
-    "measuring_parser",
-]  # fmt: skip
-
 BASELINE_HELP = """\
 baselines of --baseline:
   Blanks divide the value into words, as a shell does. The first word tells what it is:

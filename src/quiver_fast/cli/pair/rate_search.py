@@ -15,10 +15,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "CONFIRMATIONS", "MOST_TRIALS", "OVERHEAD", "Limit", "Trial", "next_trial", "trial_seconds",
-]  # fmt: skip
-
 MOST_TRIALS = 25
 CONFIRMATIONS = 3
 """Runs at the answer, and as many just above it."""

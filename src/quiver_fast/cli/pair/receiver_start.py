@@ -9,8 +9,6 @@ from functools import partial
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.run.sockets import free_port
 
-__all__ = ["ReceiverStart"]
-
 _PORT_ATTEMPTS = 5
 _PATIENCE = 30.0
 _TICK = 0.01

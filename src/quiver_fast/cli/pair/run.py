@@ -35,8 +35,6 @@ from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import UsageError
 from quiver_fast.wall_clock import WallClock
 
-__all__ = ["ROLES", "PairPlans", "PairRun", "View", "make_view"]
-
 ROLES = ("sender", "receiver")
 # How often the records of a sender are looked at while it fills the queue, in seconds.
 _FILL_LOOK = 0.1

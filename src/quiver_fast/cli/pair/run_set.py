@@ -37,8 +37,6 @@ from quiver_fast.cli.shared.thresholds import breach_text, judged
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD
 from quiver_fast.schemas import marked
 
-__all__ = ["RunSet", "remove_runs", "remove_set", "turns"]
-
 _LOG = ".txt"
 _DOCUMENTS = (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT, CHURN_DOCUMENT, HOLD_DOCUMENT)
 

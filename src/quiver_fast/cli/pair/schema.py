@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from quiver_fast.errors import UsageError
 from quiver_fast.schemas import VERSIONS, schema_text
 
-__all__ = ["WORD", "schema"]
-
 WORD = "schema"
 """What `quiver` begins with to print a schema; a queue of that name is `//localhost/schema`."""
 

@@ -32,8 +32,6 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child, exit_text
 
-__all__ = ["Measured", "OwnSide", "Place", "Side", "make_sides", "measured", "pair_label"]
-
 _TICK = 0.02
 
 

@@ -13,8 +13,6 @@ from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE, comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
-__all__ = ["progress_text", "set_text"]
-
 _HEADS = {
     "message_rate": "rate",
     "latency_p50": "p50",

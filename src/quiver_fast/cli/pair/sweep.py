@@ -25,8 +25,6 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.schemas import marked
 
-__all__ = ["Sweep"]
-
 
 @dataclass(frozen=True)
 class _Place:

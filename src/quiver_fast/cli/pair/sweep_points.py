@@ -15,8 +15,6 @@ from quiver_fast.cli.shared.common import ArgumentParser
 from quiver_fast.cli.shared.quantities import positive_count
 from quiver_fast.errors import UsageError
 
-__all__ = ["MOST_POINTS", "Point", "sweep_points"]
-
 MOST_POINTS = 999
 _MOST_OPTIONS = 2
 _RANGE = re.compile(r"(?P<first>.+)\.\.(?P<last>.+):(?P<steps>.+)")

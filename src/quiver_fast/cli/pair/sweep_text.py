@@ -9,8 +9,6 @@ from quiver_fast.analysis.model.units import average_text
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
-__all__ = ["place_text", "sweep_text"]
-
 _HEADS = {
     "message_rate": "throughput",
     "latency_p50": "p50",

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from quiver_fast.analysis.model.units import three_digits
 from quiver_fast.cli.arrow.snapshots import Snapshot
 
-__all__ = ["ROWS_PER_HEADING", "UpstreamView", "heading", "table_row"]
-
 ROWS_PER_HEADING = 20
 
 _SIDE = "{:>8}  {:>13}  {:>10}  {:>7}  {:>7}"

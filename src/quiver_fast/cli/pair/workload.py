@@ -31,15 +31,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "add_workload_options",
-    "given_by",
-    "options_of",
-    "read_arguments",
-    "workload_of",
-    "workload_text",
-]
-
 _UNSET: Any = object()
 _URL = "url"
 # Where URLs are, and what they have in place of a password.

@@ -33,8 +33,6 @@ from quiver_fast.remote.wire.textwire import stored_form, text_check
 from quiver_fast.schemas import marked
 from quiver_fast.words import counted
 
-__all__ = ["main", "make_parser"]
-
 _NAME = "quiver-queue"
 
 _DESCRIPTION = """\

@@ -31,8 +31,6 @@ from quiver_fast.options.server import (
 )
 from quiver_fast.ready_file import ready_file
 
-__all__ = ["main", "make_parser"]
-
 _NAME = "quiver-server"
 
 _DESCRIPTION = """\

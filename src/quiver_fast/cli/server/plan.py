@@ -20,8 +20,6 @@ from quiver_fast.options.option import keys
 from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
 from quiver_fast.server import config
 
-__all__ = ["ServerPlan", "check_arguments", "server_arguments", "server_plan"]
-
 _FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
 # How a command calls the keys of the contract.
 _NAMES = _FLAGS | {

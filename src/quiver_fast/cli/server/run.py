@@ -13,8 +13,6 @@ from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.errors import EXIT_USAGE, QuiverError, UsageError
 from quiver_fast.process import Child, exit_text
 
-__all__ = ["TICK", "ServerRun"]
-
 TICK = 0.05
 _READY = "ready\n"
 # A broker may have much to write to its disk before it ends.

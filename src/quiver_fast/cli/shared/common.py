@@ -32,24 +32,6 @@ from quiver_fast.program import flush_output
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 from quiver_fast.urls import hide_user
 
-__all__ = [
-    "ArgumentParser",
-    "add_arrow_options",
-    "add_completion_option",
-    "add_implementation_options",
-    "add_option",
-    "add_options",
-    "add_pair_options",
-    "add_password_options",
-    "add_tls_options",
-    "add_tool_options",
-    "add_trust_options",
-    "error_text",
-    "report_error",
-    "report_warning",
-    "run_command",
-]
-
 _RED, _YELLOW, _PLAIN = "\033[31m", "\033[33m", "\033[0m"
 
 

@@ -13,8 +13,6 @@ from quiver_fast.cli.shared.implementations import (
     SERVER_ALIASES,
 )
 
-__all__ = ["SHELLS", "completion"]
-
 _BASH = """\
 {function}() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}"

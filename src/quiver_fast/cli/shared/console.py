@@ -13,10 +13,6 @@ from typing import Any, TextIO
 from quiver_fast.cli.shared.json_text import json_pieces
 from quiver_fast.program import flush_output
 
-__all__ = [
-    "UPSTREAM", "Console", "add_console_options", "add_format_option", "add_verdict_options",
-]  # fmt: skip
-
 UPSTREAM = "upstream"
 """The format that upstream prints, byte for byte."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.errors import UsageError
 
-__all__ = ["check_certificate", "check_exposure", "only_one", "read_password"]
-
 
 def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
     """Return the one value that is given, or None.

@@ -14,8 +14,6 @@ from quiver_fast.cli.shared.implementations import (
     all_servers,
 )
 
-__all__ = ["FORMATS", "OPERATIONS", "URLS", "arrow_implementations", "server_implementations"]
-
 OPERATIONS = """\
 operations:
   send                  Send messages

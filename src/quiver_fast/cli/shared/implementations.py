@@ -14,20 +14,6 @@ from pathlib import Path
 from quiver_fast.errors import UsageError
 from quiver_fast.options.server import SERVER_EXTENSIONS
 
-__all__ = [
-    "ARROW_ALIASES",
-    "BROKERS",
-    "DEFAULT_IMPLEMENTATION",
-    "SERVER_ALIASES",
-    "Implementation",
-    "all_arrows",
-    "all_servers",
-    "arrow_name",
-    "find_arrow",
-    "find_server",
-    "server_name",
-]
-
 DEFAULT_IMPLEMENTATION = "pyfast"
 
 _ARROW, _SERVER = "quiver-arrow-", "quiver-server-"

@@ -15,8 +15,6 @@ from typing import Any
 
 from quiver_fast.analysis.model.columns import Column, Rows
 
-__all__ = ["json_pieces", "json_text"]
-
 _STEP = "  "
 _DIGITS = 9
 _WHOLE = 1e9  # from here on nine digits would cut whole units

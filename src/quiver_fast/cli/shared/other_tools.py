@@ -11,8 +11,6 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import takewhile
 
-__all__ = ["operation_like", "proposal", "with_advice"]
-
 _URL = "a URL, such as //localhost/q0"
 _ENDS = "--senders and --receivers"
 _PAGE = "--output DIR, and then quiver-analyze --html FILE DIR"

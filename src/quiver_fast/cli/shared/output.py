@@ -15,19 +15,6 @@ from quiver_fast.errors import SignalError, UsageError
 from quiver_fast.records.compression import SUFFIXES
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
-__all__ = [
-    "ArrowFiles",
-    "check_output_dir",
-    "compress",
-    "keeping_records",
-    "make_output_dir",
-    "remove_ends",
-    "reserve_space",
-    "write_json",
-    "write_text",
-]
-
-
 # The files of numbered ends, as `ArrowFiles` has them; hidden ones only a running arrow needs.
 _OF_ENDS = tuple(
     f"{hidden}{role}.[0-9]*-{kind}*"

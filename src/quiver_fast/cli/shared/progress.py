@@ -6,8 +6,6 @@ import sys
 import time
 from types import TracebackType
 
-__all__ = ["Progress"]
-
 _PATIENCE = 1.0
 _INTERVAL = 0.2
 

@@ -13,11 +13,6 @@ from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import parse_rate
 
-__all__ = [
-    "body_size", "count", "duration", "fine_duration", "part_duration", "positive_count", "rate",
-    "within",
-]  # fmt: skip
-
 Number = TypeVar("Number", int, float)
 
 _COUNT_UNITS = {"m": 1_000_000, "k": 1_000}

@@ -13,8 +13,6 @@ from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child
 
-__all__ = ["prelude_words", "print_information", "secret_pipe", "start_implementation"]
-
 
 def start_implementation(
     implementation: Implementation,

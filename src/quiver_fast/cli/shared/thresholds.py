@@ -14,11 +14,6 @@ from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import checked_text, per_millisecond
 from quiver_fast.errors import UsageError
 
-__all__ = [
-    "COMPARISON_HELP", "THRESHOLD_HELP", "Threshold", "all_thresholds", "breach_text",
-    "incomplete", "judged", "refuse_comparisons", "threshold",
-]  # fmt: skip
-
 THRESHOLD_HELP = f"""\
 conditions of --fail-if:
   FIGURE OPERATOR NUMBER[UNIT], the operator one of >, >=, <, <=

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from quiver_fast.errors import UsageError
 from quiver_fast.urls import hide_user, split_url
 
-__all__ = ["AddressUrl", "begins_url", "parse_url", "shown_words"]
-
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
 # Words that people try, because other programs take them.

@@ -19,8 +19,6 @@ from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text
 
-__all__ = ["junit_text", "markdown_text", "write_verdicts"]
-
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
 # The worst comes first, and is the verdict on all.
 _STATES = _FAILED, _OK, _SKIPPED = "failed", "ok", "not judged"

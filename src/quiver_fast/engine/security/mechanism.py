@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from quiver_fast.errors import SecurityError
 
-__all__ = ["ClientMechanism", "ServerMechanism"]
-
 
 class ClientMechanism:
     """One authentication as a client: the first response, then one per challenge.

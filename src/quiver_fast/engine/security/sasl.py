@@ -15,8 +15,6 @@ from quiver_fast.errors import SecurityError
 if TYPE_CHECKING:
     from quiver_fast.engine.security.scram import Credentials
 
-__all__ = ["choose_client_mechanism", "make_server_mechanism", "server_mechanisms"]
-
 
 def choose_client_mechanism(
     offered: list[str],

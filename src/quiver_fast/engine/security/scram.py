@@ -12,8 +12,6 @@ import unicodedata
 from quiver_fast.engine.security.mechanism import ClientMechanism, ServerMechanism
 from quiver_fast.errors import SecurityError
 
-__all__ = ["Credentials", "ScramClient", "ScramServer", "sasl_prep"]
-
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-1": "sha1"}
 # RFC 7677 asks for at least 4096. A server that asks for millions would keep us busy.
 MAX_ITERATIONS = 10_000_000

@@ -12,20 +12,6 @@ import re
 
 from quiver_fast.errors import PeerError
 
-__all__ = [
-    "Value",
-    "cid_of",
-    "end_of",
-    "entries_of",
-    "foreign_protocol",
-    "index_of",
-    "last_index_of",
-    "message_of",
-    "start_of",
-    "text_of",
-    "tid_of",
-]
-
 Value = str | bytes
 
 # How peers begin that were taken for a server of queues by a wrong port.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from quiver_fast.errors import QuiverError
 
-__all__ = ["Refusal"]
-
 
 class Refusal(QuiverError):  # noqa: N818
     """An attach that is refused: the AMQP condition and a description."""

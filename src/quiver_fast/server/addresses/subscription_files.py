@@ -16,8 +16,6 @@ from typing import NamedTuple
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.create import create_complete, make_folder, sync_folder
 
-__all__ = ["Description", "forget", "keep", "kept"]
-
 NAME = "subscription.json"
 
 
