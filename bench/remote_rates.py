@@ -60,7 +60,7 @@ class QueueServer:
     def _arrow(self, operation: str, queue: str, count: int, *options: str) -> bytes:
         """Run an arrow to its end and return its records, times in microseconds."""
         command = [
-            sys.executable, "-m", "quiver_fast.arrow", "connection-mode=client",
+            sys.executable, "-m", "quiver_fast.arrow.main", "connection-mode=client",
             "channel-mode=active", f"operation={operation}", "id=bench", "scheme=csp",
             "host=127.0.0.1", f"port={self._port}", f"path={queue}", f"count={count}",
             "time-unit=us", f"credit-window={CREDIT}", *options,

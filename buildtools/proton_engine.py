@@ -148,7 +148,7 @@ def unpack_source(build_dir: Path) -> Path:
 def sources(root: Path) -> list[Path]:
     """Return the engine's C files. It has no TLS: ours is at the socket (quiver_fast.amqp.tls)."""
     src = root / "src"
-    # The mechanisms of quiver_fast.engine.security.security are the only ones in every
+    # The mechanisms of quiver_fast.security.security are the only ones in every
     # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
     chosen = [
         src / "compiler/gcc/start.c",

@@ -33,7 +33,7 @@ sys.path.insert(0, str(INTEROP / "peers"))
 
 import wire_messages
 
-from quiver_fast.arrow import SETUP_TIMEOUT
+from quiver_fast.arrow.main import SETUP_TIMEOUT
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 
@@ -134,7 +134,7 @@ def test_heartbeats_come_in_time(figure: Figure) -> None:
 # An arrow that has less patience than ours, which is the first of its arguments.
 IMPATIENT = """
 import sys
-from quiver_fast import arrow
+from quiver_fast.arrow import main as arrow
 arrow.SETUP_TIMEOUT = float(sys.argv.pop(1))
 sys.exit(arrow.main())
 """

@@ -13,7 +13,7 @@ from support.judgement import assert_error
 from support.network import other_address
 from support.processes import Running, free_port
 
-from quiver_fast.engine.security.scram import ScramClient
+from quiver_fast.security.scram import ScramClient
 
 OK, AUTH = 0, 1
 USER = {"username": "alice", "password": "correct horse"}

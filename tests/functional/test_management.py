@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from support.management_node import ManagementNode
 from support.scripted_peer import NeverAttaches, ScriptedPeer
 
-from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import PeerError, QuiverError
 from quiver_fast.management.addresses import has_paths, node_address
 from quiver_fast.management.queues import QueueManager
+from quiver_fast.security.security import Security
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from support.judgement import assert_clean, assert_error
 from support.processes import Finished
 from support.scripted_peer import ScriptedPeer
 
+from quiver_fast.arrow.amqp.template import MixedTemplate
+from quiver_fast.arrow.run.sizes import Sizes
 from quiver_fast.body_sizes import largest_body, parse_body_size
-from quiver_fast.engine.template import MixedTemplate
 from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.records.parser import read_transfers
-from quiver_fast.run.sizes import Sizes
 
 # docs/arrows.md: how an id of each type stands in a record.
 IDS: list[tuple[Any, str]] = [

@@ -148,7 +148,7 @@ def sasl() -> Callable[[bytes], None]:
 
 def scanner() -> Callable[[bytes], None]:
     """What a receiver looks for in each message."""
-    from quiver_fast.engine.scanner import scan
+    from quiver_fast.arrow.amqp.scanner import scan
 
     def run(data: bytes) -> None:
         result, _, code, content = scan(data)

@@ -70,7 +70,7 @@ def arrows(folder: Path) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        ours = "quiver_fast.arrow" in words
+        ours = "quiver_fast.arrow.main" in words
         if ours and any(str(folder / "work") in word for word in words):
             found.append(process)
     return found

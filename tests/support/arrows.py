@@ -12,7 +12,7 @@ from support.processes import END_SECONDS, REPOSITORY, Finished, Running, free_p
 INTEROP = REPOSITORY / "tests" / "interop"
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "pyfast": (sys.executable, "-m", "quiver_fast.arrow"),
+    "pyfast": (sys.executable, "-m", "quiver_fast.arrow.main"),
     # The executable that other projects' wrappers start.
     "impl": (sys.executable, str(REPOSITORY / "impls" / "quiver-arrow-pyfast")),
     "proton": (sys.executable, str(INTEROP / "peers" / "proton_arrow.py")),

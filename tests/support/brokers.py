@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from quiver_fast.engine.security.security import Security
 from quiver_fast.management.queues import QueueManager
+from quiver_fast.security.security import Security
 from support.cases import cases
 from support.server import Server, running_server
 

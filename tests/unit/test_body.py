@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quiver_fast.engine.body import check
-from quiver_fast.engine.message_fields import MessageFields
-from quiver_fast.engine.scanner import scan
-from quiver_fast.engine.template import MAX_BODY_SIZE, MAX_STREAM_SIZE, MessageTemplate
+from quiver_fast.arrow.amqp.body import check
+from quiver_fast.arrow.amqp.message_fields import MessageFields
+from quiver_fast.arrow.amqp.scanner import scan
+from quiver_fast.arrow.amqp.template import MAX_BODY_SIZE, MAX_STREAM_SIZE, MessageTemplate
 
 NAMES = {
     0x70: b"amqp:header:list",

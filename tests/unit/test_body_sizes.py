@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.arrow.amqp.template import MessageTemplate, MixedTemplate
+from quiver_fast.arrow.run.sizes import Sizes
 from quiver_fast.body_sizes import BodySize, largest_body, parse_body_size
-from quiver_fast.engine.template import MessageTemplate, MixedTemplate
 from quiver_fast.errors import UsageError
-from quiver_fast.run.sizes import Sizes
 
 MASK = 2**64 - 1
 

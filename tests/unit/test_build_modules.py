@@ -81,15 +81,15 @@ def test_the_modules_of_this_package_are_told_apart() -> None:
     needing_amqp = {path.stem for path in package.rglob("*.pyx") if needs_amqp(path, SOURCE)}
     assert {"sender", "tls", "peer"} <= needing_amqp
     assert not needing_amqp & {"tally", "parser", "info"}
-    declared = cimported(package / "engine" / "sender.pyx", SOURCE)
+    declared = cimported(package / "arrow" / "amqp" / "sender.pyx", SOURCE)
     assert package / "proton" / "libproton.pxd" in declared
 
 
 @pytest.mark.parametrize("folder", [AMQP_FOLDER, ENGINE_FOLDER])
 @pytest.mark.parametrize(
     "name",
-    ["quiver_fast.proton.info", "quiver_fast.engine.sender", "quiver_fast.server.wire.peer",
-     "quiver_fast.server.wire.deep.er.peer"],
+    ["quiver_fast.proton.info", "quiver_fast.arrow.amqp.sender", "quiver_fast.server.protocol.peer",
+     "quiver_fast.server.protocol.deep.er.peer"],
 )  # fmt: skip
 def test_a_library_is_found_from_any_depth(name: str, folder: Path) -> None:
     path = run_path(name, folder, "/site/" + "/".join(name.split(".")[:-1]))

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from quiver_fast.arrow.amqp.churn import Churn
 from quiver_fast.cli.pair.churn import churn_text
 from quiver_fast.cli.pair.command import main
 from quiver_fast.cli.pair.connecting import failures, failures_text, server_at
 from quiver_fast.cli.pair.hold import cost_of, hold_text
-from quiver_fast.engine.churn import Churn
 
 URL = "//localhost/q0"
 LATENCY = {

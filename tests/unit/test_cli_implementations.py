@@ -23,7 +23,7 @@ def make(directory, *names):
 
 def test_pyfast_is_this_installation():
     found = find_arrow("pyfast", {})
-    assert found.command == (sys.executable, "-m", "quiver_fast.arrow")
+    assert found.command == (sys.executable, "-m", "quiver_fast.arrow.main")
     assert found.extensions
 
 

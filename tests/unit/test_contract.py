@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from quiver_fast.contract import KNOWN, REQUIRED, parse
+from quiver_fast.arrow.contract import KNOWN, REQUIRED, parse
 from quiver_fast.errors import UsageError
 
 BASE = {

@@ -94,7 +94,7 @@ FACTS = [
     ("queues", "or {} a batch", "tailing.pyx", "MAX_BATCH_BYTES"),
     ("queues", "beyond {} of unsent replies", "outbox.pyx", "MAX_OUTPUT"),
     ("performance", "No more than {} and a frame wait", "sender.pyx", "WAITING_LIMIT"),
-    ("arrows", "at least {} s", "arrow.py", "PEER_TIMEOUT"),
+    ("arrows", "at least {} s", "arrow/main.py", "PEER_TIMEOUT"),
 ]
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 

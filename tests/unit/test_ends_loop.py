@@ -12,16 +12,16 @@ import psutil
 import pytest
 from support.measured import Figure
 
-from quiver_fast import arrow
-from quiver_fast.contract import ArrowConfig, parse
-from quiver_fast.engine.ends import Ends
+from quiver_fast.arrow import main as arrow
+from quiver_fast.arrow.amqp.ends import Ends
+from quiver_fast.arrow.contract import ArrowConfig, parse
+from quiver_fast.arrow.run.control import Control
+from quiver_fast.arrow.run.course import Limits
 from quiver_fast.errors import PeerError
 from quiver_fast.rate_steps import schedule_of
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.records.writer import RecordWriter
-from quiver_fast.run.control import Control
-from quiver_fast.run.course import Limits
-from quiver_fast.run.sockets import free_port
+from quiver_fast.sockets import free_port
 from quiver_fast.wall_clock import wall_base
 
 PATIENCE = 60

@@ -41,16 +41,16 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "wall_clock",
     ),
     ("loop", "metrics", "options"),
-    ("run",),
+    ("arrow.run", "sockets"),
     ("amqp",),
-    ("engine.security",),
-    ("engine",),
+    ("security",),
+    ("arrow.amqp",),
     ("analysis", "analysis.model", "remote.wire"),
     ("analysis.tables",),
     ("analysis.figures",),
     ("analysis.compare", "analysis.read"),
     ("analysis.show",),
-    ("remote", "remote.arrow", "remote.serve"),
+    ("remote", "remote.serve", "arrow.csp"),
     ("server.messages",),
     ("server.selectors",),
     ("server.model",),
@@ -61,9 +61,9 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("server.addresses",),
     ("server.transfer",),
     ("server.transactions",),
-    ("server.wire",),
+    ("server.protocol",),
     ("server",),
-    ("arrow", "brokers", "contract", "management"),
+    ("arrow", "brokers", "management"),
     ("cli", "cli.shared"),
     ("cli.arrow",),
     ("cli.analyze", "cli.queue", "cli.server"),
@@ -179,7 +179,7 @@ def test_imports_only_downwards(path: Path) -> None:
     for other in sorted({part_of(module) for module in imports(path)}):
         # The root package tells features lazily; nothing else may look up.
         assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
-        engineless = part.partition(".")[0] in ENGINELESS and other.partition(".")[0] == "engine"
+        engineless = part.partition(".")[0] in ENGINELESS and other.startswith("arrow")
         assert not engineless, f"{part} must not import {other}"
 
 
@@ -203,19 +203,19 @@ def test_no_circles(name_of: Callable[[Path], str]) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("a.py", "def f():\n    from quiver_fast.engine import sender", {"engine.sender"}),
+        ("a.py", "def f():\n    from quiver_fast.loop import sender", {"loop.sender"}),
         ("a.py", "from quiver_fast import __version__, analysis", {"", "analysis"}),
         ("a.py", "from ..cli import pair\nimport numpy", {"cli"}),
-        ("a.pyx", "from quiver_fast.engine.sender cimport (\n    send,  # x\n)", {"engine.sender"}),
+        ("a.pyx", "from quiver_fast.loop.sender cimport (\n    send,  # x\n)", {"loop.sender"}),
         ("a.pyx", "cimport quiver_fast.records.writer as w, cython", {"records.writer"}),
-        ("a.pxd", "from . cimport sender\nfrom .sender cimport Sender", {"engine.sender"}),
+        ("a.pxd", "from . cimport sender\nfrom .sender cimport Sender", {"loop.sender"}),
         ("a.pxd", "cdef extern from 'x.h':\n    pass", set()),
     ],
 )
 def test_every_form_of_import_is_seen(
     name: str, text: str, expected: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / PROJECT / "engine"
+    folder = tmp_path / PROJECT / "loop"
     folder.mkdir(parents=True)
     (tmp_path / PROJECT / "analysis").mkdir()
     (folder / "sender.pxd").touch()
@@ -226,7 +226,7 @@ def test_every_form_of_import_is_seen(
 
 def test_an_arrow_starts_light() -> None:
     heavy = {"numpy", "zstandard", "psutil", "ssl", "argparse", "dataclasses", "asyncio"}
-    source = "import sys, quiver_fast.arrow; print(*sys.modules)"
+    source = "import sys, quiver_fast.arrow.main; print(*sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, check=False
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver_fast import contract
+from quiver_fast.arrow import contract
 from quiver_fast.cli.analyze import command as analyze
 from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.arrow.config import summary_config

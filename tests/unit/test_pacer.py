@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.run.pacer import DelayHistogram, Pacer
+from quiver_fast.arrow.run.pacer import DelayHistogram, Pacer
 
 SECOND = 1_000_000_000
 RATES = st.integers(1, SECOND)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.arrow.run.pacer import SteppedPacer
 from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import (
     Piece,
@@ -23,7 +24,6 @@ from quiver_fast.rate_steps import (
     times_due,
     total_seconds,
 )  # fmt: skip
-from quiver_fast.run.pacer import SteppedPacer
 
 SECOND = 1_000_000_000
 YEAR = 366 * 86_400

@@ -7,10 +7,10 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.arrow.run.control import Control
+from quiver_fast.arrow.run.course import Limits
+from quiver_fast.arrow.run.pacer import Pacer, SharePacer, SteppedPacer
 from quiver_fast.rate_steps import parse_rate_steps, schedule_of
-from quiver_fast.run.control import Control
-from quiver_fast.run.course import Limits
-from quiver_fast.run.pacer import Pacer, SharePacer, SteppedPacer
 
 SECOND = 10**9
 STEPS = schedule_of(0, parse_rate_steps("10:2s,7..2100:3s,90:1s"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quiver_fast.engine.security.sasl import choose_client_mechanism
-from quiver_fast.engine.security.scram import ScramClient, sasl_prep
 from quiver_fast.errors import SecurityError
+from quiver_fast.security.sasl import choose_client_mechanism
+from quiver_fast.security.scram import ScramClient, sasl_prep
 
 # (mechanism, client nonce, server-first, client-final, server-final)
 RFC_5802 = (

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.engine.security.mechanism import ServerMechanism
-from quiver_fast.engine.security.sasl import make_server_mechanism, server_mechanisms
-from quiver_fast.engine.security.scram import Credentials, ScramClient, ScramServer
 from quiver_fast.errors import SecurityError
+from quiver_fast.security.mechanism import ServerMechanism
+from quiver_fast.security.sasl import make_server_mechanism, server_mechanisms
+from quiver_fast.security.scram import Credentials, ScramClient, ScramServer
 
 # The exchange printed in RFC 7677, part 3.
 CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quiver_fast.engine.message_fields import MessageFields
-from quiver_fast.engine.scanner import scan, scan_row
-from quiver_fast.engine.template import MessageTemplate
+from quiver_fast.arrow.amqp.message_fields import MessageFields
+from quiver_fast.arrow.amqp.scanner import scan, scan_row
+from quiver_fast.arrow.amqp.template import MessageTemplate
 
 KEYS = st.text(min_size=1, max_size=12).filter(lambda key: key != "SendTime")
 VALUES = st.one_of(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.engine.message_fields import MessageFields, parse_properties
-from quiver_fast.engine.template import MAX_BODY_SIZE, MessageTemplate
+from quiver_fast.arrow.amqp.message_fields import MessageFields, parse_properties
+from quiver_fast.arrow.amqp.template import MAX_BODY_SIZE, MessageTemplate
 from quiver_fast.errors import UsageError
 
 OURS = ("SendTime", "BodySize")

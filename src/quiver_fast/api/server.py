@@ -13,7 +13,7 @@ from typing import Any
 from quiver_fast.cli.shared.start import secret_pipe
 from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child
-from quiver_fast.run.sockets import free_port
+from quiver_fast.sockets import free_port
 
 _MODULE = "quiver_fast.server.main"
 _SECRETS = ("password", "connect_password")

@@ -25,8 +25,8 @@ from quiver_fast.loop import interrupt
 from quiver_fast.process import Child, exit_text
 from quiver_fast.program import run_program, warn_of_unknown
 from quiver_fast.ready_file import ready_file, write_ready
-from quiver_fast.run.sockets import listen
 from quiver_fast.server.config import KNOWN, REQUIRED, ServerConfig, parse
+from quiver_fast.sockets import listen
 
 KEYS = (
     "host", "port", "path", "ready-file", "scheme", "user", "password", "password-fd", "cert",

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 from quiver_fast.brokers.debian_root import DebianRoot, cached_root
 from quiver_fast.brokers.launcher import Broker, Daemon, main
 from quiver_fast.errors import QuiverError
-from quiver_fast.run.sockets import free_port
 from quiver_fast.server.config import ServerConfig
+from quiver_fast.sockets import free_port
 
 _PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """Debian's. Its script on the PATH is another, which changes user and directory."""

@@ -1,4 +1,4 @@
-from quiver_fast.engine.connection import Connection
+from quiver_fast.arrow.amqp.connection import Connection
 
 class Response:
     status: int

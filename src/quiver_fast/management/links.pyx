@@ -11,8 +11,8 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_bytes_t, amqp_event,
     amqp_link_end_t,
 )
-from quiver_fast.engine.conditions cimport condition_text
-from quiver_fast.engine.connection cimport Connection, put_symbol
+from quiver_fast.proton.conditions cimport condition_text
+from quiver_fast.arrow.amqp.connection cimport Connection, put_symbol
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (

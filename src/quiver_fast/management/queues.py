@@ -6,14 +6,14 @@ import re
 from types import TracebackType
 from typing import NoReturn
 
+from quiver_fast import sockets
 from quiver_fast.arguments import endpoint
-from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.security.security import Security
+from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.run.control import Control
 from quiver_fast.errors import QuiverError
 from quiver_fast.management.addresses import QUEUES, has_paths, node_address
 from quiver_fast.management.links import RequestLinks, Response, attach_queue
-from quiver_fast.run import sockets
-from quiver_fast.run.control import Control
+from quiver_fast.security.security import Security
 
 _TIMEOUT = 10.0
 _FRAME_SIZE = 65536

@@ -1,7 +1,6 @@
 from pathlib import Path
 from types import TracebackType
 
-from quiver_fast.queuefile.durability import boot_id as boot_id
 from quiver_fast.queuefile.durability import parse_durability as parse_durability
 
 class Appender:

@@ -22,7 +22,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     next_document, put32, store, store_long,
 )
 from quiver_fast.queuefile.deletion import Expiry, delete_cycles
-from quiver_fast.queuefile.durability import Syncing, boot_id, parse_durability
+from quiver_fast.queuefile.durability import Syncing, parse_durability
 from quiver_fast.queuefile.foreign import find_own_roll
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from quiver_fast import arguments
-from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError
 from quiver_fast.loop import balance, interrupt
 from quiver_fast.loop.memory import MemoryLimit
@@ -22,14 +21,15 @@ from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import ready_file, write_ready
-from quiver_fast.run.sockets import listen
+from quiver_fast.security.security import Security
 from quiver_fast.server.addresses.broker import Broker
 from quiver_fast.server.addresses.subscription import restore_subscriptions
 from quiver_fast.server.config import ServerConfig, parse, usage
 from quiver_fast.server.machine import memory_of_machine
+from quiver_fast.server.protocol.connector import Connector
+from quiver_fast.server.protocol.listener import Listener
 from quiver_fast.server.turn import Turn
-from quiver_fast.server.wire.connector import Connector
-from quiver_fast.server.wire.listener import Listener
+from quiver_fast.sockets import listen
 
 if TYPE_CHECKING:
     from quiver_fast.remote.serve.service import Service

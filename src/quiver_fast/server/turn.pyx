@@ -34,9 +34,9 @@ from quiver_fast.server.transfer.inlet cimport inlet_receive, inlets_awake, queu
 from quiver_fast.server.transfer.keeping cimport declare_dead
 from quiver_fast.server.transfer.outlet cimport outlets_drained
 from quiver_fast.server.transfer.retire cimport queue_retire
-from quiver_fast.server.wire.admission cimport take_input
-from quiver_fast.server.wire.attach cimport steal
-from quiver_fast.server.wire.protocol cimport go_on, peer_forget_links, peer_process
+from quiver_fast.server.protocol.admission cimport take_input
+from quiver_fast.server.protocol.attach cimport steal
+from quiver_fast.server.protocol.events cimport go_on, peer_forget_links, peer_process
 
 cdef int64_t MILLISECOND = 1000000
 # Rounds of dispatch and writing in one turn, before sockets are read again.

@@ -16,7 +16,7 @@ from support.processes import run
 from support.remote import document, failure, receive, replies, reply, request, serving
 
 QUEUE, APPENDER, TAILER = "//h/q#Queue", "//h/q#appender", "//h/q#tailer"
-ARROW = ["-m", "quiver_fast.arrow"]
+ARROW = ["-m", "quiver_fast.arrow.main"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from support.certificates import Certificates
 from support.network import other_address
 from support.server import Server, engine_is_old, running_server
 
-from quiver_fast.engine.security.scram import ScramClient
+from quiver_fast.security.scram import ScramClient
 
 OK, AUTH = 0, 1
 PLAIN = b"\0alice\0correct horse"

@@ -20,7 +20,8 @@ from support.queue_damage import DAMAGES, INTACT_KINDS, ROLL, Damage, intact
 from support.recovery_twin import Recovered, UnsupportedError, plain_text, recovered
 
 from quiver_fast.errors import OutputError
-from quiver_fast.queuefile.appender import Appender, boot_id
+from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.durability import boot_id
 from quiver_fast.queuefile.table import FREE, Table
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import verify_queue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.arrow.amqp.message_fields import parse_properties
 from quiver_fast.cli.arrow.plan import ArrowPlan
-from quiver_fast.engine.message_fields import parse_properties
 
 
 def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:

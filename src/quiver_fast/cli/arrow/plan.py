@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.arrow.amqp.message_fields import parse_properties
+from quiver_fast.arrow.contract import CSP_BODY_LIMIT, LARGEST_SECTION
 from quiver_fast.body_sizes import largest_body, parse_body_size
 from quiver_fast.cli.arrow.meter import Meter
 from quiver_fast.cli.shared.credentials import (
@@ -20,8 +22,6 @@ from quiver_fast.cli.shared.credentials import (
 )
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import AddressUrl
-from quiver_fast.contract import CSP_BODY_LIMIT, LARGEST_SECTION
-from quiver_fast.engine.message_fields import parse_properties
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
 from quiver_fast.options.option import SWITCH, Option

@@ -17,10 +17,10 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
-from quiver_fast.engine.security.security import Security
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.process import exit_text
+from quiver_fast.security.security import Security
 from quiver_fast.words import counted
 
 _TICK = 0.01

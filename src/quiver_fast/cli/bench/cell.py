@@ -22,8 +22,8 @@ from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import QuiverError
-from quiver_fast.run.sockets import free_port
 from quiver_fast.schemas import marked
+from quiver_fast.sockets import free_port
 
 PASSED, FAILED = "PASSED", "FAILED"
 

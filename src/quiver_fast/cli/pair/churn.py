@@ -8,7 +8,11 @@ from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.read.set_layout import CHURN_DOCUMENT
-from quiver_fast.arrow import address_at, make_template
+from quiver_fast.arrow.amqp.attempts import STEPS
+from quiver_fast.arrow.amqp.churn import MOST_FLYING, Churn
+from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.amqp.ends import allow_files
+from quiver_fast.arrow.main import address_at, make_template
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.arrow.summary_text import number_field, section, text_field
 from quiver_fast.cli.arrow.supervisor import SignalWatch
@@ -26,10 +30,6 @@ from quiver_fast.cli.shared.common import report_error
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.engine.attempts import STEPS
-from quiver_fast.engine.churn import MOST_FLYING, Churn
-from quiver_fast.engine.connection import Connection
-from quiver_fast.engine.ends import allow_files
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 

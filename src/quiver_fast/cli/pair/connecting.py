@@ -13,20 +13,20 @@ import psutil
 from quiver_fast.analysis.model.ranks import BENCH, IN_MICROSECONDS
 from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.arguments import endpoint
-from quiver_fast.arrow import make_connection, security_of
+from quiver_fast.arrow.contract import parse
+from quiver_fast.arrow.main import make_connection, security_of
+from quiver_fast.arrow.run.control import Control
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
-from quiver_fast.contract import parse
 from quiver_fast.errors import UsageError
 from quiver_fast.process import Usage
-from quiver_fast.run.control import Control
 
 if TYPE_CHECKING:
     import socket
 
-    from quiver_fast.engine.connection import Connection
-    from quiver_fast.run.pacer import DelayHistogram
+    from quiver_fast.arrow.amqp.connection import Connection
+    from quiver_fast.arrow.run.pacer import DelayHistogram
 
 RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
 """The percentiles of a latency, by their keys in documents."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.read.set_layout import HOLD_DOCUMENT
+from quiver_fast.arrow.amqp.ends import allow_files
+from quiver_fast.arrow.amqp.hold import Hold
 from quiver_fast.cli.arrow.summary_text import number_field, section, text_field
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.connecting import (
@@ -24,8 +26,6 @@ from quiver_fast.cli.pair.run_set import remove_set
 from quiver_fast.cli.shared.common import report_error
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
-from quiver_fast.engine.ends import allow_files
-from quiver_fast.engine.hold import Hold
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 

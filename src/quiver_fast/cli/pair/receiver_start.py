@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from quiver_fast.cli.arrow.run import ArrowRun
-from quiver_fast.run.sockets import free_port
+from quiver_fast.sockets import free_port
 
 _PORT_ATTEMPTS = 5
 _PATIENCE = 30.0

@@ -113,7 +113,7 @@ def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementa
     """
     if name == DEFAULT_IMPLEMENTATION:
         # -m finds the arrow beside this very module in every kind of installation.
-        command = (sys.executable, "-m", "quiver_fast.arrow")
+        command = (sys.executable, "-m", "quiver_fast.arrow.main")
         return Implementation(name, command, extensions=True)
     name = arrow_name(name)
     file = _find_file(_ARROW, name, ARROW_ALIASES, environ)

@@ -1,4 +1,4 @@
-from quiver_fast.engine.security.security cimport Security
+from quiver_fast.security.security cimport Security
 from quiver_fast.loop.opener cimport Opener
 from quiver_fast.loop.reactor cimport Reactor
 from quiver_fast.loop.syncer cimport Syncer

@@ -1,8 +1,8 @@
-from quiver_fast.engine.security.security import Security
 from quiver_fast.loop.opener import Opener
 from quiver_fast.loop.reactor import Reactor
 from quiver_fast.loop.syncer import Syncer
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.security.security import Security
 from quiver_fast.server.config import ServerConfig
 
 class Broker:

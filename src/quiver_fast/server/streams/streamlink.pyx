@@ -128,7 +128,7 @@ cdef void trim_pool(Peer *peer) noexcept nogil:
         # The outcome of its last stream may still come.
         if outlet.base.deliveries.first == NULL:
             pool_remove(outlet)
-            # The peer's answer ends it: server.wire.protocol frees link and session.
+            # The peer's answer ends it: server.protocol.events frees link and session.
             pn_link_close(outlet.base.link)
             if outlet.base.owns_session:
                 pn_session_close(outlet.base.session)

@@ -1,0 +1,1 @@
+"""An arrow over AMQP: connection, link, template, sender and receiver."""

@@ -1,0 +1,301 @@
+"""Connections that are opened side by side, of which each may fail: a failure is counted."""
+
+from libc.errno cimport errno
+from libc.stdint cimport int64_t
+from posix.time cimport timespec
+from posix.unistd cimport close
+
+import os
+import socket
+
+from cpython.exc cimport PyErr_CheckSignals
+from quiver_fast.amqp.data_plane cimport AMQP_NOTHING, AMQP_OUTCOME, amqp_event
+from quiver_fast.amqp.tls cimport tls_close, tls_established
+from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
+from quiver_fast.errors import PeerError, QuiverError
+from quiver_fast.loop.reactor cimport watch_add, watch_change, watch_remove
+from quiver_fast.proton.libproton cimport (
+    PN_REMOTE_UNINIT, PN_SASL_OK, pn_connection_state, pn_sasl, pn_sasl_outcome,
+)
+from quiver_fast.proton.libsys cimport (
+    EPOLL_CLOEXEC, EPOLLIN, EPOLLOUT, POLLIN, epoll_create1, epoll_event, epoll_wait,
+    monotonic_ns, pollfd, ppoll,
+)
+from quiver_fast import sockets
+
+STEPS = ("tcp", "tls", "sasl", "open", "begin", "attach", "message", "close")
+
+# What people read of a step whose time is over.
+PURPOSES = (
+    "take the connection", "speak TLS", "authenticate", "open the connection",
+    "begin the session", "attach the link", "settle the message", "answer the close",
+)
+
+cdef enum:
+    # Descriptors that one look takes; the system has the others first the next time.
+    BATCH = 256
+    # Reasons that are told apart: a peer may put anything into its texts.
+    REASONS_MAX = 20
+
+cdef int64_t SECOND = 1000000000
+# A signal that comes just before a sleep is noticed after it.
+cdef int64_t SLEEP_MAX = SECOND // 10
+
+OTHERS = "other reasons"
+
+
+cdef class Attempt:
+    """A connection, or what is opened over one, from the beginning to the end."""
+
+    def __cinit__(self) -> None:
+        cdef int step
+        for step in range(STEP_COUNT):
+            self.spent[step] = -1
+        self.refusal = ""
+
+
+cdef class Attempts:
+    """The loop over attempts; which steps follow the open is a subclass's to know.
+
+    Args:
+        host, port: where to connect to.
+        timeout: seconds that an attempt may take, from when it was due.
+        make_connection: makes a connection of a connected socket.
+        is_stopped: says whether the user wants the end.
+
+    Raises:
+        PeerError: the host does not resolve.
+        OSError: the system has no room.
+    """
+
+    def __cinit__(self, *arguments: object, **options: object) -> None:
+        self.epoll = epoll_create1(EPOLL_CLOEXEC)
+        if self.epoll < 0:
+            raise OSError(errno, f"epoll: {os.strerror(errno)}")
+
+    def __init__(self, host: str, port: int, timeout: float, make_connection: object,
+                 is_stopped: object) -> None:
+        self.family, self.address = reachable(host, port, timeout)
+        self.patience = <int64_t>(timeout * SECOND)
+        self.make_connection = make_connection
+        self.is_stopped = is_stopped
+        self.flying = {}
+        self.reasons = {}
+
+    def __dealloc__(self) -> None:
+        if self.epoll >= 0:
+            close(self.epoll)
+
+    @property
+    def peer_address(self) -> tuple[str, int]:
+        """The address and the port that are connected to."""
+        return self.address[:2]
+
+    # ---- what a subclass knows -------------------------------------------------------
+
+    cdef int begin_step(self, Attempt one) except -1:
+        """Begin the step that an attempt has come to."""
+        return 0
+
+    cdef int take_bytes(self, Attempt one) except -1:
+        """Take note that the connection of an attempt was read."""
+        return self.go_on(one)
+
+    cdef int take_outcome(self, Connection connection) except -1:
+        """Take an outcome that a peer told."""
+        return 0
+
+    cdef int fly_over(self, Attempt one) except -1:
+        """Take note that an attempt has come to its end."""
+        return 0
+
+    # ---- one attempt -----------------------------------------------------------------
+
+    cdef Attempt connect(self, int64_t due):
+        """Begin a connection; None if it has failed already."""
+        one = Attempt()
+        one.due = due
+        one.since = monotonic_ns()
+        one.deadline = due + self.patience
+        self.flying[one] = None
+        try:
+            one.sock = sockets.begin_connect(self.family, self.address)
+        except OSError as error:
+            self.fail(one, error)
+            return None
+        one.watch.fd = one.sock.fileno()
+        one.watch.owner = <void *>one
+        one.awaits_room = True
+        if watch_add(self.epoll, &one.watch, EPOLLIN | EPOLLOUT) != 0:
+            self.fail(one, OSError(errno, os.strerror(errno)))
+            return None
+        return one
+
+    cdef int serve(self, Attempt one) except -1:
+        """Take an attempt as far as it goes, by what its socket has."""
+        try:
+            if one.connection is None:
+                self.make_line(one)
+            self.exchange(one.connection)
+            self.take_bytes(one)
+            self.flush(one)
+        except QuiverError as error:
+            self.fail(one, error)
+        except OSError as error:
+            self.fail(one, error)
+        return 0
+
+    cdef int make_line(self, Attempt one) except -1:
+        """Make the connection of a socket that the system tells of: it is connected, or failed."""
+        code = one.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        one.connection = self.make_connection(one.sock)
+        return self.go_on(one)
+
+    cdef int exchange(self, Connection connection) except -1:
+        """Write, read what there is, and take it."""
+        cdef amqp_event event
+        cdef bint got = True
+        connection.tick()
+        connection.write()
+        while got:
+            # The system tells again of more than one read; of what TLS has decrypted it does not.
+            got = connection.read() and connection.tls != NULL
+            event = connection.next_event()
+            while event != AMQP_NOTHING:
+                if event == AMQP_OUTCOME:
+                    self.take_outcome(connection)
+                event = connection.next_event()
+        return 0
+
+    cdef int flush(self, Attempt one) except -1:
+        """Write what there is to say, and have the system tell of room if it is too much."""
+        cdef Connection connection = one.connection
+        if connection is None or one.watch.fd < 0:
+            return 0
+        connection.write()
+        if connection.blocked != one.awaits_room:
+            one.awaits_room = connection.blocked
+            watch_change(self.epoll, &one.watch, EPOLLIN | (EPOLLOUT if one.awaits_room else 0))
+        return 0
+
+    cdef int go_on(self, Attempt one) except -1:
+        """Note the steps that an attempt has passed, and begin the next."""
+        cdef int64_t now
+        while one.step < STEP_COUNT and self.has_passed(one):
+            if one.step != STEP_TLS or one.connection.tls != NULL:
+                now = monotonic_ns()
+                one.spent[one.step] = now - one.since
+                one.since = now
+            one.step += 1
+            if one.step == STEP_COUNT:
+                self.let_go(one)
+                return self.fly_over(one)
+            self.begin_step(one)
+        return 0
+
+    cdef bint has_passed(self, Attempt one) except -1:
+        """Say whether the peer did its part of the present step."""
+        cdef Connection connection = one.connection
+        cdef bint opened = not pn_connection_state(connection.connection) & PN_REMOTE_UNINIT
+        if one.step == STEP_TCP:
+            return True
+        if one.step == STEP_TLS and (connection.tls == NULL or tls_established(connection.tls)):
+            return True
+        if one.step == STEP_SASL and (
+                opened or pn_sasl_outcome(pn_sasl(connection.transport)) == PN_SASL_OK):
+            return True
+        if one.step == STEP_OPEN and opened and connection.try_open():
+            return True
+        if connection.check() == PEER_CLOSED:
+            raise PeerError("the peer closed the connection")
+        return False
+
+    cdef int let_go(self, Attempt one) except -1:
+        """Close the socket of an attempt, if it has one."""
+        self.flying.pop(one, None)
+        if one.sock is None:
+            return 0
+        if one.watch.fd >= 0:
+            watch_remove(self.epoll, &one.watch)
+            one.watch.fd = -1
+        if one.connection is None:
+            one.sock.close()
+            return 0
+        if one.connection.tls != NULL and one.connection.closing:
+            tls_close(one.connection.tls)
+        one.connection.abandon()
+        return 0
+
+    # ---- failures --------------------------------------------------------------------
+
+    cdef int fail(self, Attempt one, object error) except -1:
+        """Give an attempt up, and count the reason."""
+        self.let_go(one)
+        self.failed += 1
+        return self.count_reason(self.reasons, one, error)
+
+    cdef int count_reason(self, dict reasons, Attempt one, object error) except -1:
+        cdef str reason = str(error)
+        if isinstance(error, OSError):
+            reason = f"cannot connect: {error.strerror}"
+        if one is not None and one.connection is not None:
+            reason = reason.removeprefix(f"{one.connection.peer}: ")
+        if reason not in reasons and len(reasons) >= REASONS_MAX:
+            reason = OTHERS
+        reasons[reason] = reasons.get(reason, 0) + 1
+        return 0
+
+    cdef int judge_times(self, int64_t now) except -1:
+        """Give up the attempts whose time is over. Those that were due first stand first."""
+        cdef Attempt one
+        late = []
+        for one in self.flying:
+            if one.deadline > now:
+                break
+            late.append(one)
+        for one in late:
+            self.fail(one, PeerError(f"the peer did not {PURPOSES[one.step]} in time"))
+        return 0
+
+    # ---- the loop --------------------------------------------------------------------
+
+    cdef int look(self, int64_t until) except -1:
+        """Wait for sockets until ``until`` (monotonic ns), and serve those that are ready."""
+        cdef epoll_event[BATCH] events
+        cdef Watch *watch
+        cdef pollfd polled
+        cdef timespec rest
+        cdef int64_t left = min(max(until - monotonic_ns(), 0), SLEEP_MAX)
+        cdef int count
+        cdef int i
+        polled.fd = self.epoll
+        polled.events = POLLIN
+        rest.tv_sec = left // SECOND
+        rest.tv_nsec = left % SECOND
+        with nogil:
+            # epoll's own time-out is of milliseconds.
+            ppoll(&polled, 1, &rest, NULL)
+            count = epoll_wait(self.epoll, events, BATCH, 0)
+        PyErr_CheckSignals()
+        for i in range(count):
+            watch = <Watch *>events[i].data.ptr
+            self.serve(<Attempt>watch.owner)
+        self.judge_times(monotonic_ns())
+        return 0
+
+
+def reachable(host: str, port: int, timeout: float) -> tuple[int, tuple[object, ...]]:
+    """Return the family and the address of a host that takes connections, or the first it has.
+
+    Raises:
+        PeerError: the host does not resolve.
+    """
+    found = sockets.resolve(host, port)
+    try:
+        probe = sockets.connect(host, port, timeout)
+    except PeerError:
+        return found[0]
+    with probe:
+        return probe.family, probe.getpeername()

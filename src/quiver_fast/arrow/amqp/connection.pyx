@@ -1,0 +1,383 @@
+"""One AMQP connection: how it is opened, what the peer says of itself, and how it ends.
+
+Callers look at the engine's state and take the data plane's events between two exchanges of
+bytes; see quiver_fast.arrow.amqp.transport.
+"""
+
+from libc.stdint cimport int64_t
+
+import os
+
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_THEIRS, amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
+)
+from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
+from quiver_fast.proton.conditions cimport condition_text
+from quiver_fast.security.security cimport conclude_sasl, peer_is_loopback
+from quiver_fast.arrow.amqp.transport cimport Transport
+from quiver_fast.errors import PeerError, SecurityError
+from quiver_fast.loop.interrupt import raise_if_pending
+from quiver_fast.proton.libproton cimport (
+    PN_LOCAL_CLOSED, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE,
+    PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_is_set,
+    pn_connection_close, pn_connection_collect, pn_connection_driver_bind,
+    pn_connection_driver_init, pn_connection_offered_capabilities, pn_connection_open,
+    pn_connection_properties, pn_connection_remote_condition, pn_connection_remote_container,
+    pn_connection_remote_properties, pn_connection_set_container, pn_connection_set_hostname,
+    pn_connection_state, pn_data_enter, pn_data_exit, pn_data_get_bytes, pn_data_next,
+    pn_data_put_map, pn_data_put_string, pn_data_put_symbol, pn_data_rewind, pn_data_t,
+    pn_data_type, pn_sasl, pn_sasl_get_mech, pn_sasl_outcome, pn_session_close, pn_session_head,
+    pn_session_next, pn_session_t, pn_transport_condition, pn_transport_set_idle_timeout,
+    pn_transport_set_max_frame, pn_transport_set_server,
+)
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.sockets import peer_address
+
+cdef int64_t SECOND = 1000000000
+cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
+
+# Key of the run's id in the open frame's properties (part 2.7.1).
+RUN_ID = b"quiver-run-id"
+# The content type of a TLS alert (RFC 8446, section 5.1): what a TLS port answers to AMQP.
+cdef unsigned char TLS_ALERT = 21
+# What the TLS layer says of a peer that does not answer its hello, or not within TLS.
+NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
+
+# Outcomes of SASL that say nothing of the credentials (part 5.3.3.6).
+PEER_FAILURES = {
+    2: "the peer failed for a reason of its own (sys)",
+    3: "the peer cannot authenticate until its operator mends it (sys-perm)",
+    4: "the peer cannot authenticate now, and may later (sys-temp)",
+}
+
+
+cdef int put_symbol(pn_data_t *data, bytes symbol) except -1:
+    """Put the one symbol of a field that may hold several (part 1.4, multiple)."""
+    return pn_data_put_symbol(data, pn_bytes(len(symbol), symbol))
+
+
+cdef str error_text(amqp_bytes_t name, amqp_bytes_t description):
+    """Return an error condition as ``name: description``; empty if there is none."""
+    text = (<const char *>name.start)[:name.size].decode("utf-8", "replace")
+    if description.size:
+        text += ": " + (<const char *>description.start)[:description.size].decode(
+            "utf-8", "replace")
+    return " ".join(text.split())
+
+
+cdef class Connection(Transport):
+    """An AMQP connection over a connected socket, as client or as server.
+
+    Args:
+        sock: a connected TCP socket; the connection owns it from now on.
+        peer: how messages name the peer, such as ``localhost:5672``.
+        container_id: this side's container id.
+        hostname: the host to name in the open frame and to verify in TLS.
+        server: the peer opened the socket.
+        security: TLS and SASL.
+        max_frame_size: largest frame that this side takes, in bytes.
+        idle_timeout: seconds of silence after which the peer is given up; 0 for none.
+        control: what the wrapper says.
+        run_id: an id that both ends of a run share; a peer with another one is refused.
+        capability: a capability to offer to the peer; none by default.
+        spin: look for the peer's answer for a moment before a sleep; see amqp/wait.h.
+    """
+
+    def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
+                 server: bool, security: Security, max_frame_size: int, idle_timeout: float,
+                 control: Control, run_id: str = "", capability: str = "",
+                 spin: bool = True) -> None:
+        if pn_connection_driver_init(&self.driver, NULL, NULL) != 0:
+            raise MemoryError("no memory for a connection")
+        self.connection = self.driver.connection
+        self.transport = self.driver.transport
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.peer = peer
+        # Asked now: a closed socket does not know it.
+        self.place = peer_address(sock)
+        self.server = server
+        self.security = security
+        self.run_id = run_id
+        self.control = control
+        self.container_id = container_id.encode()
+        self.hostname = hostname.encode()
+        is_local = peer_is_loopback(self.fd)
+        # No broker is our client, and a server on this machine may be one.
+        self.beside_broker = is_local and not server
+        self.sasl = SaslExchange(security, server, is_local)
+        # State is polled between exchanges, so the engine need not make events.
+        pn_connection_collect(self.connection, NULL)
+        if server:
+            pn_transport_set_server(self.transport)
+        pn_transport_set_max_frame(self.transport, max_frame_size)
+        pn_transport_set_idle_timeout(self.transport, <unsigned>(idle_timeout * 1000))
+        amqp_plane_init(&self.plane, max_frame_size, int.from_bytes(os.urandom(8), "big"))
+        self.plane.lenient = True
+        amqp_timers_init(&self.timers, <unsigned>(idle_timeout * 1000), monotonic_ns())
+        amqp_wait_init(&self.patience, spin)
+        security.apply(self.sasl, self.transport, self.fd, self.hostname)
+        self.tls = self.sasl.tls
+        pn_connection_set_container(self.connection, self.container_id)
+        pn_connection_set_hostname(self.connection, self.hostname)
+        if run_id:
+            self.announce(RUN_ID, run_id.encode())
+        if capability:
+            put_symbol(pn_connection_offered_capabilities(self.connection), capability.encode())
+        pn_connection_driver_bind(&self.driver)
+        pn_connection_open(self.connection)
+
+    def announce(self, key: bytes, value: bytes) -> None:
+        """Put one entry into the properties of our open frame."""
+        cdef pn_data_t *data = pn_connection_properties(self.connection)
+        pn_data_put_map(data)
+        pn_data_enter(data)
+        pn_data_put_symbol(data, pn_bytes(len(key), key))
+        pn_data_put_string(data, pn_bytes(len(value), value))
+        pn_data_exit(data)
+
+    def open(self, timeout: float) -> None:
+        """Wait until TLS, SASL and both open frames are done.
+
+        Raises:
+            PeerError: the peer did not answer in ``timeout`` seconds, or closed.
+            SecurityError: TLS or SASL failed, or the peer belongs to another run.
+        """
+        cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * 1e9)
+        while not self.try_open():
+            self.advance(deadline, "open the connection")
+
+    def try_open(self) -> bool:
+        """Say whether both open frames are there, by what has come.
+
+        Raises:
+            SecurityError: see `open`.
+        """
+        if pn_connection_state(self.connection) & PN_REMOTE_UNINIT:
+            return False
+        if self.server and not conclude_sasl(self.transport):
+            raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")
+        theirs = self.remote_property(RUN_ID)
+        if self.run_id and theirs and theirs != self.run_id:
+            raise SecurityError(f"{self.peer}: the peer belongs to another run ({theirs})")
+        return True
+
+    def advance(self, deadline: int, purpose: str) -> None:
+        """Exchange once, within ``deadline`` (monotonic ns).
+
+        Raises:
+            PeerError: the time is over or the peer closed.
+            SignalError: a signal came.
+        """
+        self.step(deadline)
+        self.judge(deadline, purpose)
+
+    def serve(self) -> bool:
+        """Write and read what can be now; return whether output waits for the socket."""
+        with nogil:
+            self.tick()
+            self.write()
+            while self.read():
+                self.pump()
+            # The engine judges what is left when nothing more comes.
+            self.pump()
+            self.write()
+        return self.blocked
+
+    def confirm(self, deadline: int, purpose: str) -> None:
+        """Raise PeerError if the peer closed, or if the time (monotonic ns) is over."""
+        self.judge(deadline, purpose)
+
+    def sessions_allowed(self) -> int:
+        """Return how many sessions the peer takes, by its open frame (part 2.7.1)."""
+        return 1 + self.plane.endpoints.opened[<int>AMQP_THEIRS].channel_max
+
+    def abandon(self) -> None:
+        """Close without waiting for anything."""
+        self.closing = True
+        pn_connection_close(self.connection)
+        with nogil:
+            self.write()
+        self.sock.close()
+
+    cdef int step(self, int64_t deadline) except -1:
+        """Exchange once; a caller with a link judges the link before it calls `judge`.
+
+        Raises SignalError at a signal.
+        """
+        raise_if_pending()
+        with nogil:
+            self.exchange(deadline)
+            self.pump()
+        return 0
+
+    cdef int await_messages(self, int64_t wake) except -1 nogil:
+        """Exchange, and wait for a sender until ``wake`` (monotonic ns).
+
+        A broker on this machine needs the CPU that a spin would take.
+        """
+        if self.beside_broker:
+            return self.exchange(wake)
+        return self.exchange_spinning(wake)
+
+    cdef int judge(self, int64_t deadline, str purpose) except -1:
+        """Raise PeerError if the peer closed, or if the time is over; see `check` as well."""
+        if self.check() == PEER_CLOSED:
+            raise PeerError(f"{self.peer}: the peer closed the connection")
+        if monotonic_ns() >= deadline:
+            raise PeerError(f"{self.peer}: the peer did not {purpose} in time")
+        return 0
+
+    cdef PeerState check(self) except? PEER_CLOSED nogil:
+        """Return the peer's state, or raise what went wrong with the connection."""
+        cdef int state = pn_connection_state(self.connection)
+        if self.excused:
+            return PEER_CLOSED
+        if self.sasl.error is not None:
+            with gil:
+                self.fail()
+        if not self.closing and (self.silent or self.broken is not None or (
+                pn_condition_is_set(pn_transport_condition(self.transport)))):
+            with gil:
+                self.fail()
+        if state & PN_REMOTE_CLOSED:
+            if pn_condition_is_set(pn_connection_remote_condition(self.connection)):
+                with gil:
+                    self.fail()
+            return PEER_CLOSED
+        if self.cut and not self.closing:
+            with gil:
+                self.fail()
+        return PEER_CLOSED if self.cut else PEER_OPEN
+
+    cdef int fail(self) except -1:
+        """Raise the connection's error: SASL's, TLS's, the peer's, or the socket's."""
+        if self.sasl.error is not None:
+            raise type(self.sasl.error)(f"{self.peer}: {self.sasl.error}")
+        remote = condition_text(pn_connection_remote_condition(self.connection))
+        if remote:
+            raise PeerError(f"{self.peer}: the peer closed the connection: {remote}")
+        if self.silent:
+            raise PeerError(f"{self.peer}: the peer was silent beyond the idle time-out")
+        if self.broken is not None:
+            raise PeerError(f"{self.peer}: {self.broken}")
+        outcome = pn_sasl_outcome(pn_sasl(self.transport))
+        if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
+            raise SecurityError(f"{self.peer}: SASL{self.refusal(outcome)}")
+        if self.socket_error:
+            raise PeerError(
+                f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
+        # An end without the close of TLS is told as one without TLS is.
+        if self.tls != NULL and tls_failure(self.tls)[0] and not (
+                self.hung_up and tls_established(self.tls)):
+            failure = tls_failure(self.tls).decode("utf-8", "replace")
+            raise SecurityError(f"{self.peer}: TLS: {failure}{self.scheme_hint(failure)}")
+        if self.tls == NULL and self.heard and self.first_byte == TLS_ALERT:
+            raise SecurityError(f"{self.peer}: the peer speaks TLS: use amqps")
+        local = condition_text(pn_transport_condition(self.transport))
+        # The engine has an error for an end within a frame too.
+        if self.hung_up:
+            raise PeerError(f"{self.peer}: the peer cut the connection{self.scheme_hint('')}")
+        raise PeerError(f"{self.peer}: {local or 'the peer sent an invalid frame'}")
+
+    def scheme_hint(self, failure: str) -> str:
+        """Return advice for a client whose peer may be of the other scheme; empty if it is not.
+
+        Args:
+            failure: why TLS failed; empty without TLS.
+        """
+        if self.server:
+            return ""
+        if self.tls != NULL:
+            strange = any(words in failure for words in NO_TLS)
+            return " (if this port is not for TLS, use amqp)" if strange else ""
+        return "" if self.heard else " before it sent a byte (if this port is for TLS, use amqps)"
+
+    cdef object refusal(self, int outcome):
+        """Say whose credentials were refused, and for which mechanism, or what failed instead."""
+        mechanism = pn_sasl_get_mech(pn_sasl(self.transport))
+        if mechanism == NULL:
+            return ": the peer offers no mechanism that fits"
+        name = mechanism.decode("ascii", "replace")
+        if outcome in PEER_FAILURES:
+            return f" {name}: {PEER_FAILURES[outcome]}; our credentials were not judged"
+        side = "the peer's" if self.server else "our"
+        return f" {name}: {side} credentials were refused"
+
+    def identity(self) -> dict[str, str | int | None]:
+        """Return the peer's product, version, container id, address and port.
+
+        None stands for what it does not say.
+        """
+        cdef const char *container = pn_connection_remote_container(self.connection)
+        return {
+            "product": self.remote_property(b"product") or None,
+            "version": self.remote_property(b"version") or None,
+            "container": container.decode("utf-8", "replace") or None if container else None,
+            **self.place,
+        }
+
+    def remote_property(self, wanted: bytes) -> str:
+        """Return a text of the properties in the peer's open frame; empty if it has none."""
+        cdef pn_data_t *data = pn_connection_remote_properties(self.connection)
+        cdef bytes key
+        pn_data_rewind(data)
+        if not pn_data_next(data) or pn_data_type(data) != PN_MAP:
+            return ""
+        pn_data_enter(data)
+        while pn_data_next(data):
+            key = self.text_value(data)
+            if not pn_data_next(data):
+                break
+            if key == wanted:
+                return self.text_value(data).decode("utf-8", "replace")
+        return ""
+
+    cdef bytes text_value(self, pn_data_t *data):
+        cdef pn_bytes_t value
+        if pn_data_type(data) != PN_STRING and pn_data_type(data) != PN_SYMBOL:
+            return b""
+        value = pn_data_get_bytes(data)
+        return value.start[:value.size]
+
+    def close(self, *, ended: bool = False) -> None:
+        """Close in order and wait briefly for the peer's answers; never raises.
+
+        Everything that the run needed was confirmed before; a peer that is gone by
+        now changes no result.
+
+        Args:
+            ended: the run came to its end: let the peer first process all that we sent. Part 2.4.3
+                does not ask it to do so before it answers a close, and RabbitMQ drops the
+                acceptances that its sessions have not processed yet.
+        """
+        cdef int64_t deadline = monotonic_ns() + CLOSE_TIMEOUT
+        cdef bint done = False
+        self.closing = True
+        if ended:
+            with nogil:
+                self.end_sessions(deadline)
+        pn_connection_close(self.connection)
+        with nogil:
+            while not done and not self.cut and monotonic_ns() < deadline:
+                self.exchange(deadline)
+                self.pump()
+                done = (pn_connection_state(self.connection) & PN_REMOTE_CLOSED) != 0
+            self.write()
+            if self.tls != NULL:
+                tls_close(self.tls)
+        self.sock.close()
+
+    cdef int end_sessions(self, int64_t deadline) except -1 nogil:
+        """End the sessions, and wait until the peer has ended them, or closes."""
+        cdef pn_session_t *session = pn_session_head(self.connection, 0)
+        while session != NULL:
+            pn_session_close(session)
+            session = pn_session_next(session, 0)
+        while not self.cut and monotonic_ns() < deadline and (
+                pn_connection_state(self.connection) & PN_REMOTE_ACTIVE) and (
+                pn_session_head(self.connection, PN_LOCAL_CLOSED | PN_REMOTE_ACTIVE) != NULL):
+            self.exchange(deadline)
+            self.pump()
+        return 0

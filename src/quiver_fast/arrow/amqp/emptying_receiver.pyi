@@ -1,0 +1,3 @@
+from quiver_fast.arrow.amqp.receiver import Receiver
+
+class EmptyingReceiver(Receiver): ...

@@ -1,0 +1,420 @@
+"""Many ends in one process: opening their connections side by side, and their counts together."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast import sockets
+from quiver_fast.arrow.amqp.ends_loop import EndsLoop
+from quiver_fast.arrow.run.control import Control
+from quiver_fast.arrow.run.pacer import DelayHistogram
+from quiver_fast.errors import LinkError, MessageError, OutcomeError, PeerError, QuiverError
+from quiver_fast.loop import interrupt
+
+if TYPE_CHECKING:
+    from quiver_fast.arrow.amqp.connection import Connection
+    from quiver_fast.arrow.amqp.link import Endpoint
+    from quiver_fast.arrow.run.course import Limits
+    from quiver_fast.records.writer import RecordWriter
+
+# Connections that are being opened at a time: more would not fit the backlog of a listener.
+_OPENING = 64
+# Descriptors of a process besides its connections.
+_OTHER_FILES = 32
+# While some connections wait for the others, their time-outs are looked at so often (seconds).
+_SERVE_PERIOD = 1.0
+
+
+def allow_files(connections: int) -> None:
+    """Let this process have a descriptor for each connection, as far as its hard limit goes.
+
+    Raises:
+        QuiverError: the limit does not suffice.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise QuiverError(
+                f"connections={connections} take {needed} open files, and the system allows this "
+                f"process {hard} (see ulimit -Hn)"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@dataclass(frozen=True)
+class EndsShape:
+    """How the ends of a process are connected.
+
+    Attributes:
+        connections: how many there are.
+        links: of each, every one with a session of its own.
+        sends: they send.
+        listens: the peer opens the connections.
+        passive: the peer opens sessions and links.
+        host, port: where to connect to, or to listen.
+        place: how messages name that.
+        first: the number of the first end, among all of its side.
+        goal: messages with which receivers that know no number of their own have all; 0 for none.
+        exact: keep schedules awake.
+        patience: seconds to wait for peers that connect; None for ever.
+        counts_turns: see EndsLoop.
+    """
+
+    connections: int
+    links: int
+    sends: bool
+    listens: bool
+    passive: bool
+    host: str
+    port: int
+    place: str
+    first: int = 0
+    goal: int = 0
+    exact: bool = False
+    patience: float | None = None
+    counts_turns: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many ends there are."""
+        return self.connections * self.links
+
+    def name_of(self, number: int) -> str:
+        """Return what messages call a connection."""
+        return f"{self.place} (connection {number + 1} of {self.connections})"
+
+
+@dataclass(eq=False)
+class _Opening:
+    """A connection that is not ready yet: first its socket, then its frames, then its links."""
+
+    number: int
+    sock: socket.socket
+    deadline: float
+    connection: Connection | None = None
+    endpoints: Sequence[Endpoint] = ()
+    attached: int = 0
+    writes: bool = True
+
+    @property
+    def events(self) -> int:
+        """What to wait for."""
+        return select.POLLIN | (select.POLLOUT if self.writes else 0)
+
+
+class Ends:
+    """All ends of a process, which are of one kind; to an arrow they are one endpoint.
+
+    Args:
+        shape: how they are connected.
+        writer: where the records go.
+        limits: when all of them are to stop.
+        make_connection: makes a connection of a connected socket, its name and its number.
+        make_endpoint: makes the endpoint of a connection, given its limits and its number.
+    """
+
+    def __init__(
+        self,
+        shape: EndsShape,
+        writer: RecordWriter,
+        limits: Limits,
+        make_connection: Callable[[socket.socket, str, int], Connection],
+        make_endpoint: Callable[[Connection, Limits, int], Any],
+    ) -> None:
+        self._shape = shape
+        self._limits = limits
+        self._control = limits.control
+        self._inner = Control()
+        self._make_connection = make_connection
+        self._make_endpoint = make_endpoint
+        self._loop = EndsLoop(
+            writer, self._control, self._inner, connections=shape.connections, links=shape.links,
+            sends=shape.sends, first_number=shape.first, goal=shape.goal, exact=shape.exact,
+            counts_turns=shape.counts_turns,
+        )  # fmt: skip
+        self._opening: list[_Opening] = []
+        self._listeners: list[socket.socket] = []
+        self._begun = 0
+        self.connection: Connection | None = None
+        self.endpoints: list[Any] = []
+        self.delays = DelayHistogram() if limits.pacer is not None else None
+
+    # ---- opening ---------------------------------------------------------------------
+
+    def open(self, timeout: float) -> None:
+        """Open all connections and attach all links.
+
+        Args:
+            timeout: seconds that a peer may take for each connection.
+
+        Raises:
+            PeerError, SecurityError, LinkError: one of them cannot be had; the message names it.
+        """
+        begin = time.monotonic()
+        if self._shape.listens:
+            backlog = min(self._shape.connections, socket.SOMAXCONN)
+            self._listeners = sockets.listen(self._shape.host, self._shape.port, max(8, backlog))
+        else:
+            self._connect_first(timeout)
+        try:
+            while self._loop.line_count < self._shape.connections:
+                self._begin_more(timeout)
+                self._step(self._wait(begin))
+        finally:
+            for listener in self._listeners:
+                listener.close()
+            for one in self._opening:
+                _abandon(one)
+            self._opening = []
+
+    def _connect_first(self, timeout: float) -> None:
+        """Connect once, waiting: the others use the address of the host that works."""
+        first = sockets.connect(self._shape.host, self._shape.port, timeout)
+        self._family, self._address = first.family, first.getpeername()
+        self._begin(first, timeout)
+
+    def _begin(self, sock: socket.socket, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        writes = not self._shape.listens
+        self._opening.append(_Opening(self._begun if writes else -1, sock, deadline, writes=writes))
+        # Of peers that connect, only those count that speak.
+        self._begun += writes
+
+    def _begin_more(self, timeout: float) -> None:
+        """Begin as many connections as may be opened at a time."""
+        unspoken = sum(one.number < 0 for one in self._opening)
+        left = self._shape.connections - self._begun - unspoken
+        most = min(_OPENING - len(self._opening), left)
+        for listener in self._listeners:
+            for sock in sockets.take_peers(listener, most):
+                self._begin(sock, timeout)
+                most -= 1
+        while most > 0 and not self._listeners:
+            try:
+                sock = sockets.begin_connect(self._family, self._address)
+            except OSError as error:
+                raise PeerError(self._cannot_connect(self._begun, error)) from None
+            self._begin(sock, timeout)
+            most -= 1
+
+    def _cannot_connect(self, number: int, error: OSError) -> str:
+        return f"{self._shape.name_of(number)}: cannot connect: {error.strerror or error}"
+
+    def _wait(self, begin: float) -> set[int] | None:
+        """Wait until connections that are being opened can go on.
+
+        Returns their descriptors; None for all, whose time may be over.
+
+        Raises:
+            SignalError: a signal came.
+            PeerError: the wrapper said stop, or not all peers came in time.
+        """
+        poller = select.poll()
+        for one in self._opening:
+            poller.register(one.sock, one.events)
+        for fd in (self._loop.fileno(), self._control.fileno(), interrupt.wake_fd()):
+            if fd >= 0:
+                poller.register(fd, select.POLLIN)
+        for listener in self._listeners if len(self._opening) < _OPENING else ():
+            poller.register(listener, select.POLLIN)
+        ready = poller.poll(_SERVE_PERIOD * 1000)
+        interrupt.raise_if_pending()
+        self._control.read()
+        if self._control.stopped:
+            raise PeerError(f"told to stop before all connections to {self._shape.place} were open")
+        self._loop.serve()
+        patience = self._shape.patience
+        if self._shape.listens and patience is not None and time.monotonic() > begin + patience:
+            raise PeerError(
+                f"{self._begun} of {self._shape.connections} peers connected to "
+                f"{self._shape.place} within {patience:g} s"
+            )
+        return {fd for fd, _ in ready} or None
+
+    def _step(self, ready: set[int] | None) -> None:
+        """Take connections that are being opened as far as they go: those of ``ready``, or all."""
+        for one in list(self._opening):
+            if ready is not None and one.sock.fileno() not in ready:
+                continue
+            if one.connection is None and not self._has_socket(one):
+                continue
+            if one.connection is not None and self._is_ready(one, one.connection):
+                self._opening.remove(one)
+                self._loop.add(one.connection, list(one.endpoints))
+                self.endpoints.extend(one.endpoints)
+                self.connection = self.connection or one.connection
+
+    def _has_socket(self, one: _Opening) -> bool:
+        """Make the connection of a socket that is connected; say whether it has one."""
+        if self._shape.listens:
+            spoken = sockets.has_spoken(one.sock)
+            if spoken is False:
+                # A probe of the port.
+                one.sock.close()
+                self._opening.remove(one)
+            if not spoken:
+                return False
+            one.number = self._begun
+            self._begun += 1
+        else:
+            code = one.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                error = OSError(code, os.strerror(code))
+                raise PeerError(self._cannot_connect(one.number, error))
+            if not _is_connected(one.sock):
+                self._judge_time(one, "take the connection")
+                return False
+        one.connection = self._make_connection(
+            one.sock, self._shape.name_of(one.number), one.number
+        )
+        return True
+
+    def _judge_time(self, one: _Opening, purpose: str) -> None:
+        if time.monotonic() >= one.deadline:
+            raise PeerError(
+                f"{self._shape.name_of(one.number)}: the peer did not {purpose} in time"
+            )
+
+    def _is_ready(self, one: _Opening, connection: Connection) -> bool:
+        """Go on with open, begin and attach; say whether all links are attached."""
+        one.writes = connection.serve()
+        if not one.endpoints:
+            deadline = int(one.deadline * 1e9)
+            if not connection.try_open():
+                connection.confirm(deadline, "open the connection")
+                return False
+            self._make_endpoints(one, connection)
+        while one.attached < self._shape.links and one.endpoints[one.attached].try_attach(
+            passive=self._shape.passive
+        ):
+            one.attached += 1
+        # Our attaches, or our answers to the peer's, are still to be sent.
+        one.writes = connection.serve()
+        if one.attached == self._shape.links:
+            return True
+        for endpoint in one.endpoints[one.attached :]:
+            endpoint.check_end()
+        what = "attach a link" if self._shape.passive else "attach all links"
+        connection.confirm(int(one.deadline * 1e9), what)
+        return False
+
+    def _make_endpoints(self, one: _Opening, connection: Connection) -> None:
+        if connection.sessions_allowed() < self._shape.links:
+            raise LinkError(
+                f"{connection.peer}: the peer takes {connection.sessions_allowed()} sessions of a "
+                f"connection, and links={self._shape.links} need one each"
+            )
+        first = one.number * self._shape.links
+        one.endpoints = [
+            self._make_endpoint(connection, self._share(number), number)
+            for number in range(first, first + self._shape.links)
+        ]
+        for endpoint in one.endpoints:
+            endpoint.begin_attach(passive=self._shape.passive)
+
+    def _share(self, number: int) -> Limits:
+        return self._limits.share(number, self._shape.count, self._inner)
+
+    # ---- the run ---------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Transfer until all ends are over.
+
+        Raises:
+            OutcomeError: messages were rejected, released or modified.
+            MessageError: deliveries were aborted.
+            PeerError, LinkError, OutputError: as each end raises them.
+        """
+        self._loop.run(self.delays)
+        if self._shape.sends and self.rejected + self.released + self.modified:
+            from quiver_fast.arrow.amqp.sender import not_accepted
+
+            raise OutcomeError(not_accepted(self._shape.place, self))
+        if not self._shape.sends and self.aborted and not self.interrupted:
+            raise MessageError(f"{self._shape.place}: {self.aborted} deliveries were aborted")
+
+    def close(self, *, ended: bool = False) -> None:
+        """Close all connections; never raises. See Connection.close."""
+        self._loop.close(ended=ended)
+
+    # ---- what all ends did -----------------------------------------------------------
+
+    def _sum(self, name: str) -> int:
+        return sum(getattr(one, name, 0) for one in self.endpoints)
+
+    def __getattr__(self, name: str) -> int:
+        """Return a count of all ends, called as it is of one."""
+        if name in _COUNTS:
+            return self._sum(name)
+        raise AttributeError(name)
+
+    @property
+    def interrupted(self) -> int:
+        """Number of the signal that ended the run early, or 0."""
+        return max((one.interrupted for one in self.endpoints), default=0)
+
+    @property
+    def first_refusal(self) -> str:
+        """Why the first message that was not accepted was not."""
+        return next((one.first_refusal for one in self.endpoints if one.first_refusal), "")
+
+    @property
+    def address(self) -> str | None:
+        """The address of the first end."""
+        return self.endpoints[0].address if self.endpoints else None
+
+    @property
+    def queue_empty(self) -> bool | None:
+        """Whether all ends saw their queue empty; None where one was not asked, or cannot say."""
+        return _all_of(getattr(one, "queue_empty", None) for one in self.endpoints)
+
+    @property
+    def counts(self) -> list[int]:
+        """The messages of each end, in the order of their numbers; 0 of one that was not opened."""
+        name = "sent" if self._shape.sends else "received"
+        found = [0] * self._shape.count
+        for one in self.endpoints:
+            found[one.number] = getattr(one, name)
+        return found
+
+    @property
+    def sending_ns(self) -> int | None:
+        """Nanoseconds from the begin of the schedule until its last end stopped; None without."""
+        passed = [one.sending_ns for one in self.endpoints if self._shape.sends]
+        return None if not passed or None in passed else max(passed)
+
+
+_COUNTS = frozenset(
+    (
+        "sent", "received", "older", "foreign", "accepted", "rejected", "released", "modified",
+        "unsettled", "aborted", "transactions",
+    )
+)  # fmt: skip
+
+
+def _all_of(flags: Iterable[bool | None]) -> bool | None:
+    known = set(flags)
+    return None if not known or None in known else known == {True}
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+def _abandon(one: _Opening) -> None:
+    if one.connection is None:
+        one.sock.close()
+    else:
+        one.connection.abandon()

@@ -1,0 +1,3 @@
+from quiver_fast.arrow.amqp.sender import Sender
+
+class FileSender(Sender): ...

@@ -1,0 +1,142 @@
+"""Many connections that are opened, and kept without a link."""
+
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from quiver_fast.amqp.data_plane cimport amqp_output_waiting
+from quiver_fast.arrow.amqp.attempts cimport STEP_BEGIN, STEP_CLOSE, Attempt, Attempts, Tick
+from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
+from quiver_fast.arrow.amqp.transport cimport no_memory
+from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
+from quiver_fast.proton.libproton cimport pn_connection_close
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.arrow.run.pacer cimport DelayHistogram
+
+# Connections that are being opened at a time: more would not fit the backlog of a listener.
+MOST_OPENING = 64
+
+cdef int64_t SECOND = 1000000000
+# A peer that answers no close for so long is left.
+cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
+
+
+cdef class Hold(Attempts):
+    """Idle connections: call `open`, `keep` and `close`, in this order.
+
+    Args:
+        host, port, timeout, make_connection, is_stopped: see Attempts.
+        count: how many connections there are to be.
+    """
+
+    cdef int64_t count
+    cdef int64_t begun
+    cdef bint is_closing
+    cdef dict held
+    # Those of `held`, by when their idle time-outs are to be looked at.
+    cdef Heap ticks
+    cdef readonly int64_t opened
+    cdef readonly int64_t lost
+    cdef readonly dict losses
+    # From the beginning of each to its open.
+    cdef readonly DelayHistogram latency
+
+    def __init__(self, host: str, port: int, timeout: float, make_connection: object,
+                 is_stopped: object, *, count: int) -> None:
+        super().__init__(host, port, timeout, make_connection, is_stopped)
+        self.count = count
+        self.held = {}
+        self.losses = {}
+        self.latency = DelayHistogram()
+
+    def __dealloc__(self) -> None:
+        heap_free(&self.ticks)
+
+    def open(self) -> None:
+        """Open all connections, or count why one cannot be had."""
+        while not self.is_stopped() and (self.begun < self.count or self.flying):
+            while self.begun < self.count and len(self.flying) < MOST_OPENING:
+                self.begun += 1
+                self.connect(monotonic_ns())
+            self.look(INT64_MAX)
+            self.keep_time_outs()
+
+    def keep(self, seconds: float) -> None:
+        """Answer and send heartbeats for so long, or until none is left."""
+        cdef int64_t end = monotonic_ns() + <int64_t>(seconds * SECOND)
+        while self.held and monotonic_ns() < end and not self.is_stopped():
+            self.look(end)
+            self.keep_time_outs()
+
+    def close(self) -> None:
+        """Close all connections, and wait briefly for the peer's answers."""
+        cdef Attempt one
+        self.is_closing = True
+        for one in list(self.held) + list(self.flying):
+            self.flying[one] = None
+            one.deadline = monotonic_ns() + CLOSE_TIMEOUT
+            if one.step != STEP_BEGIN:
+                self.let_go(one)
+                continue
+            one.step = STEP_CLOSE
+            one.connection.closing = True
+            pn_connection_close(one.connection.connection)
+            self.serve(one)
+        while self.flying:
+            self.look(INT64_MAX)
+
+    cdef int keep_time_outs(self) except -1:
+        """Keep the idle time-outs of both sides, as far as they are due."""
+        cdef Attempt one
+        cdef int64_t now = monotonic_ns()
+        while self.ticks.count and heap_first(&self.ticks) <= now:
+            one = <Attempt>(<Tick *>self.ticks.slots[0].place).owner
+            self.serve(one)
+        return 0
+
+    # ---- what happens to one ---------------------------------------------------------
+
+    cdef int begin_step(self, Attempt one) except -1:
+        if one.step == STEP_BEGIN:
+            self.flying.pop(one)
+            self.held[one] = None
+            self.opened += 1
+            (<DelayHistogram>self.latency).add(one.since - one.due)
+        return 0
+
+    cdef bint has_passed(self, Attempt one) except -1:
+        if one.step == STEP_CLOSE:
+            return one.connection.check() == PEER_CLOSED
+        return Attempts.has_passed(self, one)
+
+    cdef int flush(self, Attempt one) except -1:
+        """Have no buffer for a connection that is idle: they would be most of the memory."""
+        cdef Connection connection = one.connection
+        Attempts.flush(self, one)
+        if one in self.held:
+            heap_take(&self.ticks, &one.tick.place)
+            one.tick.owner = <void *>one
+            if not heap_put(&self.ticks, connection.next_tick, &one.tick.place):
+                no_memory()
+        if connection.plane.input.start == connection.plane.input.to:
+            free(connection.plane.input.buffer)
+            memset(&connection.plane.input, 0, sizeof(connection.plane.input))
+        if amqp_output_waiting(&connection.plane.output) == 0:
+            free(connection.plane.output.buffer)
+            connection.plane.output.buffer = NULL
+            connection.plane.output.capacity = 0
+        return 0
+
+    cdef int fail(self, Attempt one, object error) except -1:
+        if self.is_closing:
+            return self.let_go(one)
+        if one not in self.held:
+            return Attempts.fail(self, one, error)
+        self.lost += 1
+        self.let_go(one)
+        return self.count_reason(self.losses, one, error)
+
+    cdef int let_go(self, Attempt one) except -1:
+        self.held.pop(one, None)
+        heap_take(&self.ticks, &one.tick.place)
+        return Attempts.let_go(self, one)

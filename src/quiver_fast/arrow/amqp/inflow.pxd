@@ -1,0 +1,34 @@
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from quiver_fast.amqp.data_plane cimport amqp_link_end_t
+from quiver_fast.arrow.amqp.body cimport Body
+from quiver_fast.arrow.amqp.scanner cimport ScannedMessage, ScanResult
+from quiver_fast.proton.libproton cimport pn_link_t
+
+cdef enum:
+    # Sections before the application properties that are longer than this are no message.
+    LARGEST_HEAD = 64 * 1024 * 1024
+
+# What has come of the present delivery of one link.
+cdef struct Inflow:
+    pn_link_t *link
+    amqp_link_end_t *end
+    # The first bytes, up to SendTime; later ones are discarded.
+    uint8_t *head
+    size_t head_size
+    size_t head_capacity
+    bint scanned
+    ScannedMessage message
+    # In streaming mode: the body, when its first bytes came, and how many are recorded.
+    Body body
+    bint begun
+    int64_t first_time
+    uint64_t told
+    # Frames of it in the backlog.
+    int64_t kept
+    Inflow *next
+
+cdef Inflow *new_inflow(pn_link_t *link) except NULL
+cdef void free_inflow(Inflow *flow) noexcept nogil
+cdef ScanResult keep_head(
+    Inflow *flow, const uint8_t *bytes, size_t size) except? ScanResult.SCAN_MALFORMED nogil

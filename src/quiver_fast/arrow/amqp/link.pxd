@@ -1,0 +1,51 @@
+from libc.stdint cimport int64_t
+
+from quiver_fast.amqp.data_plane cimport amqp_link_end_t
+from quiver_fast.arrow.amqp.connection cimport Connection
+from quiver_fast.arrow.amqp.transaction cimport Coordinator
+from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t
+from quiver_fast.arrow.run.course cimport Course
+
+cdef enum:
+    # What `turn` returns of an end that has nothing more to do.
+    OVER = -2
+
+cdef class Endpoint(Course):
+    cdef Connection connection
+    # Transactions of this many messages; 0 and None when there are none.
+    cdef int64_t batch_size
+    cdef Coordinator coordinator
+    cdef pn_session_t *session
+    cdef pn_link_t *link
+    # The link for transfers, flows and dispositions; there is one when it is attached.
+    cdef amqp_link_end_t *end
+    cdef bint is_sender
+    # The peer's answer to our attach has no address: a refusal, if it detaches now.
+    cdef bint is_doubtful
+    cdef readonly str address
+    cdef readonly str name
+
+    # Other ends have sessions of their own on the same connection.
+    cdef bint is_one_of_many
+    # Which end of the process it is.
+    cdef readonly int64_t number
+
+    cdef int begin(self) noexcept nogil
+    cdef int64_t turn(self, int64_t now) except? -1 nogil
+    cdef int confirm_attach(self) except -1
+    cdef bint find_session(self) except -1
+    cdef bint find_link(self) except -1
+    cdef void *user(self) noexcept
+    cdef int open_session(self, int64_t deadline) except -1
+    cdef int advance(self, int64_t deadline, str purpose) except -1
+    cdef bint ended_by_reason(self) except? -1 nogil
+    cdef int await_session(self, int64_t deadline) except -1
+    cdef int attach_actively(self, int64_t deadline) except -1
+    cdef int attach_passively(self, int64_t deadline) except -1
+    cdef int answer(self, pn_link_t *link) except -1
+    cdef int refuse(self, pn_link_t *link, const char *name, const char *why) noexcept
+    cdef bint usable(self) noexcept nogil
+    cdef bint is_refusal(self) noexcept nogil
+    cdef bint closed_by_peer(self) except? -1 nogil
+    cdef int excuse_loss(self, bint closed) except -1 nogil
+    cdef int fail_with(self, pn_condition_t *condition, str what) except -1

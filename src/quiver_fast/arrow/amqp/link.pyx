@@ -1,0 +1,329 @@
+"""What a sender and a receiver share: session and attach."""
+
+from libc.errno cimport ECONNRESET, EPIPE
+from libc.stdint cimport int64_t
+
+from quiver_fast.proton.conditions cimport condition_text
+from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
+from quiver_fast.arrow.amqp.transaction cimport Coordinator
+from quiver_fast.errors import LinkError
+from quiver_fast.proton.libproton cimport (
+    PN_COORDINATOR, PN_LOCAL_UNINIT, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT,
+    PN_UNSPECIFIED, pn_condition_is_set, pn_condition_set_description, pn_condition_set_name,
+    pn_condition_t, pn_connection_state, pn_data_clear, pn_link_close, pn_link_condition,
+    pn_link_head, pn_link_is_sender, pn_link_next, pn_link_open, pn_link_remote_condition,
+    pn_link_remote_source, pn_link_remote_target, pn_link_session, pn_link_source, pn_link_state,
+    pn_link_t, pn_link_target, pn_receiver, pn_sender, pn_session, pn_session_head,
+    pn_session_open, pn_session_remote_condition, pn_session_state, pn_terminus_copy,
+    pn_terminus_get_type, pn_terminus_filter, pn_terminus_set_address,
+)
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.arrow.run.course cimport Course, Limits
+
+cdef int64_t SECOND = 1000000000
+
+
+cdef class Endpoint(Course):
+    """One link of one session of one connection.
+
+    Args:
+        connection: an open connection.
+        writer: where the records go.
+        limits: when to stop.
+        address: the node to send to or receive from.
+        name: the link's name when this side attaches it.
+        time_unit: ``ms``, ``us`` or ``ns``, of SendTime and of the records.
+        transaction_size: messages per transaction; 0 for none.
+    """
+
+    def __init__(self, connection: Connection, writer: RecordWriter, limits: Limits, *,
+                 address: str, name: str, time_unit: str, transaction_size: int) -> None:
+        super().__init__(writer, limits, time_unit)
+        self.connection = connection
+        self.address = address
+        self.name = name
+        self.batch_size = transaction_size
+
+    def attach(self, *, passive: bool, timeout: float) -> None:
+        """Open session and link, or wait for the peer to, and confirm them.
+
+        With transactions, attach to the peer's coordinator as well.
+
+        Args:
+            passive: wait for the peer's begin and attach instead of sending them.
+            timeout: seconds.
+
+        Raises:
+            LinkError: the peer refused the link or opened one we cannot use.
+            PeerError: it did not answer in time, or closed.
+            TransactionError: it has no transaction coordinator.
+        """
+        cdef int64_t deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
+        if passive:
+            self.await_session(deadline)
+            self.attach_passively(deadline)
+        else:
+            self.open_session(deadline)
+            self.attach_actively(deadline)
+        self.confirm_attach()
+
+    def begin_attach(self, *, passive: bool) -> None:
+        """Begin what `attach` does, without waiting for the peer; `try_attach` goes on.
+
+        Args:
+            passive: see `attach`.
+        """
+        if not passive:
+            self.open_session(0)
+            self.send_attach()
+
+    def try_attach(self, *, passive: bool) -> bool:
+        """Say whether the link is attached, by what has come of the peer's frames.
+
+        Call it again after each exchange, while it is false.
+
+        Args:
+            passive: see `attach`.
+
+        Raises:
+            LinkError: see `attach`.
+        """
+        self.ended_by_reason()
+        if passive:
+            if not (self.find_session() and self.find_link()):
+                return False
+        elif not self.usable():
+            if self.closed_by_peer():
+                self.refused()
+            return False
+        else:
+            self.is_doubtful = self.is_refusal()
+        self.confirm_attach()
+        return True
+
+    def check_end(self) -> None:
+        """Raise what the peer says of a session or link that it has ended."""
+        self.ended_by_reason()
+
+    def be_one_of_many(self, number: int) -> None:
+        """Share the connection with other ends, each of which has a session of its own.
+
+        Args:
+            number: which end of the process this is.
+        """
+        self.is_one_of_many = True
+        self.number = number
+
+    cdef int confirm_attach(self) except -1:
+        """Make use of a link that both sides have attached, and begin the run."""
+        self.end = self.connection.end_of(self.link)
+        self.end.user = self.user()
+        self.check_limits()
+        if self.batch_size:
+            self.coordinator = Coordinator(self.connection)
+            self.coordinator.attach(self.session, f"{self.name}-coordinator")
+        self.begin()
+        return 0
+
+    @property
+    def transactions(self) -> int:
+        """Number of transactions discharged."""
+        return self.coordinator.discharged if self.coordinator is not None else 0
+
+    cdef void *user(self) noexcept:
+        """Return what the data plane's events find as the user of our link; never NULL."""
+        return <void *>self
+
+    cdef int open_session(self, int64_t deadline) except -1:
+        self.session = pn_session(self.connection.connection)
+        self.prepare_session()
+        pn_session_open(self.session)
+        return 0
+
+    cdef int await_session(self, int64_t deadline) except -1:
+        while not self.find_session():
+            self.advance(deadline, "begin a session")
+        return 0
+
+    cdef bint find_session(self) except -1:
+        """Take the first session that the peer has begun and we have not; say whether we have one.
+        """
+        if self.session != NULL:
+            return True
+        self.session = pn_session_head(
+            self.connection.connection, PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE)
+        if self.session == NULL:
+            return False
+        self.prepare_session()
+        pn_session_open(self.session)
+        return True
+
+    cdef int attach_actively(self, int64_t deadline) except -1:
+        self.send_attach()
+        while not self.usable():
+            self.advance(deadline, f"attach the link to '{self.address}'")
+            if self.closed_by_peer():
+                self.refused()
+        self.is_doubtful = self.is_refusal()
+        return 0
+
+    def send_attach(self) -> None:
+        """Open our end of the link."""
+        name = self.name.encode()
+        address = self.address.encode()
+        if self.is_sender:
+            self.link = pn_sender(self.session, name)
+            pn_terminus_set_address(pn_link_target(self.link), address)
+        else:
+            self.link = pn_receiver(self.session, name)
+            pn_terminus_set_address(pn_link_source(self.link), address)
+        self.prepare()
+        pn_link_open(self.link)
+
+    cdef int advance(self, int64_t deadline, str purpose) except -1:
+        """Exchange once, within ``deadline``; raise the first reason that the peer names."""
+        self.connection.step(deadline)
+        self.ended_by_reason()
+        return self.connection.judge(deadline, purpose)
+
+    cdef bint usable(self) noexcept nogil:
+        """Say whether the peer has attached, and has not refused the link by that."""
+        if pn_link_state(self.link) & PN_REMOTE_UNINIT:
+            return False
+        # To a receiver the engine shows no source and a source without an address alike. Who
+        # refuses, detaches at once (part 2.6.3), and the run sees that.
+        return not self.is_sender or not self.is_refusal()
+
+    cdef bint is_refusal(self) noexcept nogil:
+        """Say whether the peer's attach lacks our terminus (part 2.6.3: null refuses)."""
+        if self.is_sender:
+            return pn_terminus_get_type(pn_link_remote_target(self.link)) == PN_UNSPECIFIED
+        return pn_terminus_get_type(pn_link_remote_source(self.link)) == PN_UNSPECIFIED
+
+    def refused(self) -> None:
+        """Raise the LinkError of a peer that refused the link without a reason."""
+        raise LinkError(
+            f"{self.connection.peer}: the peer refused the link to '{self.address}'")
+
+    cdef int attach_passively(self, int64_t deadline) except -1:
+        while not self.find_link():
+            self.advance(deadline, "attach a link")
+        return 0
+
+    cdef bint find_link(self) except -1:
+        """Answer the links that the peer attached in our session; say whether one is ours."""
+        cdef int fresh = PN_LOCAL_UNINIT | PN_REMOTE_ACTIVE
+        cdef pn_link_t *link = pn_link_head(self.connection.connection, fresh)
+        cdef pn_link_t *following
+        while link != NULL:
+            following = pn_link_next(link, fresh)
+            if pn_link_session(link) == self.session or not self.is_one_of_many:
+                self.answer(link)
+            link = following
+        return self.link != NULL
+
+    cdef int answer(self, pn_link_t *link) except -1:
+        """Confirm the one link that we are here for; refuse any other."""
+        if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
+            return self.refuse(
+                link, b"amqp:not-implemented", b"an arrow coordinates no transactions")
+        if pn_link_is_sender(link) != self.is_sender or self.link != NULL:
+            self.refuse(
+                link, b"amqp:not-allowed", b"this arrow has one link, in the other direction")
+            role = "sender" if self.is_sender else "receiver"
+            raise LinkError(f"{self.connection.peer}: the peer attached as a {role}, as we are")
+        self.link = link
+        pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
+        pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
+        if self.is_sender:
+            # Our source names the filters that are in place (part 2.6.3): we have none.
+            pn_data_clear(pn_terminus_filter(pn_link_source(link)))
+        self.prepare()
+        pn_link_open(link)
+        return 0
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        """Do what is to be done now, after what the peer sent was taken.
+
+        Returns until when there is nothing more to do unless the peer sends something (monotonic
+        ns): 0 for more at once, and OVER at the end of the run.
+        """
+        return OVER
+
+    cdef int begin(self) noexcept nogil:
+        """Begin the clock of the run, or the step before it. The link is attached."""
+        return self.start_clock()
+
+    def check_limits(self) -> None:
+        """Raise LinkError where the run needs more than the peer's attach allows."""
+
+    def prepare_session(self) -> None:
+        """Set what our begin needs before it is sent."""
+
+    def prepare(self) -> None:
+        """Set what our attach needs before it is sent."""
+
+    cdef int refuse(self, pn_link_t *link, const char *name, const char *why) noexcept:
+        # Part 2.6.3: attach without termini, then detach with the error.
+        cdef pn_condition_t *condition = pn_link_condition(link)
+        pn_link_open(link)
+        pn_condition_set_name(condition, name)
+        pn_condition_set_description(condition, why)
+        pn_link_close(link)
+        return 0
+
+    cdef bint closed_by_peer(self) except? -1 nogil:
+        """Say whether the peer ended link, session or connection without an error.
+
+        Raises LinkError, TransactionError or PeerError (with the condition) if it ended with
+        one. One read may bring all three: the first has the reason, and the
+        others follow from it.
+        """
+        cdef bint closed = self.ended_by_reason()
+        if self.connection.cut and not self.connection.excused:
+            self.excuse_loss(closed)
+        return self.connection.check() == PEER_CLOSED or closed
+
+    cdef int excuse_loss(self, bint closed) except -1 nogil:
+        """Take a connection that was lost at the end of a timed run as closed.
+
+        A peer of the same duration that closes with unread input of ours, and exits, has its
+        system reset the connection, which may overtake its close.
+        """
+        cdef int error = self.connection.socket_error
+        cdef bint is_gone = self.connection.hung_up or error == ECONNRESET or error == EPIPE
+        if pn_connection_state(self.connection.connection) & PN_REMOTE_CLOSED:
+            return 0
+        if self.limits.count or not is_gone or not (
+                self.stopping or self.near_the_end(monotonic_ns())):
+            return 0
+        self.connection.excused = True
+        if closed:
+            return 0
+        with gil:
+            self.limits.warnings.append(
+                f"{self.connection.peer}: the connection was lost at the end of the run, before "
+                "the peer closed it")
+        return 0
+
+    cdef bint ended_by_reason(self) except? -1 nogil:
+        """Say whether the peer ended link or session; raise if it said why."""
+        cdef bint closed = False
+        if self.link != NULL and pn_link_state(self.link) & PN_REMOTE_CLOSED:
+            closed = True
+            if pn_condition_is_set(pn_link_remote_condition(self.link)):
+                with gil:
+                    self.fail_with(pn_link_remote_condition(self.link), "detached the link")
+        if self.coordinator is not None:
+            self.coordinator.look()
+        if self.session != NULL and pn_session_state(self.session) & PN_REMOTE_CLOSED:
+            closed = True
+            if pn_condition_is_set(pn_session_remote_condition(self.session)):
+                with gil:
+                    self.fail_with(pn_session_remote_condition(self.session), "ended the session")
+        return closed
+
+    cdef int fail_with(self, pn_condition_t *condition, str what) except -1:
+        text = condition_text(condition)
+        raise LinkError(f"{self.connection.peer}: the peer {what} of '{self.address}': {text}")

@@ -1,0 +1,103 @@
+"""A receiver that empties a queue: it takes every message and records none."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_event,
+)
+from quiver_fast.arrow.amqp.link cimport Endpoint
+from quiver_fast.arrow.amqp.receiver import breaks_on_drain
+from quiver_fast.errors import LinkError
+from quiver_fast.proton.libproton cimport PN_RCV_FIRST, pn_link_set_rcv_settle_mode
+from quiver_fast.proton.libsys cimport monotonic_ns
+
+cdef int64_t SECOND = 1000000000
+# How long a peer may take to answer a drain, or to send the next message.
+cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
+# The same for a peer that cannot be drained: only silence shows that it has no more.
+cdef int64_t SILENCE = SECOND
+
+
+cdef class Purger(Endpoint):
+    """Accept and settle all messages of a queue until it is empty.
+
+    Args:
+        connection, writer, limits, address, name: see Endpoint; no limit holds.
+        credit_window: messages that the peer may send ahead.
+    """
+
+    def __init__(self, connection, writer, limits, *, address: str, name: str,
+                 credit_window: int) -> None:
+        super().__init__(connection, writer, limits, address=address, name=name,
+                         time_unit="ms", transaction_size=0)
+        self.is_sender = False
+        self.credit_window = credit_window
+        self.drainable = not breaks_on_drain(connection.identity())
+        self.patience = DRAIN_TIMEOUT if self.drainable else SILENCE
+
+    def prepare(self) -> None:
+        pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
+
+    @property
+    def queue_empty(self) -> bool | None:
+        """Whether the queue was read to its end; None where the peer cannot say."""
+        return self.was_drained if self.drainable else None
+
+    def run(self) -> None:
+        """Take messages until there are no more, or a signal comes.
+
+        Raises:
+            PeerError, LinkError: the peer failed, or left before that.
+        """
+        with nogil:
+            self.loop()
+
+    cdef int loop(self) except -1 nogil:
+        cdef int64_t now = monotonic_ns()
+        self.silence_end = now + self.patience
+        while not self.was_drained and not self.interrupted and now < self.silence_end:
+            self.take_messages(now)
+            if self.closed_by_peer():
+                with gil:
+                    raise LinkError(f"{self.connection.peer}: the peer closed the link after "
+                                    f"{self.purged} messages")
+            self.notice_signals(now)
+            self.ask_for_more()
+            if not self.was_drained:
+                self.connection.exchange(self.silence_end)
+            now = monotonic_ns()
+        return 0
+
+    cdef int take_messages(self, int64_t now) except -1 nogil:
+        """Discard what was read of messages, and settle each that is complete."""
+        cdef amqp_event event = self.connection.next_event()
+        cdef amqp_arrival_t *arrival = &self.connection.plane.arrival
+        while event != AMQP_NOTHING:
+            if event == AMQP_ARRIVAL:
+                self.silence_end = now + self.patience
+                if not arrival.more and not arrival.aborted:
+                    self.purged += 1
+                    if not arrival.settled:
+                        self.connection.accept(
+                            self.end.session, arrival.delivery_id, AMQP_CODE_ACCEPTED)
+            event = self.connection.next_event()
+        return 0
+
+    cdef int ask_for_more(self) except -1 nogil:
+        """Have the peer send a window of messages, and say when it has none (part 2.6.7)."""
+        cdef int64_t credit = self.end.counts.credit
+        if not self.drainable:
+            if 2 * credit <= self.credit_window:
+                self.connection.give_credit(
+                    self.end, <uint32_t>(self.credit_window - credit), False)
+            return 0
+        if credit:
+            return 0
+        # Credit that the peer gave back, unlike credit that messages used up. ActiveMQ Classic
+        # gives it back after each page of its queue: only a drain without a message counts.
+        self.was_drained = self.end.counts.drained > 0 and self.purged == self.drained_at
+        self.end.counts.drained = 0
+        if not self.was_drained:
+            self.drained_at = self.purged
+            self.connection.give_credit(self.end, <uint32_t>self.credit_window, True)
+        return 0

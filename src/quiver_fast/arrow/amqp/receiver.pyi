@@ -1,0 +1,30 @@
+from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.amqp.link import Endpoint
+from quiver_fast.arrow.run.course import Limits
+from quiver_fast.records.writer import RecordWriter
+
+def breaks_on_drain(peer: dict[str, str | None]) -> bool: ...
+
+class Receiver(Endpoint):
+    received: int
+    older: int
+    foreign: int
+    @property
+    def queue_empty(self) -> bool | None: ...
+    aborted: int
+    def __init__(
+        self,
+        connection: Connection,
+        writer: RecordWriter,
+        limits: Limits,
+        *,
+        address: str,
+        name: str,
+        credit_window: int,
+        with_ids: bool = False,
+        id_prefix: str = "",
+        time_unit: str = "ms",
+        transaction_size: int = 0,
+        selector: str = "",
+    ) -> None: ...
+    def run(self) -> None: ...

@@ -1,0 +1,40 @@
+from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.amqp.link import Endpoint
+from quiver_fast.arrow.amqp.template import MessageTemplate
+from quiver_fast.arrow.run.course import Limits
+from quiver_fast.arrow.run.pacer import DelayHistogram
+from quiver_fast.records.writer import RecordWriter
+
+def not_accepted(peer: str, sent: object) -> str: ...
+
+class Sender(Endpoint):
+    delays: DelayHistogram | None
+    sending_ns: int | None
+    sent: int
+    settled: int
+    unsettled: int
+    accepted: int
+    rejected: int
+    released: int
+    modified: int
+    aborted: int
+    bytes: int
+    first_refusal: str
+    def __init__(
+        self,
+        connection: Connection,
+        writer: RecordWriter,
+        limits: Limits,
+        *,
+        address: str,
+        name: str,
+        template: MessageTemplate,
+        with_ids: bool = False,
+        settlement: bool = False,
+        presettled: bool = False,
+        exact: bool = False,
+        time_unit: str = "ms",
+        transaction_size: int = 0,
+        asked_silence: float = 0,
+    ) -> None: ...
+    def run(self) -> None: ...

@@ -1,0 +1,519 @@
+"""The sending end: bursts of one patched template, outcomes, schedule, transactions."""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_MODIFIED, AMQP_CODE_NONE, AMQP_CODE_RECEIVED, AMQP_CODE_REJECTED,
+    AMQP_CODE_RELEASED, AMQP_CODE_TRANSACTIONAL, AMQP_NOTHING, AMQP_OUTCOME, AMQP_RECEIVER,
+    amqp_code, amqp_disposition_t, amqp_event, amqp_output_add, amqp_output_room,
+    amqp_output_waiting, amqp_sender_drained, amqp_session_end_t, amqp_stamp_number,
+    amqp_state_t, amqp_unsettled_clip, amqp_unsettled_settle, amqp_unsettled_settle_all,
+)
+from quiver_fast.arrow.amqp.connection cimport error_text, put_symbol
+from quiver_fast.arrow.amqp.link cimport OVER
+from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
+from quiver_fast.arrow.amqp.template cimport MessageTemplate
+from quiver_fast.arrow.amqp.transport cimport no_memory
+from quiver_fast.errors import PeerError, LinkError, OutcomeError
+from quiver_fast.proton.libproton cimport (
+    PN_SND_SETTLED, PN_SND_UNSETTLED, pn_link_set_snd_settle_mode, pn_link_target,
+    pn_terminus_capabilities,
+)
+from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
+from quiver_fast.records.digits cimport put_decimal
+from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
+from quiver_fast.arrow.run.course cimport flush_and_tell
+from quiver_fast.arrow.run.pacer cimport DelayHistogram, Schedule
+
+# Messages between two writes: enough to fill the socket, few enough to answer flows.
+cdef int BURST = 256
+# More bytes than this never wait for the socket, and no more than a frame beyond.
+cdef size_t WAITING_LIMIT = 65536
+# A larger body takes more than a fraction of a microsecond to copy.
+cdef uint64_t SMALL_BODY = 1024
+# Frames of a body between two looks at what the peer sent.
+cdef int PIECES = 16
+cdef int64_t SECOND = 1000000000
+# At the end of a run, a peer that sends no outcome for so long is given up.
+cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
+# The least time that a peer has to give its first credit.
+cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
+
+
+cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
+
+
+def not_accepted(peer: str, sent: object) -> str:
+    """Say how many messages were not accepted, and why the first was not.
+
+    Args:
+        peer: what the messages were sent to.
+        sent: a sender, or the sum of several.
+    """
+    refused = sent.rejected + sent.released + sent.modified
+    why = f" (first: {sent.first_refusal})" if sent.first_refusal else ""
+    return (
+        f"{peer}: {refused} of {sent.sent} messages were not accepted: {sent.rejected} rejected, "
+        f"{sent.released} released, {sent.modified} modified{why}")
+
+
+cdef class Sender(Outgoing):
+    """Send ``x``-filled messages and account for every one of them.
+
+    Args:
+        connection, writer, limits, address, name, time_unit, transaction_size: see Endpoint.
+        template: the message.
+        with_ids: write ids into the records (revisions v1 and v2).
+        settlement: write S and s records.
+        presettled: send settled (at most once); there are no outcomes then.
+        exact: keep a schedule awake, on a core of its own, so that no message goes late.
+        asked_silence: seconds for which a receiver that was asked to be slow gives no outcome.
+    """
+
+    def __init__(self, connection, writer, limits, *, address: str, name: str,
+                 template: MessageTemplate, with_ids: bool = False, settlement: bool = False,
+                 presettled: bool = False, exact: bool = False, time_unit: str = "ms",
+                 transaction_size: int = 0, asked_silence: float = 0) -> None:
+        super().__init__(connection, writer, limits, address=address, name=name,
+                         template=template, presettled=presettled, time_unit=time_unit,
+                         transaction_size=transaction_size)
+        self.with_ids = with_ids
+        self.settlement = settlement
+        self.first_refusal = ""
+        self.patience = DRAIN_TIMEOUT + <int64_t>(asked_silence * SECOND)
+        if self.limits.pacer is not None:
+            self.schedule = Schedule(self.limits.pacer, self.clock_base)
+            self.is_exact = exact
+        if time_unit != "ms" and self.template.largest_size > SMALL_BODY:
+            # Four of these take longer than a microsecond.
+            self.clock_block = 1
+
+    def prepare(self) -> None:
+        # Frames that wait refer to its body.
+        self.connection.referred = self.template
+        mode = PN_SND_SETTLED if self.presettled else PN_SND_UNSETTLED
+        pn_link_set_snd_settle_mode(self.link, mode)
+        if self.streaming:
+            put_symbol(
+                pn_terminus_capabilities(pn_link_target(self.link)), b"qd.streaming-deliveries")
+        self.lay_frames()
+
+    def run(self) -> None:
+        """Send until a limit or a signal, then wait for every outcome.
+
+        Raises:
+            OutcomeError: messages were rejected, released or modified.
+            PeerError, LinkError: the peer failed or left early.
+            OutputError: the records could not be written.
+            TransactionError: a transaction failed.
+        """
+        if self.schedule is not None:
+            # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
+            prctl(PR_SET_TIMERSLACK, 1)
+        with nogil:
+            self.control.say_ready()
+            self.loop()
+            flush_and_tell(self.writer, self.control)
+        refused = self.rejected + self.released + self.modified
+        if refused:
+            raise OutcomeError(not_accepted(self.connection.peer, self))
+
+    @property
+    def delays(self) -> DelayHistogram | None:
+        """How late messages went out; None without a rate."""
+        return None if self.schedule is None else self.schedule.delays
+
+    @property
+    def sending_ns(self) -> int | None:
+        """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
+        if self.schedule is None:
+            return None
+        return self.schedule.passed_until(self.stopped_at)
+
+    @property
+    def unsettled(self) -> int:
+        """Number of messages that have no outcome."""
+        return self.sent - self.settled
+
+    cdef int begin(self) noexcept nogil:
+        """Wait with the clock for the first credit: then both ends are ready."""
+        self.prepare_clock()
+        if self.limits.duration_ns:
+            self.deadline = monotonic_ns() + max(self.limits.duration_ns, CREDIT_TIMEOUT)
+        return 0
+
+    cdef int await_credit(self, int64_t now) except -1 nogil:
+        """Start the clock if there is credit; give up a peer that never gives any."""
+        if self.end.counts.credit > 0 and not self.control.held:
+            return self.start_clock()
+        if self.control.held:
+            self.begin()
+        elif self.time_is_over(now):
+            with gil:
+                raise PeerError(f"{self.connection.peer}: the peer gave no credit")
+        return 0
+
+    cdef int loop(self) except -1 nogil:
+        cdef int64_t now
+        cdef int64_t wake
+        while True:
+            now = monotonic_ns()
+            # First the outcomes that came before the end of the link, then the end.
+            self.collect_outcomes()
+            wake = self.turn(now)
+            if wake == OVER:
+                return 0
+            self.await_next(wake)
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        cdef bint closed = self.closed_by_peer()
+        self.flush_records(now)
+        self.notice_wrapper(now)
+        self.notice_signals(now)
+        if self.started == 0 and not self.stopping:
+            self.await_credit(now)
+        if self.interrupted and self.is_open and not self.is_aborting and (
+                self.streaming or now >= self.drain_deadline):
+            self.aborted += 1
+            self.settled += 1
+            amqp_unsettled_settle(&self.waiting, self.delivery_id)
+            self.abort_delivery()
+        if not self.stopping and self.is_done(now):
+            self.start_draining(now)
+        if closed:
+            with gil:
+                self.ended_by_peer(now)
+            return OVER
+        self.feed_body(now)
+        if self.stopping and not self.is_open:
+            self.give_back()
+        if self.batch_size:
+            self.transact(now)
+        if not self.stopping:
+            if not self.control.held:
+                self.burst(now)
+        elif self.is_settled():
+            return OVER
+        elif now >= self.drain_deadline:
+            if self.interrupted:
+                return OVER
+            with gil:
+                self.fail_silent()
+        return self.next_wake(now)
+
+    cdef int await_next(self, int64_t wake) except -1 nogil:
+        """Exchange with the peer, and wait for it or for the next message's time."""
+        if wake == 0 or self.stopping:
+            return self.connection.exchange(wake)
+        if self.schedule is None and not self.is_open:
+            return self.connection.exchange_spinning(wake)
+        if self.is_exact and not self.is_open:
+            return self.connection.exchange_awake(wake)
+        return self.connection.exchange(wake)
+
+    cdef int fail_silent(self) except -1:
+        raise PeerError(
+            f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
+            "messages have no outcome and the peer is silent")
+
+    cdef bint is_done(self, int64_t now) noexcept nogil:
+        return self.control.stopped or self.time_is_over(now) or (
+            self.limits.count and self.sent >= self.limits.count)
+
+    cdef int64_t allowance(self, int64_t now) noexcept nogil:
+        """Return how many more messages count and schedule allow now."""
+        cdef int64_t most = INT64_MAX
+        if self.limits.count:
+            most = self.limits.count - self.sent
+        if self.schedule is not None:
+            # The schedule begins here, when the peer first gives credit.
+            most = min(most, self.schedule.due(now) - self.sent)
+        if self.batch_size:
+            most = min(most, self.batch_size - self.batch_sent)
+            if not self.coordinator.is_open():
+                return 0
+        return min(most, MOST_UNSETTLED - 1 - (self.sent - self.settled))
+
+    cdef int burst(self, int64_t now) except -1 nogil:
+        """Send what credit, windows, schedule and socket allow, up to BURST messages."""
+        cdef int64_t allowed
+        cdef int64_t room = self.room()
+        cdef int64_t time = 0
+        cdef int i
+        if room <= 0:
+            return 0 if self.end.counts.credit or self.is_open else self.give_back()
+        allowed = self.allowance(now)
+        if allowed <= 0:
+            return self.give_back()
+        room = min(room, allowed)
+        if self.is_stamped:
+            return self.send_stamped(room)
+        for i in range(<int>room):
+            if self.schedule is not None or i % self.clock_block == 0:
+                time = self.send_time()
+            self.begin_message(time)
+            self.feed_body(now)
+            if self.is_open or self.room() <= 0:
+                break
+        return 0
+
+    cdef int give_back(self) except -1 nogil:
+        """Use the credit of a peer that drains up: there is nothing to send (part 2.6.7)."""
+        if amqp_sender_drained(&self.end.counts):
+            self.connection.tell_flow(self.end.session, self.end)
+        return 0
+
+    cdef int64_t room(self) noexcept nogil:
+        """Return how many messages of one frame the peer and the socket take now."""
+        cdef amqp_session_end_t *session = self.end.session
+        if self.connection.blocked or self.is_open:
+            return 0
+        if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
+            return 0
+        return min(<int64_t>BURST, min(<int64_t>self.end.counts.credit,
+                                       <int64_t>session.counts.remote_incoming_window))
+
+    cdef int send_stamped(self, int64_t count) except -1 nogil:
+        """Send so many small messages, each of one frame, as far as the output is for them."""
+        cdef size_t room = WAITING_LIMIT - amqp_output_waiting(&self.connection.plane.output)
+        cdef int64_t time = 0
+        cdef int64_t i
+        cdef uint8_t *out
+        # The first message shows how large they are.
+        count = min(count, <int64_t>(room // self.stamp.size) + 1 if self.stamp.size else 1)
+        out = amqp_output_room(
+            &self.connection.plane.output, count * self.largest_stamp())
+        if out == NULL:
+            no_memory()
+        self.take_ids(count)
+        for i in range(count):
+            if self.schedule is not None or i % self.clock_block == 0:
+                time = self.send_time()
+            if self.template.next_message(time) or self.stamp.size == 0:
+                self.lay_stamp()
+            self.sent += 1
+            amqp_stamp_number(&self.stamp, self.delivery_id + <uint32_t>i, self.sent)
+            memcpy(out, self.stamp.frame, self.stamp.size)
+            out += self.stamp.size
+            if self.with_ids:
+                self.record(time)
+            else:
+                self.writer.sent(time)
+        amqp_output_add(&self.connection.plane.output, out)
+        self.end.session.counts.next_outgoing_id += <uint32_t>count
+        self.end.session.counts.remote_incoming_window -= <uint32_t>count
+        if self.presettled:
+            self.settled += count
+        return 0
+
+    cdef int record(self, int64_t time) except -1 nogil:
+        if self.with_ids:
+            return self.writer.sent_with_id(
+                self.template.digits, self.template.digit_count, time)
+        return self.writer.sent(time)
+
+    cdef int64_t send_time(self) noexcept nogil:
+        """Return the time to put into the next message, in the run's unit."""
+        if self.schedule is None:
+            return self.wall_time()
+        return self.schedule.send_time(self.sent) // self.time_divisor
+
+    cdef int begin_message(self, int64_t time) except -1 nogil:
+        """Begin the next delivery: its frames go out in `feed_body`."""
+        self.template.next_message(time)
+        self.take_ids(1)
+        self.sent += 1
+        self.batch_sent += 1
+        self.is_open = True
+        self.is_first = True
+        self.lead = <const uint8_t *>self.template.head
+        self.lead_left = self.template.head_size
+        self.body_left = self.template.body_size
+        self.section_left = min(self.body_left, self.template.section_size)
+        if self.streaming:
+            self.message_time = time
+            self.first_time = self.wall_time()
+            self.told = 0
+        return self.record(time)
+
+    cdef int feed_body(self, int64_t now) except -1 nogil:
+        """Send frames of the present delivery, as session and socket take them."""
+        cdef amqp_session_end_t *session = self.end.session
+        for _ in range(PIECES):
+            if not self.is_open or self.connection.blocked:
+                return 0
+            if session.counts.remote_incoming_window == 0:
+                return 0
+            if self.is_aborting:
+                return self.send_abort()
+            self.send_frame()
+            if self.stopping and not self.interrupted:
+                # The last message is on its way, however long that takes.
+                self.drain_deadline = now + self.patience
+            if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
+                self.connection.write()
+        return 0
+
+    cdef int finish_delivery(self) except -1 nogil:
+        Outgoing.finish_delivery(self)
+        if self.streaming:
+            self.tell(c"F")
+        if self.presettled:
+            self.settled += 1
+        return 0
+
+    cdef int tell(self, char kind) except -1 nogil:
+        """Record the bytes of the present body that went out since the last time."""
+        cdef int64_t given = <int64_t>(self.template.body_size - self.body_left)
+        cdef int64_t fresh = given - self.told
+        self.told = given
+        cdef int64_t time = self.wall_time()
+        return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
+
+    cdef int tell_progress(self) except -1 nogil:
+        if self.streaming and self.is_open:
+            self.tell(c"B")
+        return 0
+
+    cdef int collect_outcomes(self) except -1 nogil:
+        """Take all that was read; of that, the outcomes of our deliveries."""
+        cdef amqp_event event = self.connection.next_event()
+        while event != AMQP_NOTHING:
+            if event == AMQP_OUTCOME and self.connection.plane.session == self.end.session:
+                self.take_disposition(&self.connection.plane.disposition)
+            event = self.connection.next_event()
+        return 0
+
+    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil:
+        cdef uint32_t first = told.first
+        cdef uint32_t last = told.last
+        cdef amqp_code code = told.state.code
+        if self.coordinator is not None:
+            self.coordinator.take_disposition(told)
+        if code == AMQP_CODE_TRANSACTIONAL:
+            code = told.state.outcome
+        # Not an outcome yet (part 3.4.1).
+        if code == AMQP_CODE_RECEIVED or (code == AMQP_CODE_NONE and not told.settled):
+            return 0
+        if told.role != AMQP_RECEIVER or not amqp_unsettled_clip(&self.waiting, &first, &last):
+            return 0
+        return self.take_outcomes(told, first, last)
+
+    cdef int take_outcomes(
+            self, const amqp_disposition_t *told, uint32_t first, uint32_t last) except -1 nogil:
+        """Settle a range of deliveries that may wait."""
+        cdef bint cuts_off = self.is_open and (
+            <uint32_t>(self.delivery_id - first) <= <uint32_t>(last - first))
+        cdef int64_t count
+        if self.settlement:
+            count = self.settle_each(first, last)
+        else:
+            count = amqp_unsettled_settle_all(&self.waiting, first, last)
+        if count == 0:
+            return 0
+        self.count_outcomes(&told.state, count)
+        self.settled += count
+        if not told.settled:
+            self.connection.settle(self.end.session, first, last)
+        if self.stopping and not self.interrupted:
+            self.start_draining(monotonic_ns())
+        if cuts_off:
+            # The peer decided before the body's end; it wants no more of it.
+            self.abort_delivery()
+        return 0
+
+    cdef int count_outcomes(self, const amqp_state_t *state, int64_t count) except -1 nogil:
+        cdef amqp_code code = state.code
+        if code == AMQP_CODE_TRANSACTIONAL:
+            code = state.outcome
+        if code == AMQP_CODE_REJECTED:
+            self.rejected += count
+            with gil:
+                if not self.first_refusal:
+                    self.first_refusal = error_text(state.condition, state.description)
+        elif code == AMQP_CODE_RELEASED:
+            self.released += count
+        elif code == AMQP_CODE_MODIFIED:
+            self.modified += count
+        else:
+            # Settled without an outcome stands for the default one (part 2.6.12).
+            self.accepted += count
+        return 0
+
+    cdef int64_t settle_each(self, uint32_t first, uint32_t last) except -1 nogil:
+        """Settle and record a range of deliveries; return how many of them waited."""
+        cdef int64_t time = self.wall_time()
+        cdef int64_t count = 0
+        cdef int64_t sequence
+        cdef uint32_t id = first
+        cdef char[24] digits
+        cdef char *end
+        while True:
+            if amqp_unsettled_settle(&self.waiting, id):
+                count += 1
+                # The latest delivery's id is one before the next, and is that of message `sent`:
+                # the coordinator's own come only when all of ours are settled.
+                sequence = self.sent - <uint32_t>(self.waiting.next - 1 - id)
+                end = put_decimal(digits, self.template.before + sequence)
+                self.writer.settled(
+                    digits, end - digits, time, sequence % SETTLEMENT_SAMPLE == 1)
+            if id == last:
+                return count
+            id += 1
+
+    cdef int64_t next_wake(self, int64_t now) noexcept nogil:
+        """Return until when the connection may wait: 0 when there is more to send now."""
+        cdef int64_t wake = min(self.next_flush, self.deadline)
+        cdef int64_t allowance
+        if self.is_open:
+            # Only a session without a window has us wait for the peer.
+            if self.end.session.counts.remote_incoming_window:
+                return 0
+        if self.stopping or self.is_open:
+            return min(self.next_flush, self.drain_deadline)
+        if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0 or (
+                self.control.held):
+            return wake
+        allowance = self.allowance(now)
+        if allowance > 0:
+            return 0
+        if self.schedule is not None and self.sent >= self.schedule.due(now):
+            # Otherwise wait for the transaction; the schedule catches up after that.
+            wake = min(wake, self.schedule.wake(self.sent))
+        return wake
+
+    cdef bint is_settled(self) noexcept nogil:
+        """Say whether every message has its outcome, and every transaction is discharged."""
+        if self.settled != self.sent or self.is_open:
+            return False
+        return self.batch_size == 0 or (
+            self.batch_sent == 0 and not self.coordinator.is_discharging())
+
+    cdef int transact(self, int64_t now) except -1 nogil:
+        """Discharge a batch that is complete, and declare the next with that."""
+        cdef bint complete = self.batch_sent >= self.batch_size or self.stopping
+        self.coordinator.poll(now)
+        if not self.coordinator.is_idle() or self.settled != self.sent or self.is_open:
+            return 0
+        if self.batch_sent and complete:
+            self.batch_sent = 0
+            with gil:
+                self.coordinator.discharge(not self.stopping)
+        elif not self.stopping and not self.coordinator.is_open():
+            with gil:
+                self.coordinator.declare()
+        return 0
+
+    cdef int ended_by_peer(self, int64_t now) except -1:
+        """Judge an orderly end by the peer: right only at the end of a timed run."""
+        unsettled = self.unsettled
+        if self.limits.count == 0 and self.near_the_end(now):
+            # The peer's time is over as ours is. The report has what is left without an outcome.
+            return 0
+        if unsettled == 0 and (self.interrupted or 0 < self.limits.count <= self.sent):
+            return 0
+        goal = f" of {self.limits.count}" if self.limits.count else ""
+        raise LinkError(
+            f"{self.connection.peer}: the peer closed the link after {self.sent}{goal} messages, "
+            f"{unsettled} of them without an outcome")

@@ -1,0 +1,18 @@
+from quiver_fast.arrow.amqp.receiver import Receiver
+from quiver_fast.arrow.run.control import Control
+
+class Outcomes:
+    def __init__(self, control: Control, release: int, reject: int) -> None: ...
+
+class ShapedReceiver(Receiver):
+    released: int
+    rejected: int
+    def __init__(
+        self,
+        *arguments: object,
+        delay: int,
+        receiving: int,
+        pausing: int,
+        outcomes: Outcomes | None,
+        **options: object,
+    ) -> None: ...

@@ -1,0 +1,196 @@
+"""A receiver that is slow, pauses, releases or rejects, because it was asked to.
+
+    arrival ──> backlog ──> taken: the record ──> worked on ──> accepted
+                              └── without one ──> worked on ──> released or rejected
+
+The plain receiver has no part in this: which one a run has is chosen once.
+"""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t
+
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, amqp_arrival_t,
+    amqp_code,
+)
+from quiver_fast.arrow.amqp.inflow cimport Inflow
+from quiver_fast.arrow.amqp.link cimport OVER
+from quiver_fast.arrow.amqp.receiver cimport Receiver
+from quiver_fast.errors import MessageError
+from quiver_fast.proton.libproton cimport (
+    PN_REMOTE_CLOSED, pn_connection_state, pn_session_state,
+)
+from quiver_fast.proton.libsys cimport monotonic_ns
+
+
+# A delivery, in the unit of the shares.
+cdef int64_t WHOLE = 1000000
+
+
+cdef class Outcomes:
+    """Chooses which deliveries of a process are released or rejected: as evenly as can be.
+
+    Of n deliveries, n * share are so, rounded down, whatever n is.
+
+    Args:
+        control: what tells the wrapper how many were rejected.
+        release: the share to release, in millionths.
+        reject: the share to reject, likewise; both are less than the whole together.
+    """
+
+    def __init__(self, control, release: int, reject: int) -> None:
+        self.control = control
+        self.release = release
+        self.reject = reject
+
+    cdef amqp_code next(self) noexcept nogil:
+        """Return the outcome of the next delivery."""
+        self.release_due += self.release
+        self.reject_due += self.reject
+        if self.reject_due >= WHOLE:
+            self.reject_due -= WHOLE
+            self.control.rejected += 1
+            return AMQP_CODE_REJECTED
+        # If both are due, this one waits for the next delivery.
+        if self.release_due >= WHOLE:
+            self.release_due -= WHOLE
+            return AMQP_CODE_RELEASED
+        return AMQP_CODE_ACCEPTED
+
+
+cdef class ShapedReceiver(Receiver):
+    """Receive as a consumer that works on each message, stops again and again, or refuses some.
+
+    A message that may not be taken yet waits in memory, as one of those that the peer sent ahead.
+    The count of a run is reached by received and rejected messages together.
+
+    Args:
+        delay: microseconds of work on each message.
+        receiving, pausing: microseconds of receiving before each pause, and of it; 0 for none.
+        outcomes: what becomes of messages; None for accepting all of them.
+        options: see Receiver.
+    """
+
+    def __init__(self, connection, writer, limits, *, delay: int, receiving: int, pausing: int,
+                 outcomes: Outcomes | None, **options: object) -> None:
+        super().__init__(connection, writer, limits, **options)
+        self.is_plain = False
+        self.outcomes = outcomes
+        self.delay = 1000 * delay
+        self.receiving = 1000 * receiving
+        self.pausing = 1000 * pausing
+        self.next_step = INT64_MAX
+
+    @property
+    def received(self) -> int:
+        """Number of messages of the run that were accepted."""
+        return Receiver.received.__get__(self) - self.rejected
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        cdef int64_t wake
+        self.step(now)
+        wake = Receiver.turn(self, now)
+        if wake != OVER:
+            return min(wake, self.next_step)
+        # The run is over: nobody waits for the rest of the work.
+        if not (pn_session_state(self.session) & PN_REMOTE_CLOSED):
+            self.finish_work()
+        return OVER
+
+    cdef int step(self, int64_t now) except -1 nogil:
+        """Answer and take what is due."""
+        self.next_step = INT64_MAX
+        if self.pausing:
+            self.follow_pauses(now)
+        if self.is_busy and now >= self.busy_until:
+            self.finish_work()
+        if not self.stopping:
+            self.taken_since = 0
+            self.take_backlog()
+        if self.is_busy:
+            self.next_step = min(self.next_step, self.busy_until)
+        return 0
+
+    cdef int follow_pauses(self, int64_t now) noexcept nogil:
+        """Begin or end a pause; their times count from the begin of the run."""
+        cdef int64_t round = self.receiving + self.pausing
+        cdef int64_t phase = (now - self.started) % round
+        self.is_paused = phase >= self.receiving
+        self.next_step = now - phase + (round if self.is_paused else self.receiving)
+        return 0
+
+    cdef bint may_take(self) noexcept nogil:
+        return not self.is_paused and not self.is_busy
+
+    cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
+        """Record a whole message if it is to be accepted, then work on it."""
+        cdef amqp_arrival_t recorded = arrival[0]
+        cdef amqp_code code = AMQP_CODE_ACCEPTED
+        if self.outcomes is not None and flow.scanned:
+            code = self.choose(flow, arrival)
+        if code == AMQP_CODE_ACCEPTED:
+            # What is settled already is recorded, and not accepted.
+            recorded.settled = True
+            Receiver.finish_message(self, flow, &recorded)
+        else:
+            flow.scanned = False
+            flow.head_size = 0
+        return self.answer_later(arrival, code)
+
+    cdef amqp_code choose(
+            self, Inflow *flow, const amqp_arrival_t *arrival) except? AMQP_CODE_NONE nogil:
+        """Return and count the outcome of a message; one that is not of this run is accepted."""
+        cdef amqp_code code
+        if not self.is_own(flow, self.own_prefix(flow) if self.with_ids else 0):
+            return AMQP_CODE_ACCEPTED
+        if arrival.settled:
+            with gil:
+                raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} came "
+                                   "settled: it cannot be released or rejected")
+        code = self.outcomes.next()
+        if code == AMQP_CODE_RELEASED:
+            self.released += 1
+        elif code == AMQP_CODE_REJECTED:
+            self.rejected += 1
+            # One that is done with: see `goal`.
+            self.received += 1
+        return code
+
+    cdef int answer_later(self, const amqp_arrival_t *arrival, amqp_code code) except -1 nogil:
+        """Begin to work on a message; its delivery is answered at the end of the work."""
+        self.is_busy = True
+        self.busy_until = monotonic_ns() + self.delay
+        self.is_owed = not arrival.settled
+        self.owed_session = arrival.link.session
+        self.owed_id = arrival.delivery_id
+        self.owed_code = code
+        return self.finish_work() if self.delay == 0 else 0
+
+    cdef int finish_work(self) except -1 nogil:
+        """Answer the message that was worked on, if there is one."""
+        self.is_busy = False
+        if not self.is_owed:
+            return 0
+        self.is_owed = False
+        return self.connection.accept(self.owed_session, self.owed_id, self.owed_code)
+
+    cdef int top_up(self) except -1 nogil:
+        """Keep the window filled, as far as messages in hand leave room in it; see Receiver."""
+        cdef int64_t credit = self.end.counts.credit + self.backlog.messages + self.is_busy
+        cdef int64_t more = self.credit_window - credit
+        if self.is_paused or credit > self.credit_window // 2:
+            return 0
+        if self.limits.count:
+            more = min(more, self.limits.count - self.received - credit + self.is_busy)
+        return self.connection.give_credit(self.end, <uint32_t>more, False) if more > 0 else 0
+
+    cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:
+        cdef bint gone = self.connection.cut or (
+            pn_connection_state(self.connection.connection) & PN_REMOTE_CLOSED) != 0
+        # Nobody is left to answer to.
+        return closed and gone or Receiver.is_ending(self, closed, now)
+
+    cdef bint is_drained(self, int64_t now) noexcept nogil:
+        """Say whether nothing more comes; what is still in hand is the peer's again."""
+        if self.backlog.frames and not self.undrainable and self.end.counts.credit == 0:
+            return True
+        return Receiver.is_drained(self, now)

@@ -1,0 +1,27 @@
+from quiver_fast.arrow.amqp.message_fields import MessageFields
+from quiver_fast.arrow.run.sizes import Sizes
+
+MAX_BODY_SIZE: int
+MAX_STREAM_SIZE: int
+
+class MessageTemplate:
+    body_size: int
+    largest_size: int
+    with_id: bool
+    streaming: bool
+    size: int
+    def __init__(
+        self,
+        body_size: int,
+        *,
+        with_id: bool = False,
+        id_prefix: str = "",
+        first_id: int = 1,
+        streaming: bool = False,
+        fields: MessageFields = ...,
+        content: bytes | None = None,
+        sizes: Sizes | None = None,
+    ) -> None: ...
+    def encode(self, send_time: int) -> bytes: ...
+
+class MixedTemplate(MessageTemplate): ...

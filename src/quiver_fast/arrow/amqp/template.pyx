@@ -1,0 +1,192 @@
+"""A message encoded once, whose id and SendTime are patched in place.
+
+    [header] [properties: message-id] application-properties: SendTime …  body: x x x ...
+    ^ head                                                                ^ body
+
+A streaming message announces its size in the application property BodySize, and a body
+that no Data section can hold is a row of them. Where bodies differ in size, that of each is patched
+in too.
+
+The sections and their order are those of AMQP 1.0 part 3, section 3.2.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from quiver_fast.arrow.amqp.message_fields import MessageFields
+from quiver_fast.arrow.run.sizes cimport Sizes
+
+cdef size_t BLOCK = 65536
+cdef int MAX_PREFIX = 200
+# The bytes of BodySize in the application properties, and of SendTime.
+cdef int OUR_PROPERTY = 19
+# What the head's own sections, an id and SendTime take at most, beside the user's fields.
+cdef size_t HEAD_LIMIT = 512
+
+# AMQP 1.0 part 1.6: vbin32 carries its length in 32 bits.
+MAX_BODY_SIZE = 0xFFFFFFFF
+# What an AMQP long can announce, and more than anyone can send.
+MAX_STREAM_SIZE = 2 ** 62
+# Sections of a body that takes several: a size that clients hold in 31 bits.
+cdef uint64_t SECTION_SIZE = 1 << 30
+
+
+cdef inline void put_big_endian(char *field, uint64_t value, int width) noexcept nogil:
+    cdef int i
+    for i in range(width):
+        field[i] = <char>((value >> (8 * (width - 1 - i))) & 0xFF)
+
+
+cdef bytes application_properties(int count, bytes entries):
+    """Encode the section of a map with so many keys and values (part 1.6.23)."""
+    if count < 256 and len(entries) < 255:
+        head = b"\xc1" + bytes([len(entries) + 1, count])
+    else:
+        head = b"\xd1" + (len(entries) + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
+    return b"\x00\x53\x74" + head + entries
+
+
+cdef class MessageTemplate:
+    """The one message that a sender sends again and again.
+
+    Args:
+        body_size: number of bytes in the body, one Data section; a streaming
+            message beyond 4 GiB has several.
+        with_id: set a string message-id: ``id_prefix`` and a decimal that counts up.
+        id_prefix: ASCII text that makes ids unique among runs.
+        first_id: the number in the first message's id.
+        streaming: announce the body's size in the application properties.
+        fields: what all messages have alike.
+        content: the body; None for ``x`` bytes.
+        sizes: how long each body is, where they differ: then ``body_size`` is the largest.
+
+    Raises:
+        ValueError: the body or the prefix is too long.
+        MemoryError: no memory for the message.
+    """
+
+    def __cinit__(self) -> None:
+        self.memory = NULL
+
+    def __init__(
+            self, body_size: int, *, with_id: bool = False, id_prefix: str = "",
+            first_id: int = 1, streaming: bool = False,
+            fields: MessageFields = MessageFields(), content: bytes | None = None,
+            sizes: Sizes | None = None) -> None:
+        most = MAX_STREAM_SIZE if streaming else MAX_BODY_SIZE
+        if not 0 <= body_size <= most:
+            raise ValueError(f"body-size must be 0 to {most}, not {body_size}")
+        if len(id_prefix) > MAX_PREFIX:
+            raise ValueError(f"an id prefix has at most {MAX_PREFIX} characters")
+        self.body_size = self.largest_size = body_size
+        self.content = content
+        self.sizes = sizes
+        self.fields = fields
+        self.entries = fields.entries()
+        self.with_id = with_id
+        self.streaming = streaming
+        self.section_size = self.body_size if body_size <= MAX_BODY_SIZE else SECTION_SIZE
+        self.prefix = id_prefix.encode("ascii")
+        self.block_size = min(<size_t>self.body_size, BLOCK)
+        self.before = first_id - 1
+        digits = str(self.before).encode()
+        self.digit_count = len(digits)
+        free(self.memory)
+        limit = HEAD_LIMIT + len(self.entries) + len(fields.message_properties(b"")[0])
+        self.memory = <char *>malloc(limit + self.block_size)
+        if self.memory == NULL:
+            raise MemoryError(f"no memory for a message body of {body_size} bytes")
+        self.body = self.memory + <size_t>limit
+        if content is None:
+            memset(self.body, c"x", self.block_size)
+        else:
+            self.content_text = content
+            memcpy(self.body, self.content_text, self.block_size)
+        self.lay_out()
+        if self.with_id:
+            # The next message counts up.
+            memcpy(self.digits, <const char *>digits, <size_t>self.digit_count)
+
+    def __dealloc__(self) -> None:
+        free(self.memory)
+
+    cdef int lay_out(self) except -1:
+        """Encode the head for the present number of digits."""
+        cdef size_t digits_at
+        cdef size_t time_at
+        head = self.fields.header()
+        text = self.prefix + b"0" * self.digit_count if self.with_id else b""
+        properties, id_at = self.fields.message_properties(text)
+        digits_at = len(head) + id_at + len(self.prefix)
+        head += properties
+        ours = b"\xa1\x08SendTime\x81" + bytes(8)
+        if self.streaming:
+            # Before SendTime, where a scanner that stops there has seen it.
+            ours = b"\xa1\x08BodySize\x81" + self.body_size.to_bytes(8, "big") + ours
+        count = 2 * (1 + self.streaming + len(self.fields.properties))
+        head += application_properties(count, ours + self.entries)
+        time_at = len(head) - len(self.entries) - 8
+        if self.body_size < 256 and self.sizes is None:
+            head += b"\x00\x53\x75\xa0" + bytes([self.body_size])
+        else:
+            self.next_section(self.section_size)
+            head += self.section[:8]
+        self.head_size = len(head)
+        self.head = self.body - self.head_size
+        memcpy(self.head, <const char *>head, self.head_size)
+        self.time_field = self.head + time_at
+        self.digits = self.head + digits_at
+        return 0
+
+    cdef int next_message(self, int64_t send_time) except -1 nogil:
+        """Make this the next message of the sequence, with ``send_time``.
+
+        Returns 1 if the head was laid out anew, so that it may be elsewhere; else 0.
+        """
+        cdef int i
+        cdef int is_new = 0
+        if self.with_id:
+            i = self.digit_count - 1
+            while i >= 0 and self.digits[i] == c"9":
+                self.digits[i] = c"0"
+                i -= 1
+            if i >= 0:
+                self.digits[i] += 1
+            else:
+                self.digit_count += 1
+                with gil:
+                    self.lay_out()
+                self.digits[0] = c"1"
+                is_new = 1
+        put_big_endian(self.time_field, <uint64_t>send_time, 8)
+        return is_new
+
+    cdef void next_section(self, uint64_t size) noexcept nogil:
+        """Encode the head of a Data section of ``size`` bytes in ``section``."""
+        memcpy(self.section, b"\x00\x53\x75\xb0", 4)
+        put_big_endian(self.section + 4, size, 4)
+
+    def encode(self, send_time: int) -> bytes:
+        """Advance to the next message and return it whole, as it would be sent."""
+        self.next_message(send_time)
+        if self.body_size > MAX_BODY_SIZE:
+            raise ValueError("a body of several sections is not for memory")
+        return self.head[:self.head_size] + (self.content or b"x" * self.body_size)
+
+    @property
+    def size(self) -> int:
+        """Size in bytes of the present message; of the largest, where bodies differ."""
+        return self.head_size + self.largest_size
+
+
+cdef class MixedTemplate(MessageTemplate):
+    """A message whose body is as long as the next of ``sizes`` says."""
+
+    cdef int next_message(self, int64_t send_time) except -1 nogil:
+        cdef int is_new = MessageTemplate.next_message(self, send_time)
+        self.body_size = self.sizes.next()
+        put_big_endian(self.head + self.head_size - 4, self.body_size, 4)
+        if self.streaming:
+            put_big_endian(self.time_field - OUR_PROPERTY, self.body_size, 8)
+        return is_new

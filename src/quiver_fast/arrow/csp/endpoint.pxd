@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t
+
+from quiver_fast.arrow.csp.channel cimport Channel, Reply
+from quiver_fast.arrow.run.course cimport Course
+
+cdef class Endpoint(Course):
+    cdef Channel channel
+    cdef readonly str queue
+    # What this run's ids begin with.
+    cdef bytes prefix
+    cdef const char *prefix_text
+    cdef size_t prefix_size
+    cdef bint with_ids
+    # The cid of our appender or tailer.
+    cdef int64_t cid
+
+    cdef bytes csp(self)
+    cdef bytes create(self, bytes event, double timeout)
+    cdef int await_start(self) except -1 nogil
+    cdef int loop(self) except -1 nogil
+    cdef str reason_of(self, const Reply *reply)

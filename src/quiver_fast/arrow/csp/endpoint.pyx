@@ -1,0 +1,106 @@
+"""What both ends of an arrow over csp share: a channel, and one cid of a queue (B.10)."""
+
+from libc.stdint cimport int64_t
+
+from quiver_fast.loop.interrupt cimport pending_count
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.arrow.csp.channel cimport Channel, Reply
+from quiver_fast.remote.wire.replies import cid_of, message_of
+from quiver_fast.arrow.run.course cimport Course, Limits, flush_and_tell
+
+cdef int64_t SECOND = 1000000000
+
+
+cdef class Endpoint(Course):
+    """One end of a run: an appender's or a tailer's.
+
+    Args:
+        channel: a connected channel.
+        writer, limits, time_unit: see Course.
+        queue: the queue's name.
+        id_prefix: what makes this run's ids unlike another's.
+        with_ids: write ids into the records (revisions v1 and v2).
+    """
+
+    def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
+                 id_prefix: str, with_ids: bool, time_unit: str) -> None:
+        super().__init__(writer, limits, time_unit)
+        self.channel = channel
+        self.queue = queue
+        self.prefix = id_prefix.encode("ascii")
+        self.prefix_text = self.prefix
+        self.prefix_size = len(self.prefix)
+        self.with_ids = with_ids
+
+    def attach(self, timeout: float) -> None:
+        """Get a cid from the server, and start the clock of the run.
+
+        Args:
+            timeout: seconds to wait for the server's answer.
+
+        Raises:
+            LinkError: the server refused it.
+            PeerError: it did not answer.
+        """
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """Transfer until a limit or a signal.
+
+        Raises:
+            LinkError, PeerError: the server refused a request, or the connection was lost.
+            OutputError: the records could not be written.
+        """
+        with nogil:
+            self.control.say_ready()
+            self.await_start()
+            self.loop()
+            flush_and_tell(self.writer, self.control)
+
+    def transfer(self, timeout: float) -> None:
+        """Attach, run to the end, and close the channel, whatever happens between.
+
+        Args:
+            timeout: see `attach`.
+
+        Raises:
+            QuiverError: see `attach` and `run`.
+        """
+        try:
+            self.attach(timeout)
+            self.run()
+        finally:
+            self.channel.close()
+
+    def identity(self) -> dict[str, str | int | None]:
+        """Return what is known of the server, as `Connection.identity` does: its place."""
+        return {"product": None, "version": None, "container": None, **self.channel.place}
+
+    cdef bytes create(self, bytes event, double timeout):
+        """Have the server make what `event` says, keep its cid, and return the reply."""
+        deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
+        reply = self.channel.call(self.csp(), event, deadline)
+        self.cid = cid_of(reply, self.channel.peer)
+        return reply
+
+    cdef bytes csp(self):
+        """Return the address of the queue on its server."""
+        return f"//{self.channel.peer}/{self.queue}#Queue".encode()
+
+    cdef int await_start(self) except -1 nogil:
+        """Wait while the wrapper holds us for other senders; then the clock begins."""
+        self.control.look()
+        if not self.control.held:
+            return 0
+        while self.control.held and pending_count() == 0 and not self.channel.cut:
+            self.channel.exchange(monotonic_ns() + SECOND)
+        return self.start_clock()
+
+    cdef int loop(self) except -1 nogil:
+        """Transfer until the run is over."""
+        return 0
+
+    cdef str reason_of(self, const Reply *reply):
+        """Return the exception that a reply is, as one line."""
+        return message_of(reply.body.start[:reply.body.size])

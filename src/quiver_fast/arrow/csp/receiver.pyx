@@ -1,0 +1,239 @@
+"""The arrow's receiving end over csp: batches of entries, several requests ahead (B.10)."""
+
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memchr, memcmp, memset
+
+from quiver_fast.errors import LinkError, MessageError
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.arrow.csp.channel cimport Channel, Reply
+from quiver_fast.arrow.csp.endpoint cimport Endpoint
+from quiver_fast.remote.wire.replies import end_of
+from quiver_fast.remote.wire.scalars cimport Scan
+from quiver_fast.remote.wire.textwire cimport (
+    Slice, Value, equals, next_pair, open_map, parse_int64, unquoted,
+)
+from quiver_fast.remote.wire.wire cimport scan_index
+from quiver_fast.arrow.run.course cimport Limits
+
+# "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
+cdef int OUTSTANDING = 3
+cdef int WAIT_MS = 10000
+# At the end of a run: how long the server may take for the next answer.
+cdef int64_t DRAIN_TIMEOUT = 2 * 1000000000
+
+
+cdef class Receiver(Endpoint):
+    """Read a queue's entries and record every one of this run.
+
+    Args:
+        channel, writer, limits, queue, with_ids, time_unit: see Endpoint.
+        window: how many entries may be asked for ahead.
+        id_prefix: that of this run; entries without it count for nothing. "" takes all.
+        from_end: begin after the last entry there is, instead of with the first.
+    """
+
+    def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
+                 window: int, id_prefix: str = "", with_ids: bool = False,
+                 from_end: bool = False, time_unit: str = "ms") -> None:
+        super().__init__(channel, writer, limits, queue=queue, id_prefix=id_prefix,
+                         with_ids=with_ids, time_unit=time_unit)
+        self.batch = max(1, window // OUTSTANDING)
+        self.from_end = from_end
+        self.next_tid = 1
+        self.queue_end = INT64_MAX
+        self.patience = DRAIN_TIMEOUT
+
+    def attach(self, timeout: float) -> None:
+        """Create the tailer, and ask for the first entries; see `Endpoint.attach`."""
+        reply = self.create(b"createTailer: { }\n", timeout)
+        # The tailer stands at the start; one request moves it, the others follow.
+        event = f"hasNext: {{ batch: {self.batch}, wait: {WAIT_MS} }}\n"
+        self.event = event.encode()
+        self.event_text = self.event
+        if self.from_end:
+            end = end_of(reply, self.channel.peer)
+            moving = event.replace("{", f"{{ index: {end},", 1).encode()
+            self.channel.request(self.cid, self.next_tid, moving)
+            self.next_tid += 1
+            self.outstanding = 1
+        self.start_clock()
+        if self.control.was_given:
+            # The wrapper says when no more messages come.
+            self.deadline = INT64_MAX
+
+    @property
+    def queue_empty(self) -> bool | None:
+        """Whether the queue was read to its end; None if the arrow did not ask for its end."""
+        return self.position >= self.queue_end if self.end_tid else None
+
+    cdef int loop(self) except -1 nogil:
+        cdef int64_t now
+        while True:
+            now = monotonic_ns()
+            self.take_replies()
+            self.flush_records(now)
+            self.notice_wrapper(now)
+            self.notice_signals(now)
+            if self.is_done() or self.interrupted or (self.stopping and self.is_drained(now)):
+                self.stopping = True
+                return 0
+            if self.channel.cut:
+                with gil:
+                    self.channel.lost()
+            if not self.stopping and self.is_over(now):
+                self.start_draining(now)
+                with gil:
+                    self.ask_for_end()
+            if not self.stopping:
+                self.ask()
+            self.channel.exchange(
+                min(self.next_flush, self.drain_deadline if self.stopping else self.deadline))
+
+    cdef bint is_done(self) noexcept nogil:
+        return self.limits.count and self.received >= self.limits.count
+
+    cdef bint is_over(self, int64_t now) noexcept nogil:
+        """Say whether the run's time is over, or the wrapper wants it to end."""
+        return self.control.stopped or self.received >= self.control.total or (
+            self.time_is_over(now))
+
+    cdef int ask_for_end(self) except -1:
+        """Ask where the queue ends: the reply to a new tailer says so."""
+        self.end_tid = self.next_tid
+        self.next_tid += 1
+        self.channel.post(self.csp(), self.end_tid, b"createTailer: { }\n")
+        return 0
+
+    cdef int take_end(self, const Reply *reply) except -1:
+        text = reply.body.start[:reply.body.size]
+        if text.startswith(b"exception:"):
+            self.fail_reply(reply)
+        self.queue_end = end_of(text, self.channel.peer)
+        return 0
+
+    cdef bint is_drained(self, int64_t now) noexcept nogil:
+        """Say whether every entry has come that was there, or that was asked for."""
+        if now >= self.drain_deadline:
+            return True
+        return self.queue_end != INT64_MAX and (
+            self.position >= self.queue_end or self.outstanding == 0)
+
+    cdef int ask(self) except -1 nogil:
+        while self.outstanding < OUTSTANDING:
+            self.channel.request(self.cid, self.next_tid, self.event_text)
+            self.next_tid += 1
+            self.outstanding += 1
+        return 0
+
+    cdef int take_replies(self) except -1 nogil:
+        cdef Reply reply
+        while not self.is_done() and self.channel.next_reply(&reply):
+            if self.stopping:
+                self.start_draining(monotonic_ns())
+            if reply.tid == self.end_tid:
+                with gil:
+                    self.take_end(&reply)
+                continue
+            self.outstanding -= 1
+            self.take_batch(&reply)
+        return 0
+
+    cdef int take_batch(self, const Reply *reply) except -1 nogil:
+        """Take the entries of one reply; each begins with two blanks, a dash and a blank."""
+        cdef const char *at = reply.body.start
+        cdef const char *end = at + reply.body.size
+        cdef const char *line
+        cdef Slice value
+        cdef int64_t time = 0
+        cdef int64_t index = 0
+        cdef int taken = 0
+        if not scan_index(reply.body, &index):
+            with gil:
+                self.fail_reply(reply)
+        value.start = NULL
+        while at < end and not self.is_done():
+            line = at
+            at = <const char *>memchr(at, c"\n", end - at)
+            at = end if at == NULL else at + 1
+            # Any other line continues the value before it, whose last character is a newline.
+            if not (end - line >= 4 and memcmp(line, b"  - ", 4) == 0):
+                if value.start != NULL and end - line >= 4 and memcmp(line, b"    ", 4) == 0:
+                    value.size = at - value.start
+                continue
+            if value.start != NULL:
+                self.take_value(value, time)
+            if taken % self.clock_block == 0:
+                time = self.wall_time()
+            taken += 1
+            value.start = line + 4
+            value.size = at - value.start
+        if value.start != NULL and not self.is_done():
+            self.take_value(value, time)
+        self.position = index + taken
+        return 0
+
+    cdef int take_value(self, Slice text, int64_t time) except -1 nogil:
+        """Record an entry: `{ id: "…", t: <time>, body: … }`."""
+        cdef Value value
+        cdef Scan scan
+        cdef Slice key
+        cdef Slice item
+        cdef Slice id
+        cdef int64_t sent = 0
+        cdef bint timed = False
+        cdef bint is_own
+        memset(&value, 0, sizeof(value))
+        value.start = text.start
+        value.end = text.start + text.size
+        id.start = NULL
+        id.size = 0
+        if open_map(&value, &scan):
+            # What comes after id and time need not be looked at.
+            while not (timed and id.start != NULL) and next_pair(&scan, &key, &item) > 0:
+                if equals(key, b"id"):
+                    id = unquoted(item)
+                elif equals(key, b"t"):
+                    timed = parse_int64(item, &sent)
+        if self.prefix_size:
+            # An id is worth more than the clock of another host.
+            is_own = id.size > self.prefix_size and (
+                memcmp(id.start, self.prefix_text, self.prefix_size) == 0)
+        else:
+            is_own = self.is_timely_by_wall(sent)
+        if not timed and (is_own or self.prefix_size == 0):
+            with gil:
+                self.refuse("has no time `t`, a 64-bit integer")
+        if not is_own:
+            return self.set_apart(id, sent, timed, time)
+        id.start += self.prefix_size
+        id.size -= self.prefix_size
+        self.received += 1
+        if not self.with_ids:
+            return self.writer.received(sent, time)
+        if id.start == NULL:
+            with gil:
+                self.refuse("has no `id`, which the records of revisions v1 and v2 need")
+        return self.writer.received_with_id(id.start, id.size, sent, time)
+
+    cdef int set_apart(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
+        """Count an entry of another run; record it only if the record shows that it is foreign."""
+        cdef bint is_older = timed and self.is_older(sent)
+        if not (is_older or self.prefix_size):
+            with gil:
+                self.refuse(f"has a time, {sent}, in another unit than ours (see time-unit)")
+        self.older += is_older
+        self.foreign += not is_older
+        if not timed or self.limits.run_start_ms == 0:
+            return 0
+        if self.with_ids:
+            return self.writer.received_with_id(id.start, id.size, sent, time)
+        # Without an id, a recent foreign entry would look like one of this run.
+        return self.writer.received(sent, time) if is_older else 0
+
+    cdef int refuse(self, str what) except -1:
+        number = self.received + self.older + self.foreign + 1
+        raise MessageError(f"{self.channel.peer}: entry {number} {what}")
+
+    cdef int fail_reply(self, const Reply *reply) except -1:
+        raise LinkError(f"{self.channel.peer}: {self.reason_of(reply)}")

@@ -1,0 +1,33 @@
+from quiver_fast.arrow.csp.channel import Channel
+from quiver_fast.arrow.csp.endpoint import Endpoint
+from quiver_fast.arrow.run.course import Limits
+from quiver_fast.arrow.run.pacer import DelayHistogram
+from quiver_fast.arrow.run.sizes import Sizes
+from quiver_fast.records.writer import RecordWriter
+
+class Sender(Endpoint):
+    delays: DelayHistogram | None
+    sending_ns: int | None
+    sent: int
+    settled: int
+    unsettled: int
+    accepted: int
+    rejected: int
+    first_refusal: str
+    def __init__(
+        self,
+        channel: Channel,
+        writer: RecordWriter,
+        limits: Limits,
+        *,
+        queue: str,
+        body: bytes,
+        window: int,
+        id_prefix: str = "",
+        with_ids: bool = False,
+        settlement: bool = False,
+        time_unit: str = "ms",
+    ) -> None: ...
+
+class MixedSender(Sender):
+    def __init__(self, *args: object, sizes: Sizes, **words: object) -> None: ...

@@ -1,0 +1,256 @@
+"""The arrow's sending end over csp: pipelined submits within a window (B.10).
+
+    meta-data  cid, tid = number of the batch's first message
+    data       submit: { id: "1", t: 1500000000000, body: "xxx" }     bit 31: more follow
+    ...
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, strlen
+
+from quiver_fast.errors import LinkError, OutcomeError, PeerError
+from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
+from quiver_fast.records.digits cimport put_decimal
+from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.arrow.csp.channel cimport Channel, Reply, starts
+from quiver_fast.arrow.csp.endpoint cimport Endpoint
+from quiver_fast.remote.wire.buffer cimport pending
+from quiver_fast.remote.wire.wire cimport HEADER_SIZE, MORE, end_document
+from quiver_fast.arrow.run.course cimport Limits
+from quiver_fast.arrow.run.sizes cimport Sizes
+
+cdef int BURST = 256
+# Bytes that may wait for the socket before the sender stops producing.
+cdef size_t OUTPUT_LIMIT = 262144
+# Bytes of a value besides prefix and body, at most.
+cdef size_t VALUE_FRAME = 128
+cdef int64_t SECOND = 1000000000
+# At the end of a run, a peer that sends no outcome for this long is given up.
+cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
+cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
+
+
+cdef inline char *put(char *out, const char *text) noexcept nogil:
+    cdef size_t size = strlen(text)
+    memcpy(out, text, size)
+    return out + size
+
+
+cdef class Sender(Endpoint):
+    """Submit values with bodies that are alike and account for every one of them.
+
+    Args:
+        channel, writer, limits, queue, id_prefix, with_ids, time_unit: see Endpoint.
+        body: what a body says, as a text of the wire.
+        window: how many submits may be without a reply.
+        settlement: write S and s records, as indexes come.
+    """
+
+    def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
+                 body: bytes, window: int, id_prefix: str = "", with_ids: bool = False,
+                 settlement: bool = False, time_unit: str = "ms") -> None:
+        super().__init__(channel, writer, limits, queue=queue, id_prefix=id_prefix,
+                         with_ids=with_ids, time_unit=time_unit)
+        self.body = body
+        self.body_text = self.body
+        self.body_size = len(body)
+        self.window = window
+        self.settlement = settlement
+        self.first_refusal = ""
+        self.patience = DRAIN_TIMEOUT
+        if self.limits.pacer is not None:
+            self.schedule = Schedule(self.limits.pacer, self.clock_base)
+
+    def attach(self, timeout: float) -> None:
+        """Create the appender; see `Endpoint.attach`."""
+        self.create(b"createAppender: { }\n", timeout)
+        self.start_clock()
+
+    def run(self) -> None:
+        """Send until a limit or a signal, then wait for every reply.
+
+        Raises:
+            OutcomeError: submits were refused.
+            PeerError: the connection was lost, or the server fell silent.
+            OutputError: the records could not be written.
+        """
+        if self.schedule is not None:
+            # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
+            prctl(PR_SET_TIMERSLACK, 1)
+        super().run()
+        if self.rejected:
+            raise OutcomeError(
+                f"{self.channel.peer}: {self.rejected} of {self.sent} submits were refused "
+                f"(first: {self.first_refusal})")
+
+    @property
+    def delays(self) -> DelayHistogram | None:
+        """How late messages went out; None without a rate."""
+        return None if self.schedule is None else self.schedule.delays
+
+    @property
+    def sending_ns(self) -> int | None:
+        """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
+        if self.schedule is None:
+            return None
+        return self.schedule.passed_until(self.stopped_at)
+
+    @property
+    def unsettled(self) -> int:
+        """Number of submits that have no reply."""
+        return self.sent - self.settled
+
+    cdef int loop(self) except -1 nogil:
+        cdef int64_t now
+        while True:
+            now = monotonic_ns()
+            self.collect_replies()
+            self.flush_records(now)
+            self.notice_wrapper(now)
+            self.notice_signals(now)
+            if not self.stopping and self.is_done(now):
+                self.start_draining(now)
+            if not self.stopping:
+                self.burst(now)
+            elif self.settled == self.sent:
+                return 0
+            elif now >= self.drain_deadline:
+                if self.interrupted:
+                    return 0
+                with gil:
+                    raise PeerError(
+                        f"{self.channel.peer}: {self.sent - self.settled} of {self.sent} "
+                        "submits have no reply and the server is silent")
+            if self.channel.cut:
+                with gil:
+                    self.channel.lost()
+            self.channel.exchange(self.next_wake(now))
+
+    cdef bint is_done(self, int64_t now) noexcept nogil:
+        return self.control.stopped or self.time_is_over(now) or (
+            self.limits.count and self.sent >= self.limits.count)
+
+    cdef int64_t allowance(self, int64_t now) noexcept nogil:
+        """Return how many more submits window, count and schedule allow now."""
+        cdef int64_t most = self.window - (self.sent - self.settled)
+        if self.limits.count:
+            most = min(most, self.limits.count - self.sent)
+        if self.schedule is not None:
+            most = min(most, self.schedule.due(now) - self.sent)
+        return most
+
+    cdef int burst(self, int64_t now) except -1 nogil:
+        """Submit as much as is allowed now, in batches that share their meta-data."""
+        cdef int64_t room = min(self.allowance(now), <int64_t>BURST)
+        cdef int64_t time = 0
+        cdef int i
+        if room <= 0 or pending(&self.channel.output) > OUTPUT_LIMIT:
+            return 0
+        self.channel.output.used = self.channel.begin_meta(
+            self.channel.request_room(128), self.cid, self.sent + 1) - self.channel.output.memory
+        for i in range(<int>room):
+            if self.schedule is not None or i % self.clock_block == 0:
+                time = self.send_time()
+            # One large body fills the socket, so the batch ends there.
+            if pending(&self.channel.output) > OUTPUT_LIMIT:
+                return self.submit(time, False)
+            self.submit(time, i < room - 1)
+        return 0
+
+    cdef int64_t send_time(self) noexcept nogil:
+        """Return the time to put into the next message, in the run's unit."""
+        if self.schedule is None:
+            return self.wall_time()
+        return self.schedule.send_time(self.sent) // self.time_divisor
+
+    cdef int submit(self, int64_t time, bint more) except -1 nogil:
+        cdef char *header = self.channel.request_room(
+            VALUE_FRAME + self.prefix_size + self.body_size)
+        cdef char *out = put(header + HEADER_SIZE, b'submit: { id: "')
+        cdef char *digits
+        cdef char *digits_end
+        memcpy(out, self.prefix_text, self.prefix_size)
+        self.sent += 1
+        digits = out + self.prefix_size
+        digits_end = put_decimal(digits, self.sent)
+        out = put_decimal(put(digits_end, b'", t: '), time)
+        out = put(out, b', body: "')
+        memcpy(out, self.body_text, self.body_size)
+        out = put(out + self.body_size, b'" }\n')
+        out = end_document(header, out, MORE if more else 0)
+        self.channel.output.used = out - self.channel.output.memory
+        if self.with_ids:
+            return self.writer.sent_with_id(digits, digits_end - digits, time)
+        return self.writer.sent(time)
+
+    cdef int collect_replies(self) except -1 nogil:
+        cdef Reply reply
+        while self.channel.next_reply(&reply):
+            self.take_reply(&reply)
+        return 0
+
+    cdef int take_reply(self, const Reply *reply) except -1 nogil:
+        """Account for one reply: requests of one tid are answered in their order."""
+        if reply.tid != self.reply_tid:
+            self.reply_tid = reply.tid
+            self.reply_count = 0
+        if starts(reply.body, b"index:"):
+            self.accepted += 1
+        else:
+            with gil:
+                self.refuse_reply(reply)
+        if self.settlement:
+            self.record_settlement(reply.tid + self.reply_count)
+        self.reply_count += 1
+        self.settled += 1
+        if self.stopping and not self.interrupted:
+            self.start_draining(monotonic_ns())
+        return 0
+
+    cdef int refuse_reply(self, const Reply *reply) except -1:
+        reason = self.reason_of(reply)
+        if reply.tid == 0:
+            raise LinkError(f"{self.channel.peer}: the server ended the connection: {reason}")
+        self.rejected += 1
+        self.first_refusal = self.first_refusal or reason
+        return 0
+
+    cdef int record_settlement(self, int64_t sequence) except -1 nogil:
+        cdef char[24] digits
+        cdef char *end = put_decimal(digits, sequence)
+        return self.writer.settled(digits, end - digits, self.wall_time(),
+                                   sequence % SETTLEMENT_SAMPLE == 1)
+
+    cdef int64_t next_wake(self, int64_t now) noexcept nogil:
+        """Return until when the channel may wait: 0 when there is more to send now."""
+        cdef int64_t wake = min(self.next_flush, self.deadline)
+        if self.stopping:
+            return min(self.next_flush, self.drain_deadline)
+        if pending(&self.channel.output) > OUTPUT_LIMIT or (
+                self.sent - self.settled >= self.window):
+            return wake
+        if self.allowance(now) > 0:
+            return 0
+        if self.schedule is not None:
+            wake = min(wake, self.schedule.wake(self.sent))
+        return wake
+
+
+cdef class MixedSender(Sender):
+    """Submit values whose bodies differ in size: each has so much of ``body`` as is drawn.
+
+    Args:
+        sizes: what they are drawn from.
+        args, words: see Sender.
+    """
+
+    cdef Sizes sizes
+
+    def __init__(self, *args, sizes: Sizes, **words) -> None:
+        super().__init__(*args, **words)
+        self.sizes = sizes
+
+    cdef int submit(self, int64_t time, bint more) except -1 nogil:
+        self.body_size = self.sizes.next()
+        return Sender.submit(self, time, more)

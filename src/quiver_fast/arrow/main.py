@@ -1,0 +1,548 @@
+"""The pyfast arrow: one connection, one link, one record per transfer.
+
+This module joins the contract to the engine. It is thin, and imports little,
+because an arrow's start is part of what is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quiver_fast import sockets
+from quiver_fast.arguments import endpoint
+from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.contract import ArrowConfig, parse, usage
+from quiver_fast.arrow.run.control import Control
+from quiver_fast.arrow.run.course import Limits
+from quiver_fast.body_sizes import BodySize, largest_body
+from quiver_fast.errors import QuiverError
+from quiver_fast.loop import interrupt
+from quiver_fast.management.addresses import node_address
+from quiver_fast.program import describe, run_program, warn, warn_of_unknown
+from quiver_fast.rate_steps import schedule_of
+from quiver_fast.records.formats import IDS_OF_AN_END
+from quiver_fast.records.writer import RecordWriter
+from quiver_fast.security.security import Security
+from quiver_fast.wall_clock import wall_base
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from socket import socket
+
+    from quiver_fast.arrow.amqp.ends import Ends
+    from quiver_fast.arrow.amqp.purger import Purger
+    from quiver_fast.arrow.amqp.receiver import Receiver
+    from quiver_fast.arrow.amqp.sender import Sender
+    from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
+    from quiver_fast.arrow.amqp.template import MessageTemplate
+    from quiver_fast.arrow.csp.receiver import Receiver as RemoteReceiver
+    from quiver_fast.arrow.csp.sender import Sender as RemoteSender
+    from quiver_fast.arrow.run.sizes import Sizes
+
+PROGRAM = "quiver-arrow-pyfast"
+STDOUT = 1
+# A peer that does not answer a handshake step in this time (seconds) never will.
+SETUP_TIMEOUT = 10.0
+# A side that listens waits at least so long (seconds) for its peer to be started.
+PEER_TIMEOUT = 60.0
+UNKNOWN_PEER = dict.fromkeys(("product", "version", "container", "address", "port"))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the arrow with ``argv`` (default: the process's) and return its exit code."""
+    return run_program(PROGRAM, argv, usage, lambda: describe(PROGRAM), start)
+
+
+def start(words: list[str]) -> None:
+    """Do the run that ``words`` ask for.
+
+    Raises:
+        QuiverError: the arguments are wrong, or the run failed.
+    """
+    config = parse(words)
+    warn_of_unknown(PROGRAM, config.unknown)
+    run(config)
+
+
+def run(config: ArrowConfig) -> None:
+    """Do one run, and report it where the configuration asks for that.
+
+    Raises:
+        QuiverError: the run failed; its class tells how.
+    """
+    interrupt.install()
+    writer = RecordWriter(STDOUT)
+    endpoint: Sender | Receiver | Purger | RemoteSender | RemoteReceiver | Ends | None = None
+    connection: Connection | None = None
+    reason: str | None = None
+    limits = Limits(
+        count=config.count,
+        duration=config.duration,
+        schedule=schedule_of(config.rate, config.rate_steps),
+        run_start=config.run_start,
+        clock_base=config.clock_base or wall_base(),
+        control=Control(config.control_fd),
+    )
+    try:
+        if config.scheme == "csp":
+            endpoint = make_remote_endpoint(config, writer, limits)
+            endpoint.transfer(SETUP_TIMEOUT)
+        elif config.has_many_ends:
+            endpoint = make_ends(config, writer, limits)
+            try:
+                run_ends(endpoint)
+            finally:
+                connection = endpoint.connection
+        else:
+            connection = open_connection(config, limits.control)
+            endpoint = make_endpoint(config, connection, writer, limits)
+            transfer(config, connection, endpoint)
+        for warning in limits.warnings:
+            warn(PROGRAM, warning)
+        if endpoint.interrupted:
+            interrupt.raise_if_pending()
+    except QuiverError as error:
+        reason = str(error)
+        raise
+    finally:
+        try:
+            writer.flush_now()
+        finally:
+            if config.report_file is not None:
+                write_report(config, config.report_file, connection, endpoint, reason)
+
+
+def open_connection(config: ArrowConfig, control: Control) -> Connection:
+    """Connect or accept, then do TLS, SASL and the open frames.
+
+    Raises:
+        QuiverError: see :mod:`quiver_fast.errors`.
+    """
+    # Before anything is connected: its files may be missing.
+    security = security_of(config)
+    if config.server:
+        sock = sockets.accept(config.host, config.port, patience_of(config), SETUP_TIMEOUT, control)
+    else:
+        sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
+    place = endpoint(config.host, config.port)
+    connection = make_connection(config, sock, place, config.id, security, control)
+    try:
+        connection.open(SETUP_TIMEOUT)
+    except QuiverError:
+        connection.close()
+        raise
+    return connection
+
+
+def patience_of(config: ArrowConfig) -> float | None:
+    """Return how many seconds a side that listens waits for its peers; None for ever."""
+    # A run that has an end also bounds the wait for its peer.
+    return max(float(config.duration), PEER_TIMEOUT) if config.duration else None
+
+
+def security_of(config: ArrowConfig) -> Security:
+    """Return what secures the connections."""
+    return Security(
+        tls=config.scheme == "amqps",
+        username=config.username,
+        password=config.password,
+        certificate=config.cert,
+        key=config.key,
+        trust_store=config.trust_store,
+        verify=config.tls_verify,
+        mechanisms=config.sasl_mechanisms,
+    )
+
+
+def make_connection(
+    config: ArrowConfig,
+    sock: socket,
+    place: str,
+    container: str,
+    security: Security,
+    control: Control,
+) -> Connection:
+    """Return the connection of a socket, which is not open yet.
+
+    Args:
+        config: what the arrow is to do.
+        sock: a connected socket.
+        place: how messages name the peer.
+        container: this side's container id.
+        security: see `security_of`.
+        control: what the wrapper says.
+    """
+    return Connection(
+        sock,
+        peer=place,
+        container_id=container,
+        hostname=config.host,
+        server=config.server,
+        security=security,
+        max_frame_size=config.max_frame_size,
+        spin=config.spin,
+        idle_timeout=config.idle_timeout,
+        control=control,
+        run_id=config.run_id,
+        capability="qd.streaming-links" if config.streaming and not config.sends else "",
+    )
+
+
+def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends:
+    """Return the ends of a process with several of them, which are not connected yet.
+
+    Raises:
+        QuiverError: the process may not have so many connections.
+    """
+    from quiver_fast.arrow.amqp.ends import Ends, EndsShape, allow_files
+
+    allow_files(config.connections)
+    security = security_of(config)
+    # Peers share a count among themselves, and connect in any order: receivers that they connect
+    # to have all of it together, and none a share that it knows.
+    joint = config.passive and not config.sends
+    shape = EndsShape(
+        connections=config.connections,
+        links=config.links,
+        sends=config.sends,
+        listens=config.server,
+        passive=config.passive,
+        host=config.host, port=config.port, place=endpoint(config.host, config.port),
+        first=config.first_end,
+        goal=config.count if joint else 0,
+        exact=config.pacing == "exact" and bool(config.rate or config.rate_steps),
+        patience=patience_of(config),
+        counts_turns=config.sends or config.is_shaped,
+    )  # fmt: skip
+    if joint:
+        limits = limits.share_of_none()
+    make = make_sender if config.sends else receiver_maker(config, limits.control)
+
+    def connect(sock: socket, place: str, number: int) -> Connection:
+        name = f"{config.id}-{number}"
+        return make_connection(config, sock, place, name, security, limits.control)
+
+    def attach(connection: Connection, share: Limits, number: int) -> Sender | Receiver:
+        end = config.first_end + number
+        address = address_at(config, connection, str(end % config.queues))
+        made = make(config, connection, writer, share, address, end)
+        made.be_one_of_many(number)
+        return made
+
+    return Ends(shape, writer, limits, connect, attach)
+
+
+def run_ends(ends: Ends) -> None:
+    """Open all connections, run to the end, and close, whatever happens between."""
+    ended = False
+    try:
+        ends.open(SETUP_TIMEOUT)
+        ends.run()
+        ended = True
+    finally:
+        ends.close(ended=ended)
+
+
+def make_endpoint(
+    config: ArrowConfig, connection: Connection, writer: RecordWriter, limits: Limits
+) -> Sender | Receiver | Purger:
+    """Return the sending or receiving end that the configuration asks for."""
+    address = address_at(config, connection)
+    if config.purge:
+        from quiver_fast.arrow.amqp.purger import Purger
+
+        return Purger(
+            connection,
+            writer,
+            limits,
+            address=address,
+            name=config.id,
+            credit_window=config.credit_window,
+        )
+    make = make_sender if config.sends else receiver_maker(config, limits.control)
+    return make(config, connection, writer, limits, address)
+
+
+def receiver_maker(config: ArrowConfig, control: Control) -> Callable[..., Receiver]:
+    """Return what makes a receiver of the process, as `make_receiver` does.
+
+    Args:
+        config: what the arrow is to do.
+        control: what tells the wrapper.
+    """
+    if not (config.release or config.reject):
+        return make_receiver
+    from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
+
+    return partial(make_receiver, outcomes=Outcomes(control, config.release, config.reject))
+
+
+def make_receiver(
+    config: ArrowConfig,
+    connection: Connection,
+    writer: RecordWriter,
+    limits: Limits,
+    address: str,
+    end: int | None = None,
+    outcomes: Outcomes | None = None,
+) -> Receiver:
+    """Return the receiving end; a sender's start does not pay for its import.
+
+    Args:
+        config: what the arrow is to do.
+        connection: an open connection.
+        writer: where the records go.
+        limits: when to stop.
+        address: the node to receive from.
+        end: which of many ends it is; None where there is one.
+        outcomes: what becomes of the messages; None for accepting all of them.
+    """
+    from quiver_fast.arrow.amqp.receiver import Receiver
+
+    kind: Callable[..., Receiver] = Receiver
+    if config.streaming:
+        from quiver_fast.arrow.amqp.stream_receiver import StreamReceiver
+
+        kind = StreamReceiver
+    elif config.exit_when:
+        from quiver_fast.arrow.amqp.emptying_receiver import EmptyingReceiver
+
+        kind = EmptyingReceiver
+    elif config.is_shaped:
+        from quiver_fast.arrow.amqp.shaped_receiver import ShapedReceiver
+
+        kind = partial(
+            ShapedReceiver,
+            delay=config.receive_delay,
+            receiving=config.pause.after,
+            pausing=config.pause.length,
+            outcomes=outcomes,
+        )
+    return kind(
+        connection,
+        writer,
+        limits,
+        address=address,
+        name=config.id if end is None else f"{config.id}-{end}",
+        credit_window=config.credit_window,
+        with_ids=config.with_ids,
+        id_prefix=config.id_prefix,
+        time_unit=config.time_unit,
+        transaction_size=config.transaction_size,
+        selector=config.filter or "",
+    )
+
+
+def make_sender(
+    config: ArrowConfig,
+    connection: Connection,
+    writer: RecordWriter,
+    limits: Limits,
+    address: str,
+    end: int | None = None,
+) -> Sender:
+    """Return the sending end; a receiver's start does not pay for its import.
+
+    The arguments are those of `make_receiver`.
+    """
+    from quiver_fast.arrow.amqp.sender import Sender
+
+    kind: Callable[..., Sender] = Sender
+    if config.body_file is not None:
+        from quiver_fast.arrow.amqp.file_sender import FileSender
+
+        kind = FileSender
+    if config.backlog:
+        from quiver_fast.arrow.amqp.backlog_sender import BacklogSender
+
+        kind = partial(BacklogSender, backlog=config.backlog)
+    return kind(
+        connection,
+        writer,
+        limits,
+        address=address,
+        name=config.id if end is None else f"{config.id}-{end}",
+        template=make_template(config, end),
+        with_ids=config.with_ids,
+        settlement=config.settlement,
+        presettled=config.presettled,
+        exact=config.pacing == "exact",
+        time_unit=config.time_unit,
+        transaction_size=config.transaction_size,
+        asked_silence=config.asked_silence,
+    )
+
+
+def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplate:
+    """Return the message that an end sends; see `make_receiver`."""
+    from quiver_fast.arrow.amqp.message_fields import MessageFields
+    from quiver_fast.arrow.amqp.template import MessageTemplate, MixedTemplate
+
+    kind, sizes = MessageTemplate, None
+    first_id = config.first_id + (end or 0) * IDS_OF_AN_END
+    if config.body_file is None and not isinstance(config.body_size, int):
+        kind, sizes = MixedTemplate, sizes_of(config.body_size, first_id)
+    return kind(
+        largest_body(config.body_size),
+        with_id=config.set_message_id or config.with_ids,
+        id_prefix=config.id_prefix,
+        first_id=first_id,
+        streaming=config.streaming,
+        fields=MessageFields(
+            durable=config.durable,
+            priority=config.priority,
+            ttl=config.ttl,
+            subject=config.subject,
+            group_id=config.group_id,
+            properties=config.properties,
+        ),
+        content=config.body_file,
+        sizes=sizes,
+    )
+
+
+def sizes_of(mix: tuple[BodySize, ...], first_id: int) -> Sizes:
+    """Return the sizes of an end's bodies: the number of the end, which its ids tell, is the seed.
+
+    Args:
+        mix: what was asked for.
+        first_id: the number in the end's first message id.
+    """
+    from quiver_fast.arrow.run.sizes import Sizes
+
+    return Sizes(mix, first_id // IDS_OF_AN_END)
+
+
+def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -> str:
+    """Return the address that the configuration means to the peer.
+
+    Args:
+        config: what the arrow is to do.
+        connection: an open connection.
+        queue: what %d stands for.
+    """
+    if config.address is not None:
+        return config.address.replace("%d", queue)
+    path = config.path.replace("%d", queue)
+    if config.server:
+        # A peer that connects to us is not a broker.
+        return path
+    peer = connection.identity()
+    return node_address(path, peer["product"], peer["version"])
+
+
+def make_remote_endpoint(
+    config: ArrowConfig, writer: RecordWriter, limits: Limits
+) -> RemoteSender | RemoteReceiver:
+    """Connect to a queue server, and return the end that the configuration asks for.
+
+    Raises:
+        QuiverError: the server cannot be reached.
+    """
+    from quiver_fast.arrow.csp.channel import Channel
+    from quiver_fast.arrow.csp.receiver import Receiver as RemoteReceiver
+    from quiver_fast.arrow.csp.sender import MixedSender
+    from quiver_fast.arrow.csp.sender import Sender as RemoteSender
+
+    channel = Channel(config.host, config.port, SETUP_TIMEOUT, limits.control)
+    if not config.sends:
+        return RemoteReceiver(
+            channel,
+            writer,
+            limits,
+            queue=config.path,
+            window=config.credit_window,
+            id_prefix=config.id_prefix,
+            with_ids=config.with_ids,
+            from_end=config.tail_from == "end",
+            time_unit=config.time_unit,
+        )
+    make: Callable[..., RemoteSender] = RemoteSender
+    if not isinstance(config.body_size, int):
+        sizes = sizes_of(config.body_size, config.first_id)
+        make = partial(MixedSender, sizes=sizes)
+    return make(
+        channel,
+        writer,
+        limits,
+        queue=config.path,
+        body=config.body_file or b"x" * largest_body(config.body_size),
+        window=config.credit_window,
+        id_prefix=config.id_prefix,
+        with_ids=config.with_ids,
+        settlement=config.settlement,
+        time_unit=config.time_unit,
+    )
+
+
+def transfer(
+    config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver | Purger
+) -> None:
+    """Attach, run to the end, and close, whatever happens between."""
+    ended = False
+    try:
+        endpoint.attach(passive=config.passive, timeout=SETUP_TIMEOUT)
+        endpoint.run()
+        ended = True
+    finally:
+        connection.close(ended=ended)
+
+
+def write_report(
+    config: ArrowConfig,
+    path: str,
+    connection: Connection | None,
+    endpoint: object | None,
+    reason: str | None,
+) -> None:
+    """Write the run's own counts as JSON, renamed into place when complete."""
+    import json
+
+    report: dict[str, object] = {
+        "operation": config.operation,
+        "complete": reason is None,
+        "reason": reason,
+        "record_format": config.record_format,
+        "time_unit": config.time_unit,
+    }
+    for name in (
+        "sent", "received", "older", "foreign", "accepted", "rejected", "released", "modified",
+        "unsettled", "aborted", "transactions",
+    ):  # fmt: skip
+        report[name] = getattr(endpoint, name, 0)
+    report["queue_empty"] = getattr(endpoint, "queue_empty", None)
+    # Over csp the endpoint has the connection.
+    identity = getattr(connection or endpoint, "identity", None)
+    report["peer"] = identity() if identity else UNKNOWN_PEER
+    report["address"] = getattr(endpoint, "address", None)
+    if config.has_many_ends:
+        report["ends"] = {"first": config.first_end, "counts": getattr(endpoint, "counts", [])}
+    if config.purge:
+        report["purged"] = getattr(endpoint, "purged", 0)
+    if config.streaming:
+        report["bytes"] = getattr(endpoint, "bytes", 0)
+    delays = getattr(endpoint, "delays", None)
+    if delays is not None:
+        late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
+        report["schedule"] = {
+            "rate": float(config.rate) or None,
+            "late_us": {**late, "max": delays.largest / 1000},
+            "sending_ns": getattr(endpoint, "sending_ns", None),
+        }
+    staged = f"{path}.{os.getpid()}"
+    try:
+        with open(staged, "w", encoding="utf-8") as stream:
+            json.dump(report, stream)
+        os.replace(staged, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(staged)
+        raise QuiverError(f"cannot write the report {path}: {error.strerror}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""The course of a run, in whichever protocol: when it ends, clock, flushing, signals."""
+
+from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
+
+from quiver_fast.loop.interrupt cimport pending_count, pending_signal
+from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
+from quiver_fast.records.writer cimport RecordWriter
+from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.arrow.run.pacer cimport Pacer, SharePacer, SteppedPacer
+
+cdef int64_t SECOND = 1000000000
+cdef int64_t FLUSH_PERIOD = SECOND // FLUSHES_PER_SECOND
+# How long a wrapper's word may lie unread while messages leave no time to wait.
+cdef int64_t LOOK_PERIOD = SECOND // 20
+# Both ends of a run count its duration from moments that are a network apart.
+cdef int64_t END_TOLERANCE = SECOND
+# After a signal: how long to wait for what is still on its way.
+cdef int64_t SIGNAL_TIMEOUT = SECOND
+# The wall clock and the monotonic one run alike: a larger difference is a step.
+cdef int64_t CLOCK_TOLERANCE = SECOND // 1000
+# The first times that tell by their size that they are in these units.
+cdef int64_t MICROSECONDS = 10**14
+cdef int64_t NANOSECONDS = 10**17
+# A finer unit makes a time a thousand times as large; no clock is wrong by thirty times.
+UNIT_FACTOR = 30
+# In a burst 16 messages take about 5 us, which changes no digit of a millisecond; 4 take
+# about one. In nanoseconds each message has its own.
+CLOCK_BLOCKS = {"ms": 16, "us": 4, "ns": 1}
+
+
+cdef class Limits:
+    """When a run begins and ends, and how fast it goes.
+
+    Args:
+        count: messages to transfer; 0 for no limit.
+        duration: seconds to run, from when both ends are ready; 0 for no limit.
+        schedule: when messages are due, as `quiver_fast.rate_steps.schedule_of` has it; empty
+            for as fast as can be.
+        run_start: epoch milliseconds; a message with an earlier SendTime is not of this run.
+            0 when nobody knows.
+        clock_base: nanoseconds that are added to the monotonic clock to get the run's wall clock;
+            see `quiver_fast.wall_clock`.
+        control: what the wrapper says.
+    """
+
+    def __init__(self, *, count: int, duration: float, schedule, run_start: int,
+                 clock_base: int, control: Control) -> None:
+        self.count = count
+        self.duration_ns = <int64_t>(duration * SECOND)
+        if len(schedule) == 1 and isinstance(schedule[0].rate, int):
+            self.pacer = Pacer(schedule[0].rate)
+        elif schedule:
+            self.pacer = SteppedPacer(schedule)
+        self.run_start_ms = run_start
+        self.clock_base = clock_base
+        self.control = control
+        self.warnings = []
+
+    def share_of_none(self) -> Limits:
+        """Return these limits without the count."""
+        cdef Limits part = self.share(0, 1, self.control)
+        part.count = 0
+        return part
+
+    def share(self, number: int, ends: int, control: Control) -> Limits:
+        """Return the limits of one of several ends, which together do what these say.
+
+        Shares of a count differ by one at most, the first ones being larger. Of a schedule, the
+        ends take its messages in turns: message ``i`` is that of end ``i % ends``.
+
+        Args:
+            number: which end, from 0.
+            ends: how many there are; a count is 0 or at least so many.
+            control: what the end is told.
+        """
+        cdef Limits part = Limits(
+            count=self.count // ends + (number < self.count % ends), duration=0, schedule=(),
+            run_start=self.run_start_ms, clock_base=self.clock_base, control=control)
+        part.duration_ns = self.duration_ns
+        part.warnings = self.warnings
+        if self.pacer is not None:
+            part.pacer = SharePacer(self.pacer, number, ends)
+        return part
+
+
+cdef class Course:
+    """When a run goes on and when it ends.
+
+    Args:
+        writer: where the records go.
+        limits: when to stop.
+        time_unit: ``ms``, ``us`` or ``ns``, of send times and of the records.
+    """
+
+    def __init__(self, writer: RecordWriter, limits: Limits, time_unit: str) -> None:
+        self.writer = writer
+        self.limits = limits
+        self.control = self.limits.control
+        self.time_divisor = SECOND // UNITS_PER_SECOND[time_unit]
+        self.clock_base = self.limits.clock_base
+        self.clock_block = CLOCK_BLOCKS[time_unit]
+        self.begin_run_at(self.limits.run_start_ms, UNITS_PER_SECOND[time_unit])
+        self.deadline = INT64_MAX
+        self.drain_deadline = INT64_MAX
+
+    def begin_run_at(self, run_start_ms: int, units: int) -> None:
+        """Set which SendTimes belong to this run: all of them if its start is unknown.
+
+        Args:
+            run_start_ms: see Limits.
+            units: the unit of the run's times, in units per second.
+        """
+        start = run_start_ms * units // 1000
+        self.run_start = self.given_start = start if start else INT64_MIN
+        self.run_span = min(UNIT_FACTOR * start, INT64_MAX - start) if start else UINT64_MAX
+
+    cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil:
+        """Say whether a SendTime is of this run, though the wall clock may have been set back.
+
+        A sender of another implementation takes it from that clock. What an earlier run left
+        comes first out of a queue.
+        """
+        cdef int64_t back
+        if self.is_timely(send_time):
+            return True
+        back = monotonic_ns() + self.clock_base - realtime_ns()
+        if back > CLOCK_TOLERANCE:
+            self.run_start = min(self.run_start, self.given_start - back // self.time_divisor)
+        return self.is_timely(send_time)
+
+    cdef bint is_older(self, int64_t send_time) noexcept nogil:
+        """Say whether a SendTime, in the unit that its size tells, is before this run."""
+        cdef int64_t start = self.limits.run_start_ms
+        if send_time >= MICROSECONDS:
+            start *= 1000
+        if send_time >= NANOSECONDS:
+            start *= 1000
+        return send_time < start
+
+    cdef int prepare_clock(self) noexcept nogil:
+        """Begin to flush records; the duration of the run begins with `start_clock`."""
+        self.next_flush = next_flush_after(monotonic_ns())
+        return 0
+
+    cdef int start_clock(self) noexcept nogil:
+        """Begin the duration of the run: both ends are ready."""
+        self.prepare_clock()
+        self.started = monotonic_ns()
+        if self.limits.duration_ns:
+            self.deadline = self.started + self.limits.duration_ns
+        return 0
+
+    cdef int join_clock(self, int64_t start) noexcept nogil:
+        """Have the run begin at ``start`` (monotonic ns), as those of other ends do.
+
+        Their loop flushes the records and listens to the wrapper for all of them.
+        """
+        self.started = start
+        self.next_flush = INT64_MAX
+        self.next_look = INT64_MAX
+        if self.limits.duration_ns and self.deadline != INT64_MAX:
+            self.deadline = start + self.limits.duration_ns
+        return 0
+
+    cdef bint time_is_over(self, int64_t now) noexcept nogil:
+        return now >= self.deadline
+
+    cdef bint near_the_end(self, int64_t now) noexcept nogil:
+        """Say whether a peer with the same duration may rightly have ended already."""
+        return self.started != 0 and self.limits.duration_ns != 0 and (
+            now >= self.started + self.limits.duration_ns - END_TOLERANCE)
+
+    cdef int start_draining(self, int64_t now) except -1 nogil:
+        """Begin to end the run; each end says how long it waits, and for what."""
+        if not self.stopping:
+            self.stopping = True
+            self.stopped_at = min(now, self.deadline)
+        self.drain_deadline = now + self.patience
+        return 0
+
+    cdef int notice_signals(self, int64_t now) except -1 nogil:
+        """Begin to end at the first signal; end at once at the second."""
+        if pending_count() == 0:
+            return 0
+        if self.interrupted == 0:
+            self.interrupted = pending_signal()
+            self.start_draining(now)
+            self.drain_deadline = now + SIGNAL_TIMEOUT
+        elif pending_count() > 1:
+            self.drain_deadline = now
+        return 0
+
+    cdef int notice_wrapper(self, int64_t now) noexcept nogil:
+        """Read the wrapper's words, for loops that never wait for the peer."""
+        if now >= self.next_look:
+            self.control.look()
+            self.next_look = now + LOOK_PERIOD
+        return 0
+
+    cdef int flush_records(self, int64_t now) except -1 nogil:
+        if now >= self.next_flush:
+            self.tell_progress()
+            self.next_flush = flush_and_tell(self.writer, self.control)
+        return 0
+
+    cdef int tell_progress(self) except -1 nogil:
+        """Record the progress of messages that take longer than a flush."""
+        return 0
+
+
+cdef int64_t next_flush_after(int64_t now) noexcept nogil:
+    """Return when to flush next: both ends of a run on one machine do it at the same moments."""
+    return now - now % FLUSH_PERIOD + FLUSH_PERIOD
+
+
+cdef int64_t flush_and_tell(RecordWriter writer, Control control) except -1 nogil:
+    """Write the records of all that was done until now, tell the wrapper, and return when next."""
+    cdef int64_t now = monotonic_ns()
+    writer.flush()
+    control.say_flushed(now, <int64_t>writer._bytes_written)
+    return next_flush_after(now)

@@ -1,0 +1,217 @@
+"""The open-loop schedule: when each message is due, and how late it went out.
+
+A schedule is a pure function of the time elapsed. It does not know what was
+sent, so a stalled sender cannot stretch it (no coordinated omission).
+"""
+
+from libc.stdlib cimport calloc, free
+
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.rate_steps import billionths
+
+cdef int64_t SECOND = 1000000000
+# What a message is counted in: its rate in billionths a second, its time in those of a second.
+cdef int64_t PARTS = 1000000000000000000
+# Some 70 years of nanoseconds: a message that is due later is never waited for.
+cdef int64_t NEVER = 1 << 61
+cdef int SUB_BITS = 5
+cdef int SUB_COUNT = 1 << 5
+
+
+cdef class Pacer:
+    """A constant rate: message ``i`` is due at ``i / rate`` seconds.
+
+    Args:
+        rate: messages per second, 1 to 1,000,000,000.
+
+    Raises:
+        ValueError: the rate is out of range.
+    """
+
+    def __init__(self, rate: int) -> None:
+        if not 1 <= rate <= SECOND:
+            raise ValueError(f"rate must be 1 to {SECOND} messages per second, not {rate}")
+        self.rate = rate
+
+    cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        # Whole seconds and the rest apart: their product with a rate fits 64 bits.
+        cdef int64_t seconds = elapsed // SECOND
+        cdef int64_t rest = elapsed - seconds * SECOND
+        return seconds * self.rate + rest * self.rate // SECOND + 1
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        cdef int64_t seconds = index // self.rate
+        cdef int64_t rest = index - seconds * self.rate
+        # Rounded up: a message is never due before due() counts it.
+        return seconds * SECOND + (rest * SECOND + self.rate - 1) // self.rate
+
+    def messages_due(self, elapsed_ns: int) -> int:
+        """Return how many messages are due ``elapsed_ns`` nanoseconds after the start."""
+        return self.due(elapsed_ns)
+
+    def intended_ns(self, index: int) -> int:
+        """Return when message ``index`` (from 0) is due, in nanoseconds after the start."""
+        return self.intended(index)
+
+
+cdef class SteppedPacer(Pacer):
+    """A rate that changes: `due` and `intended` are those of pieces of constant rate.
+
+    Messages are counted in parts, so that no piece rounds what the pieces before it left, and a
+    rate may be a fraction.
+
+    Args:
+        pieces: (begin in nanoseconds, messages per second) of each, the first at 0; see
+            `quiver_fast.rate_steps`. The last one goes on.
+    """
+
+    def __cinit__(self, pieces) -> None:
+        self.count = len(pieces)
+        self.pieces = <PieceStart *>calloc(self.count, sizeof(PieceStart))
+        if self.pieces == NULL:
+            raise MemoryError("no memory for a schedule")
+
+    def __init__(self, pieces) -> None:
+        for number, (begin, rate) in enumerate(pieces):
+            self.pieces[number].begin = begin
+            self.pieces[number].rate = billionths(rate)
+            if number:
+                self.pieces[number].before = parts_due(&self.pieces[number - 1], begin)
+
+    def __dealloc__(self) -> None:
+        free(self.pieces)
+
+    cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        while self.place + 1 < self.count and self.pieces[self.place + 1].begin <= elapsed:
+            self.place += 1
+        while self.place and self.pieces[self.place].begin > elapsed:
+            self.place -= 1
+        return <int64_t>(parts_due(&self.pieces[self.place], elapsed) // PARTS) + 1
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        cdef const PieceStart *piece
+        cdef int128 parts = <int128>index * PARTS
+        while self.place + 1 < self.count and parts >= self.pieces[self.place + 1].before:
+            self.place += 1
+        while self.place and parts < self.pieces[self.place].before:
+            self.place -= 1
+        piece = &self.pieces[self.place]
+        # A message is due at the first nanosecond at which due() counts it.
+        parts = (parts - piece.before + piece.rate - 1) // piece.rate
+        return piece.begin + <int64_t>min(parts, <int128>NEVER)
+
+
+cdef class SharePacer(Pacer):
+    """One end's share of a schedule: of all messages those whose number is its own, modulo `ends`.
+
+    Args:
+        whole: the schedule of all ends.
+        number: which end, from 0.
+        ends: how many there are.
+    """
+
+    def __init__(self, whole: Pacer, number: int, ends: int) -> None:
+        self.whole = whole
+        self.number = number
+        self.ends = ends
+
+    cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        cdef int64_t all_due = self.whole.due(elapsed)
+        return (all_due - self.number + self.ends - 1) // self.ends if all_due > 0 else 0
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        return self.whole.intended(index * self.ends + self.number)
+
+
+cdef inline int128 parts_due(const PieceStart *piece, int64_t elapsed) noexcept nogil:
+    """Return the parts of messages that are due at a time of a piece, or at its end."""
+    return piece.before + <int128>(elapsed - piece.begin) * piece.rate
+
+
+cdef inline int bucket_of(int64_t delay) noexcept nogil:
+    cdef int shift = 0
+    if delay < SUB_COUNT:
+        return <int>delay
+    while (delay >> shift) >= 2 * SUB_COUNT:
+        shift += 1
+    return (shift + 1) * SUB_COUNT + <int>((delay >> shift) - SUB_COUNT)
+
+
+cdef inline int64_t bucket_limit(int bucket) noexcept nogil:
+    cdef int shift = bucket // SUB_COUNT - 1
+    if shift < 0:
+        return bucket
+    return ((<int64_t>(bucket % SUB_COUNT) + SUB_COUNT + 1) << shift) - 1
+
+
+cdef class DelayHistogram:
+    """Delays in nanoseconds, log-linear: 32 buckets an octave, error below 3.2 %."""
+
+    def __cinit__(self) -> None:
+        for i in range(2048):
+            self.counts[i] = 0
+
+    cdef void add(self, int64_t delay) noexcept nogil:
+        if delay < 0:
+            delay = 0
+        self.counts[bucket_of(delay)] += 1
+        self.total += 1
+        if delay > self.largest:
+            self.largest = delay
+
+    def record(self, delay_ns: int) -> None:
+        """Add one delay in nanoseconds; a negative one counts as 0."""
+        self.add(delay_ns)
+
+    def percentile(self, percent: float) -> int:
+        """Return the upper limit, in nanoseconds, of the bucket that holds ``percent``."""
+        cdef int64_t seen = 0
+        wanted = self.total * percent / 100
+        for i in range(2048):
+            seen += self.counts[i]
+            if seen >= wanted and seen > 0:
+                return min(bucket_limit(i), self.largest)
+        return 0
+
+
+cdef class Schedule:
+    """A pacer that runs. It begins when it is first asked what is due.
+
+    Args:
+        pacer: says when each message is due.
+        clock_base: see `quiver_fast.arrow.run.course.Limits`.
+    """
+
+    def __init__(self, pacer: Pacer, clock_base: int) -> None:
+        self.pacer = pacer
+        self.clock_base = clock_base
+        self.delays = DelayHistogram()
+
+    cdef int begin(self, int64_t now) noexcept nogil:
+        """Begin at ``now`` (monotonic ns), unless it began before."""
+        if self.start == 0:
+            self.start = now
+        return 0
+
+    cdef int64_t due(self, int64_t now) noexcept nogil:
+        """Return how many messages are due at ``now`` (monotonic ns), since the start."""
+        if self.start == 0:
+            self.begin(now)
+        return self.pacer.due(now - self.start)
+
+    cdef int64_t send_time(self, int64_t index) noexcept nogil:
+        """Return when message ``index`` was meant to go (epoch ns), and note its delay.
+
+        The intended time goes into the message, so that waiting counts as latency.
+        """
+        cdef int64_t intended = self.wake(index)
+        self.delays.add(monotonic_ns() - intended)
+        return intended + self.clock_base
+
+    cdef int64_t wake(self, int64_t index) noexcept nogil:
+        """Return when message ``index`` is due (monotonic ns)."""
+        return self.start + self.pacer.intended(index)
+
+    cdef object passed_until(self, int64_t moment):
+        """Return the nanoseconds from the start to a moment (monotonic ns); None before either."""
+        return max(moment - self.start, 0) if self.start and moment else None

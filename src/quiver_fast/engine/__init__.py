@@ -1,1 +1,0 @@
-"""The AMQP engine of an arrow: connection, link, template, sender and receiver."""

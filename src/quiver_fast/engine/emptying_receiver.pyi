@@ -1,3 +1,0 @@
-from quiver_fast.engine.receiver import Receiver
-
-class EmptyingReceiver(Receiver): ...

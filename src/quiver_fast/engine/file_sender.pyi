@@ -1,3 +1,0 @@
-from quiver_fast.engine.sender import Sender
-
-class FileSender(Sender): ...

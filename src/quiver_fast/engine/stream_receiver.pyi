@@ -1,4 +1,0 @@
-from quiver_fast.engine.receiver import Receiver
-
-class StreamReceiver(Receiver):
-    bytes: int

@@ -1,0 +1,422 @@
+"""What secures a connection, as client or as server: TLS at its socket, and the SASL plug-in.
+
+SASL's steps run in quiver_fast.security.sasl: here are the engine's callbacks,
+which take the GIL (a handshake is not a hot path), catch everything, and keep
+the error for the connection to raise.
+"""
+
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.string cimport memcmp
+
+import os
+
+from quiver_fast.amqp.tls cimport tls_peer_subject
+from quiver_fast.amqp.tls import present as tls_present
+from quiver_fast.errors import UsageError
+from quiver_fast.proton.engine_log import follow_engine_log
+from quiver_fast.proton.libproton cimport (
+    PN_SASL_OK, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS,
+    SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, c_bool, pn_bytes, pn_bytes_t,
+    pn_condition_set_description, pn_condition_set_name, pn_connection_close,
+    pn_connection_condition, pn_connection_t, pn_sasl, pn_sasl_outcome,
+    pn_sasl_set_allow_insecure_mechs, pn_transport_connection, pn_transport_require_auth,
+    pn_transport_t, pnx_sasl_get_context, pnx_sasl_implementation, pnx_sasl_set_bytes_out,
+    pnx_sasl_set_context, pnx_sasl_set_desired_state, pnx_sasl_set_failed,
+    pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
+)
+from quiver_fast.proton.libsys cimport (
+    AF_INET, AF_INET6, AF_UNIX, getpeername, sockaddr, sockaddr_in, sockaddr_in6,
+    sockaddr_storage, socklen_t,
+)
+
+cdef const char *FRAMING_ERROR = b"amqp:connection:framing-error"
+cdef const char *STRAY_SASL = b"a SASL frame where none is due"
+
+cdef unsigned char[12] V4_MAPPED = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+cdef unsigned char[16] LOOPBACK_V6 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+
+follow_engine_log()
+
+
+cdef class Security:
+    """How connections are secured: TLS, credentials and SASL mechanisms.
+
+    Args:
+        tls: use TLS.
+        username: user name for SASL, or None.
+        password: password for SASL, or None.
+        certificate: PEM file that identifies this side, or None.
+        key: PEM file with its private key; None when the certificate's file has it.
+        trust_store: PEM file of the authorities to trust; None for the system's.
+        verify: check the peer's certificate and name (client only).
+        mechanisms: the only SASL mechanisms to use, in order, or None.
+        allow_insecure_plain: as a server take PLAIN without TLS from other machines too.
+
+    Raises:
+        UsageError: TLS is not in this build, or a file is missing.
+    """
+
+    def __init__(self, *, tls: bool = False, username: str | None = None,
+                 password: str | None = None, certificate: str | None = None,
+                 key: str | None = None, trust_store: str | None = None, verify: bool = True,
+                 mechanisms: list[str] | None = None,
+                 allow_insecure_plain: bool = False) -> None:
+        if tls and not tls_present():
+            raise UsageError("TLS is not in this build (OpenSSL was missing when it was built)")
+        for role, path in (("cert", certificate), ("key", key), ("trust-store", trust_store)):
+            if path is not None and not os.access(path, os.R_OK):
+                raise UsageError(f"{role}: cannot read {path}")
+        self.tls = tls
+        self.username = username
+        self.password = password
+        self.certificate = certificate
+        self.key = key
+        self.trust_store = trust_store
+        self.verify = verify
+        self.mechanisms = mechanisms
+        self.allow_insecure_plain = allow_insecure_plain
+        self.users = {}
+
+    def prepare_server(self) -> None:
+        """Make what all connections of a server share, so that errors come at its start.
+
+        Raises:
+            SecurityError: the certificate, its key, the trust store or the credentials
+                cannot be used.
+        """
+        if self.tls:
+            self.make_context(True)
+        if self.username is not None:
+            self.server_credentials()
+
+    def server_credentials(self) -> object:
+        """Return the server's user as SCRAM stores one, or None; derived once."""
+        if self.credentials is None and self.username is not None:
+            # Imported when a peer speaks SASL: hashes are not on every arrow's way.
+            from quiver_fast.security.scram import Credentials
+            self.credentials = Credentials(self.username, self.password or "")
+        return self.credentials
+
+    cdef int make_context(self, bint server) except -1:
+        """Make what TLS connections share, once."""
+        if self.context is not None:
+            return 0
+        # A server that was given authorities refuses clients without a certificate.
+        wanted = self.trust_store is not None if server else self.verify
+        self.context = TlsContext(
+            server=server, certificate=self.certificate, key=self.key,
+            trust_store=self.trust_store, peer="required" if wanted else "any")
+        return 0
+
+    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, int fd,
+                   bytes hostname) except -1:
+        """Put SASL onto a transport that is not bound yet, and begin TLS at its socket.
+
+        The engine keeps a reference to the exchange: until the transport is freed,
+        or until `release_sasl`. The TLS of the exchange is the caller's to free.
+        """
+        if self.tls:
+            self.make_context(exchange.server)
+            exchange.tls = self.context.open(fd, None if exchange.server else hostname)
+        # Which mechanisms may be used where is decided here, and not by the engine.
+        pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
+        Py_INCREF(exchange)
+        pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
+        if exchange.server and self.username is not None:
+            pn_transport_require_auth(transport, True)
+        return 0
+
+
+cdef class SaslExchange:
+    """The SASL state of one connection; lives as long as its transport needs it.
+
+    Args:
+        security: what to authenticate with.
+        server: this side is the server.
+        loopback: the peer is on this machine.
+    """
+
+    def __cinit__(self, Security security, bint server, bint loopback=False) -> None:
+        self.security = security
+        self.server = server
+        self.loopback = loopback
+        self.tls = NULL
+        self.stage = SASL_IDLE
+        self.offered = b""
+        self.outgoing = b""
+        self.user = b""
+        self.error = None
+
+    cdef const char *subject(self) noexcept nogil:
+        """Return whom the peer's certificate names; NULL where it showed none."""
+        return tls_peer_subject(self.tls) if self.tls != NULL else NULL
+
+    def choose(self, offered: str) -> None:
+        """Choose the client's mechanism among ``offered`` and form its first response."""
+        # Imported when a peer speaks SASL: hashes are not on every arrow's way.
+        from quiver_fast.security.sasl import choose_client_mechanism
+        security = self.security
+        self.mechanism = choose_client_mechanism(
+            offered.split(), username=security.username, password=security.password,
+            certificate=security.tls and security.certificate is not None,
+            allowed=security.mechanisms, readable=self.tls == NULL and not self.loopback)
+        self.outgoing = self.mechanism.initial
+
+    def offer(self) -> None:
+        """Decide what this side offers as a server."""
+        from quiver_fast.security.sasl import server_mechanisms
+        security = self.security
+        names = server_mechanisms(
+            credentials=security.username is not None, external=self.subject() != NULL,
+            plain=self.tls != NULL or self.loopback or security.allow_insecure_plain,
+            allowed=security.mechanisms)
+        self.offered = " ".join(names).encode()
+
+    def start(self, mechanism: str) -> None:
+        """Take the client's choice, if it is one of those that were offered."""
+        cdef const char *subject = self.subject()
+        from quiver_fast.security.mechanism import ServerMechanism
+        from quiver_fast.security.sasl import make_server_mechanism
+        self.mechanism = ServerMechanism()
+        if mechanism.encode() in self.offered.split():
+            external = subject.decode("utf-8", "replace") if subject != NULL else None
+            self.mechanism = make_server_mechanism(
+                mechanism, credentials=self.security.server_credentials(), external=external)
+
+    def respond(self, response: bytes) -> None:
+        """Give the client's response to the mechanism; `stage` says whether it is decided."""
+        challenge = self.mechanism.respond(response)
+        if challenge is not None:
+            self.stage = SASL_RUNNING
+            self.outgoing = challenge
+            return
+        self.stage = SASL_DECIDED
+        # On failure too: the engine would send the last challenge again with the outcome.
+        self.outgoing = self.mechanism.additional
+        user = (self.mechanism.user or "").encode()
+        self.user = self.security.users.setdefault(user, user)
+        self.mechanism = None
+
+    def fail(self, error: Exception) -> None:
+        """Refuse the client for an error of this side's, kept for the connection to raise."""
+        self.stage = SASL_DECIDED
+        self.outgoing = b""
+        self.user = b""
+        self.error = error
+
+
+cdef inline bytes copied(const pn_bytes_t *data):
+    return data.start[:data.size] if data != NULL and data.start != NULL else b""
+
+
+cdef int release_sasl(pn_transport_t *transport) noexcept nogil:
+    cdef void *context = pnx_sasl_get_context(transport)
+    if context == NULL:
+        return 0
+    # The engine needs only the user's name from the exchange, and the Security owns that.
+    pnx_sasl_set_context(transport, NULL)
+    with gil:
+        Py_DECREF(<SaslExchange>context)
+    return 0
+
+
+cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil:
+    if pnx_sasl_get_context(transport) == NULL:
+        return True
+    if not is_concluded(transport):
+        return False
+    release_sasl(transport)
+    return True
+
+
+cdef bint is_concluded(pn_transport_t *transport) noexcept with gil:
+    """Say whether an open frame may come; if not, refuse the peer.
+
+    The engine takes AMQP frames between SASL frames too, authenticated or not.
+    """
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    # If SASL is demanded, the engine refuses an AMQP header without it.
+    if exchange.stage == SASL_IDLE or exchange.user:
+        return True
+    is_due(transport, SASL_IDLE)
+    return False
+
+
+cdef bint peer_is_loopback(int fd) noexcept nogil:
+    cdef sockaddr_storage address
+    cdef socklen_t size = sizeof(address)
+    cdef const unsigned char *octets
+    if getpeername(fd, <sockaddr *>&address, &size) != 0:
+        return False
+    if address.ss_family == AF_INET:
+        return (<unsigned char *>&(<sockaddr_in *>&address).sin_addr)[0] == 127
+    if address.ss_family != AF_INET6:
+        return address.ss_family == AF_UNIX
+    octets = <unsigned char *>&(<sockaddr_in6 *>&address).sin6_addr
+    # ::1, or 127.0.0.0/8 as a socket for both protocols shows it (RFC 4291, 2.5.3, 2.5.5.2).
+    if memcmp(octets, V4_MAPPED, sizeof(V4_MAPPED)) == 0:
+        return octets[12] == 127
+    return memcmp(octets, LOOPBACK_V6, sizeof(LOOPBACK_V6)) == 0
+
+
+cdef void on_free(pn_transport_t *transport) noexcept nogil:
+    release_sasl(transport)
+
+
+cdef const char *on_list_mechanisms(pn_transport_t *transport) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.offer()
+    except Exception as error:
+        exchange.error = error
+    # Copied by the engine.
+    return exchange.offered
+
+
+cdef c_bool on_init_server(pn_transport_t *transport) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    exchange.stage = SASL_OFFERED
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_MECHANISMS)
+    return True
+
+
+cdef c_bool on_init_client(pn_transport_t *transport) noexcept nogil:
+    return True
+
+
+cdef void on_prepare_write(pn_transport_t *transport) noexcept nogil:
+    return
+
+
+cdef bint is_due(pn_transport_t *transport, SaslStage stage) noexcept with gil:
+    """Say whether a frame may come that ``stage`` allows; if not, end the connection.
+
+    The engine passes SASL frames on at any time: before the mechanisms are out, in
+    another order, and between AMQP frames (where it would leak a little with each).
+    """
+    cdef pn_connection_t *connection
+    cdef PyObject *context = <PyObject *>pnx_sasl_get_context(transport)
+    if context != NULL and (<SaslExchange>context).stage == stage:
+        return True
+    pnx_sasl_set_bytes_out(transport, pn_bytes(0, NULL))
+    pnx_sasl_set_failed(transport)
+    if context != NULL and (<SaslExchange>context).stage in (SASL_OFFERED, SASL_RUNNING):
+        (<SaslExchange>context).stage = SASL_DECIDED
+        pnx_sasl_set_desired_state(transport, SASL_POSTED_OUTCOME)
+        return False
+    connection = pn_transport_connection(transport)
+    if connection != NULL:
+        pn_condition_set_name(pn_connection_condition(connection), FRAMING_ERROR)
+        pn_condition_set_description(pn_connection_condition(connection), STRAY_SASL)
+        pn_connection_close(connection)
+    return False
+
+
+cdef void post(pn_transport_t *transport, SaslExchange exchange) noexcept:
+    """Have the engine send what the exchange has come to: a challenge or the outcome."""
+    cdef const char *outgoing = NULL
+    # Data of no length is not the same as none, which is what most outcomes carry.
+    if exchange.outgoing:
+        outgoing = exchange.outgoing
+    pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), outgoing))
+    if exchange.stage == SASL_RUNNING:
+        pnx_sasl_set_desired_state(transport, SASL_POSTED_CHALLENGE)
+        return
+    if exchange.user:
+        pnx_sasl_set_succeeded(transport, exchange.user, exchange.user)
+    else:
+        pnx_sasl_set_failed(transport)
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_OUTCOME)
+
+
+cdef void on_init(pn_transport_t *transport, const char *mechanism,
+                  const pn_bytes_t *received) noexcept with gil:
+    if not is_due(transport, SASL_OFFERED):
+        return
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        # A client may send none: the field is mandatory, but the engine does not look.
+        name = mechanism.decode("ascii", "replace") if mechanism != NULL else ""
+        exchange.start(name)
+        exchange.respond(copied(received))
+    except Exception as error:
+        exchange.fail(error)
+    post(transport, exchange)
+
+
+cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
+    if not is_due(transport, SASL_RUNNING):
+        return
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.respond(copied(received))
+    except Exception as error:
+        exchange.fail(error)
+    post(transport, exchange)
+
+
+cdef c_bool on_mechanisms(pn_transport_t *transport, const char *offered) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.choose(offered.decode("ascii", "replace"))
+        name = exchange.mechanism.name.encode()
+        pnx_sasl_set_selected_mechanism(transport, name)
+    except Exception as error:
+        exchange.error = error
+        return False
+    pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_INIT)
+    return True
+
+
+cdef void on_challenge(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.outgoing = exchange.mechanism.respond(copied(received))
+    except Exception as error:
+        # The connection ends on this error before anything more is sent.
+        exchange.error = error
+        exchange.outgoing = b""
+    pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
+    pnx_sasl_set_desired_state(transport, SASL_POSTED_RESPONSE)
+
+
+cdef void on_outcome(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
+    if pn_sasl_outcome(pn_sasl(transport)) != PN_SASL_OK:
+        return
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    try:
+        exchange.mechanism.finish(copied(received))
+    except Exception as error:
+        exchange.error = error
+        pnx_sasl_set_failed(transport)
+
+
+cdef c_bool on_can_encrypt(pn_transport_t *transport) noexcept nogil:
+    return False
+
+
+cdef ssize_t on_max_encrypt_size(pn_transport_t *transport) noexcept nogil:
+    return 0
+
+
+cdef ssize_t on_recode(pn_transport_t *transport, pn_bytes_t data,
+                       pn_bytes_t *out) noexcept nogil:
+    return 0
+
+
+cdef pnx_sasl_implementation sasl_callbacks
+sasl_callbacks.free = on_free
+sasl_callbacks.list_mechanisms = on_list_mechanisms
+sasl_callbacks.init_server = on_init_server
+sasl_callbacks.init_client = on_init_client
+sasl_callbacks.prepare_write = on_prepare_write
+sasl_callbacks.process_init = on_init
+sasl_callbacks.process_response = on_response
+sasl_callbacks.process_mechanisms = on_mechanisms
+sasl_callbacks.process_challenge = on_challenge
+sasl_callbacks.process_outcome = on_outcome
+sasl_callbacks.can_encrypt = on_can_encrypt
+sasl_callbacks.max_encrypt_size = on_max_encrypt_size
+sasl_callbacks.encode = on_recode
+sasl_callbacks.decode = on_recode
