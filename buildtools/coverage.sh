@@ -29,7 +29,7 @@ failed=0
 sed -n 's/^TOTAL/Python:/p' "$place/python.txt"
 # Cython names lines by paths from src on. All of its functions begin with __pyx, and gcovr
 # leaves out functions that begin with two underscores unless told otherwise.
-(cd src && "$python" -m gcovr --root . --filter 'quiver_fast/.*\.(pyx|pxd|h)' \
+(cd src && "$python" -m gcovr --root . --filter 'quiver_fast/.*\.(pyx|pxi|pxd|h)' \
     --include-internal-functions \
     --gcov-ignore-errors all --gcov-ignore-parse-errors all \
     --print-summary --output "$place/cython.txt" "$place" \

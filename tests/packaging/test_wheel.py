@@ -63,7 +63,7 @@ def test_has_the_libraries_and_every_module(names: list[str]) -> None:
 
 
 def test_has_no_sources_of_compiled_modules(names: list[str]) -> None:
-    assert [name for name in names if name.endswith((".c", ".h", ".pyx", ".o"))] == []
+    assert [name for name in names if name.endswith((".c", ".h", ".pyx", ".pxi", ".o"))] == []
     assert [name for name in names if name.startswith(("tests", "bench", "buildtools"))] == []
 
 

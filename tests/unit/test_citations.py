@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 INTERNALS = ROOT / "docs" / "internals"
 FOLDERS = ("src", "spark_analysis", "impls", "tests", "bench", "buildtools", "docs", ".ci")
-SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".sh", ".md", ".java", ".js"}
+SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".pyi", ".c", ".h", ".sh", ".md", ".java", ".js"}
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 CLAUSE = re.compile(r"(?<![\w.])([AB])\.(\d+)(?![\w.]*\d)")
@@ -96,7 +96,7 @@ def test_what_architecture_names_is_there() -> None:
     """Its paths are below the package."""
     text = (INTERNALS / "architecture.md").read_text()
     package = ROOT / "src" / "quiver_fast"
-    paths = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:pyx|py|pxd|c))`", text)
+    paths = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:pyx|pxi|py|pxd|c))`", text)
     names = [path for path in paths if not path.startswith(("tests/", "buildtools/"))]
     assert len(names) > 40
     known = {str(path.relative_to(package)) for path in package.rglob("*.*")}

@@ -80,9 +80,9 @@ GENERATED = {
     ".git", ".venv", "build", "dist", "wheelhouse", "node_modules", "__pycache__", ".hypothesis",
     ".benchmarks",
 }  # fmt: skip
-CODE = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".js", ".sh"}
+CODE = {".py", ".pyx", ".pxi", ".pxd", ".pyi", ".c", ".h", ".js", ".sh"}
 
-SUFFIXES = (".py", ".pyx", ".pxd")
+SUFFIXES = (".py", ".pyx", ".pxd", ".pxi")
 
 CYTHON_IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+c?import[ \t]+(?P<names>\([^)]*\)|[^\n#]+)"
@@ -256,7 +256,7 @@ def test_of_the_engine_only_public_headers_are_included() -> None:
     include = re.compile(r'(?:#\s*include|cdef extern from)\s*["<]([^">]+)[">]')
     ours = {path.name for path in SOURCE.rglob("*.h")}
     places = [*SOURCE.rglob("*"), *(ROOT / "tests").rglob("*"), *(ROOT / "bench").rglob("*")]
-    texts = [path.read_text() for path in places if path.suffix in {".c", ".h", ".pxd", ".pyx"}]
+    texts = [path.read_text() for path in places if path.suffix in {".c", ".h", ".pxd", ".pxi", ".pyx"}]
     seen = {name for text in texts for name in include.findall(text)} - ours
     assert {"proton/link.h", "stdint.h"} <= seen
     private = re.compile(r"(?:core|sasl|ssl|platform|compiler)/|.*(?:-private|_private|internal)")

@@ -22,12 +22,10 @@ from quiver_fast.queuefile.lock import QueueInUseError
 from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import ready_file, write_ready
 from quiver_fast.security.security import Security
-from quiver_fast.server.addresses.broker import Broker
-from quiver_fast.server.addresses.subscription import restore_subscriptions
+from quiver_fast.server.addresses.addresses import Broker, restore_subscriptions
 from quiver_fast.server.config import ServerConfig, parse, usage
 from quiver_fast.server.machine import memory_of_machine
-from quiver_fast.server.protocol.connector import Connector
-from quiver_fast.server.protocol.listener import Listener
+from quiver_fast.server.protocol.protocol import Connector, Listener
 from quiver_fast.server.turn import Turn
 from quiver_fast.sockets import listen
 

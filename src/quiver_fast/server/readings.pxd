@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.loop.reactor cimport Watch
 from quiver_fast.loop.syncer cimport Syncer
-from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.addresses.addresses cimport Broker
 from quiver_fast.server.model.traffic cimport Traffic
 
 cdef enum:

@@ -2,7 +2,7 @@ from typing import Any
 
 from quiver_fast.loop.reactor import Reactor
 from quiver_fast.loop.syncer import Syncer
-from quiver_fast.server.addresses.broker import Broker
+from quiver_fast.server.addresses.addresses import Broker
 
 class QueueFigures:
     name: str

@@ -21,7 +21,7 @@ from quiver_fast.loop.memory cimport account
 from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
 from quiver_fast.loop.syncer cimport Syncer, event_descriptor, give, take
 from quiver_fast.proton.libsys cimport EPOLLIN, monotonic_ns
-from quiver_fast.server.addresses.broker cimport Broker, is_dynamic
+from quiver_fast.server.addresses.addresses cimport Broker, is_dynamic
 from quiver_fast.server.model.labels cimport LABELS, SINCE_SHIFT, queue_label
 from quiver_fast.server.model.roles cimport INLET, OUTLET
 from quiver_fast.server.model.structures cimport (

@@ -1,5 +1,5 @@
 from quiver_fast.loop.reactor cimport Hook
-from quiver_fast.server.addresses.broker cimport Broker
+from quiver_fast.server.addresses.addresses cimport Broker
 
 cdef class Turn:
     cdef Broker broker

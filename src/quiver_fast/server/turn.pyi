@@ -1,4 +1,4 @@
-from quiver_fast.server.addresses.broker import Broker
+from quiver_fast.server.addresses.addresses import Broker
 
 class Turn:
     def __init__(self, broker: Broker) -> None: ...

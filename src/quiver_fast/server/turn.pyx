@@ -14,29 +14,28 @@ from quiver_fast.loop.memory cimport holder_end
 from quiver_fast.loop.reactor cimport watch_remove
 from quiver_fast.proton.libproton cimport pn_connection_driver_destroy
 from quiver_fast.proton.libsys cimport monotonic_ns, malloc_trim
-from quiver_fast.server.addresses.broker cimport Broker
-from quiver_fast.server.addresses.lifetime cimport node_delete
-from quiver_fast.server.addresses.sole cimport leave_container
-from quiver_fast.server.addresses.waiting cimport admit_ending, endings_begin, ends_are_left
-from quiver_fast.server.connections.peer cimport (
+from quiver_fast.server.addresses.addresses cimport (
+    Broker, admit_ending, endings_begin, ends_are_left, leave_container, node_delete,
+)
+from quiver_fast.server.connections.connections cimport (
     peer_close, peer_cut, peer_finished, peer_has_rest, peer_return, peer_write,
 )
-from quiver_fast.server.durable.store cimport stores_flush
+from quiver_fast.server.durable.durable cimport stores_flush
 from quiver_fast.server.model.lists cimport list_remove
-from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue, peer_dirty
+from quiver_fast.server.model.marks cimport peer_dirty
+from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
-from quiver_fast.server.nodes.queue cimport spare_entries_free
-from quiver_fast.server.streams.trunk cimport trunk_lost, trunks_top_up
-from quiver_fast.server.transactions.coordinator cimport coordinators_resume
-from quiver_fast.server.transfer.dispatch cimport queue_dispatch
-from quiver_fast.server.transfer.inlet cimport inlet_receive, inlets_awake, queue_resume
-from quiver_fast.server.transfer.keeping cimport declare_dead
-from quiver_fast.server.transfer.outlet cimport outlets_drained
-from quiver_fast.server.transfer.retire cimport queue_retire
-from quiver_fast.server.protocol.admission cimport take_input
-from quiver_fast.server.protocol.attach cimport steal
-from quiver_fast.server.protocol.events cimport go_on, peer_forget_links, peer_process
+from quiver_fast.server.nodes.nodes cimport spare_entries_free
+from quiver_fast.server.streams.streams cimport trunk_lost, trunks_top_up
+from quiver_fast.server.transactions.transactions cimport coordinators_resume
+from quiver_fast.server.transfer.transfer cimport (
+    declare_dead, inlet_receive, inlets_awake, outlets_drained, queue_dispatch, queue_resume,
+    queue_retire,
+)
+from quiver_fast.server.protocol.protocol cimport (
+    go_on, peer_forget_links, peer_process, steal, take_input,
+)
 
 cdef int64_t MILLISECOND = 1000000
 # Rounds of dispatch and writing in one turn, before sockets are read again.

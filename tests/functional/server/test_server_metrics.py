@@ -82,7 +82,7 @@ def test_a_message_on_its_way(connect: Connect, port: int) -> None:
 
 
 def test_messages_that_take_the_short_way(connect: Connect, port: int) -> None:
-    """Whole messages without a header, as our arrow sends them (server/transfer/whole.pyx)."""
+    """Whole messages without a header, as our arrow sends them (server/transfer/whole.pxi)."""
     server, _ = connect(metrics_port=port)
     for operation in ("send", "receive"):
         end = run_pyfast(*arguments(operation, server.port, count=100))

@@ -4,7 +4,7 @@ cdef enum LinkKind:
     INLET
     OUTLET
     COORDINATOR
-    DEFERRED                # its attach or its detach is not answered yet (deferred.pyx)
+    DEFERRED                # its attach or its detach is not answered yet (deferred.pxi)
 
 # Whose link it is, and what for.
 cdef enum LinkRole:

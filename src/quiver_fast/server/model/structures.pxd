@@ -3,7 +3,9 @@
 #   Container ─> Peer (connection) ─> Inlet (from a producer)  ─> Queue ─> Entry ─> Message
 #                                 └─> Outlet (to a consumer) <─ Consumer ─┘
 #
-# Plain C structs, because none of this may hold the GIL or allocate Python objects.
+# Plain C structs, because none of this may hold the GIL or allocate Python objects. They point
+# at each other, and Cython declares no struct ahead of its module: so all of them are here, below
+# the name of the folder that makes and frees them.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -16,9 +18,7 @@ from quiver_fast.loop.heap cimport Heap
 from quiver_fast.loop.memory cimport Holder
 from quiver_fast.loop.reactor cimport Hook, Watch
 from quiver_fast.proton.libproton cimport pn_connection_driver_t, pn_link_t, pn_session_t
-from quiver_fast.server.messages.chain cimport ChainReader
-from quiver_fast.server.messages.message cimport Chunk, Message
-from quiver_fast.server.messages.sections cimport Shape
+from quiver_fast.server.messages.messages cimport ChainReader, Chunk, Message, Shape
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.roles cimport LinkKind, LinkRole
 from quiver_fast.server.model.traffic cimport Traffic
@@ -28,6 +28,8 @@ from quiver_fast.server.selectors.steps cimport Filter
 cdef struct Timer:
     uint32_t place
     void (*ring)(Timer *timer, int64_t now) noexcept nogil
+
+# ---- nodes/
 
 # A message's place in one queue. Available entries are in a lane, in the order of their
 # sequence. An acquired entry is held only by its outlet's delivery.
@@ -193,6 +195,8 @@ cdef struct Queue:
     Queue *next
     uint32_t label          # its place in `labelled`, plus 1; 0 for none
 
+# ---- connections/
+
 # What every session's context points to.
 cdef struct Session:
     pn_session_t *session
@@ -236,7 +240,9 @@ cdef struct Link:
     # We began its session for it alone: the session ends with the link.
     bint owns_session
     Queue *made             # the dynamic node that was created for it; NULL for none
-    bint named              # it held its name, or holds it: see names.pyx
+    bint named              # it held its name, or holds it: see names.pxi
+
+# ---- streams/
 
 # A message that is forwarded while it is being received.
 cdef struct Stream:
@@ -253,6 +259,8 @@ cdef struct Stream:
     bint failed
     bint undeliverable
     bint presettled         # by its sender
+
+# ---- transfer/
 
 # A delivery tag of ASCII digits, because some clients read tags as text.
 cdef struct Tag:
@@ -338,6 +346,8 @@ cdef struct Inlet:
     Inlet *prev_waiting
     Inlet *next_waiting
 
+# ---- protocol/, connections/
+
 # A connection that this server makes, and makes again when it is lost.
 cdef struct Dial:
     # Of the socket while it connects.
@@ -418,6 +428,8 @@ cdef struct Peer:
     uint32_t transaction_count
     uint32_t free_transaction
     int64_t accepted_at
+
+# ---- transactions/
 
 # One thing that a commit does (part 4.4).
 cdef struct Work:
@@ -524,27 +536,3 @@ cdef struct Container:
     # The queues that metrics name, with gaps; NULL without metrics.
     Queue **labelled
     size_t label_count
-
-
-cdef inline void queue_dirty(Queue *queue) noexcept nogil:
-    """Mark the queue for dispatch at the end of the turn."""
-    if not queue.dirty:
-        queue.dirty = True
-        queue.next_dirty = queue.container.dirty_queues
-        queue.container.dirty_queues = queue
-
-
-cdef inline void peer_dirty(Peer *peer) noexcept nogil:
-    """Mark the peer's output to be written at the end of the turn."""
-    if not peer.dirty:
-        peer.dirty = True
-        peer.next_dirty = peer.container.dirty_peers
-        peer.container.dirty_peers = peer
-
-
-cdef inline void inlet_wake(Inlet *inlet) noexcept nogil:
-    """Mark the inlet to be read at the end of the turn."""
-    if not inlet.awake:
-        inlet.awake = True
-        inlet.next_awake = inlet.base.peer.container.awake
-        inlet.base.peer.container.awake = inlet

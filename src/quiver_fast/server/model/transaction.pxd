@@ -2,7 +2,7 @@ from libc.stdint cimport uint64_t
 
 from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_delivery_t
 from quiver_fast.loop.balance cimport DELIVERY, freed, made
-from quiver_fast.server.messages.message cimport Message
+from quiver_fast.server.messages.messages cimport Message
 from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction
 
 # The delivery state that carries a transaction's id, part 4.5.8.

@@ -14,7 +14,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.loop.memory cimport holder_add
 from quiver_fast.proton.libproton cimport PN_ACCEPTED
-from quiver_fast.server.messages.message cimport Message, message_release
+from quiver_fast.server.messages.messages cimport Message, message_release
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction, Work
 

@@ -20,7 +20,7 @@ cdef struct Value:
     const char *text
     size_t size
 
-# In the order of CODES in filter.pyx.
+# In the order of CODES in filter.pxi.
 cdef enum Code:
     LITERAL
     NAME

@@ -1,0 +1,111 @@
+"""Where a message goes: by its link's target, or by its own `to`."""
+
+cdef bint publish(Queue *queue, Message *message) noexcept nogil:
+    """Put a message into a queue, or into each subscription of a topic.
+
+    Takes over one reference. Returns False if there was no memory for it, or a file of a
+    subscription takes no more.
+    """
+    cdef Queue *subscription
+    cdef bint done = True
+    if not queue.multicast:
+        if queue_append(queue, message) == NULL:
+            message_release(message)
+            return False
+        queue_dirty(queue)
+        return True
+    if queue.stored_subscriptions and message.header.durable and message.index != SPREAD:
+        if not store_copies(queue, message):
+            message_release(message)
+            return False
+    subscription = queue.subscriptions
+    while subscription != NULL:
+        if not is_for(subscription, message):
+            pass
+        elif subscription.store != NULL and message.header.durable:
+            done &= publish_copy(subscription)
+        elif queue_append(subscription, message) == NULL:
+            done = False
+        else:
+            message.hold.users += 1
+            queue_dirty(subscription)
+        subscription = subscription.next_subscription
+    message_release(message)
+    return done
+
+
+cdef bint publish_copy(Queue *subscription) noexcept nogil:
+    """Put a subscription's copy of a message into its queue; a transaction publishes its own."""
+    cdef Message *copy = subscription.incoming
+    subscription.incoming = NULL
+    if copy == NULL:
+        return True
+    if queue_append(subscription, copy) == NULL:
+        message_release(copy)
+        return False
+    queue_dirty(subscription)
+    return True
+
+
+cdef Queue *queue_of_message(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
+    cdef const char *address
+    cdef size_t size
+    cdef Absence absence
+    cdef Queue *queue
+    if message_address(message, &address, &size) == HEADER_MALFORMED:
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        return NULL
+    if size == 0:
+        delivery_reject(delivery, b"amqp:precondition-failed",
+                        b"a message to the anonymous terminus names its address in 'to'")
+        return NULL
+    queue = named_queue(inlet, address, size, &absence)
+    if queue == NULL:
+        delivery_reject(delivery, absence.condition, absence.why)
+    return queue
+
+
+cdef HeaderResult queue_of_stream(
+        Inlet *inlet, const Message *message, Queue **queue, Absence *absence) noexcept nogil:
+    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL with ``absence``.
+
+    HEADER_MORE says that `to` may still come.
+    """
+    cdef const char *address
+    cdef size_t size
+    cdef HeaderResult result = message_address(message, &address, &size)
+    queue[0] = NULL
+    absence.condition = b"amqp:precondition-failed"
+    strcpy(absence.why, b"a message to the anonymous terminus names its address in 'to'")
+    if result == HEADER_READ and size:
+        queue[0] = named_queue(inlet, address, size, absence)
+    return result
+
+
+cdef Queue *named_queue(
+        Inlet *inlet, const char *address, size_t size, Absence *absence) noexcept nogil:
+    """Find a queue by address, quickly if it is the one of the message before.
+
+    NULL with ``absence``.
+    """
+    cdef Queue *queue = last_queue(inlet)
+    if queue == NULL or queue.address_size != size or memcmp(
+            queue.address, address, size) != 0:
+        queue = find_queue(inlet.base.peer.container, address, size, absence)
+        inlet.last = queue
+        inlet.last_known = inlet.base.peer.container.queues_gone
+    return queue
+
+
+cdef Queue *last_queue(Inlet *inlet) noexcept nogil:
+    """Return the anonymous terminus' last queue if it still exists; else NULL."""
+    if inlet.last_known != inlet.base.peer.container.queues_gone:
+        inlet.last = NULL
+    return inlet.last
+
+
+cdef bint can_pass(const Queue *queue) noexcept nogil:
+    """Say whether a message would go to a consumer at once, not wait in the queue."""
+    return queue.multicast or queue.available == 0 and queue.ready != NULL

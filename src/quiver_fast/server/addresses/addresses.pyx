@@ -1,0 +1,75 @@
+"""What an address names: queues, temporary nodes, subscriptions."""
+
+from libc.stdint cimport UINT64_MAX, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, strcpy, strlen, strncmp
+
+import os
+import sys
+import uuid
+from functools import partial
+
+from quiver_fast.amqp.data_plane cimport (
+    amqp_buffers_free, amqp_delivery_say_modified, amqp_delivery_settle, amqp_delivery_t,
+    amqp_spares_free,
+)
+from quiver_fast.errors import OutputError, QuiverError, UsageError
+from quiver_fast.loop.heap cimport heap_free
+from quiver_fast.loop.opener cimport Opener
+from quiver_fast.loop.reactor cimport Reactor
+from quiver_fast.loop.syncer cimport Syncer
+from quiver_fast.proton.libproton cimport (
+    PN_EXPIRE_NEVER, PN_MAP, PN_MODIFIED, PN_NONDURABLE, PN_NULL, PN_SOURCE, PN_STRING, PN_SYMBOL,
+    pn_bytes, pn_bytes_t, pn_condition_info, pn_connection_condition, pn_connection_open,
+    pn_connection_properties, pn_connection_remote_container,
+    pn_connection_remote_desired_capabilities, pn_data, pn_data_clear, pn_data_decode,
+    pn_data_encode, pn_data_encoded_size, pn_data_enter, pn_data_exit, pn_data_free,
+    pn_data_get_bytes, pn_data_get_symbol, pn_data_get_ulong, pn_data_is_described, pn_data_next,
+    pn_data_put_array, pn_data_put_bool, pn_data_put_described, pn_data_put_list, pn_data_put_map,
+    pn_data_put_string, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_size,
+    pn_data_t, pn_data_type, pn_durability_t, pn_link_name, pn_link_remote_source, pn_link_source,
+    pn_link_t, pn_terminus_capabilities, pn_terminus_filter, pn_terminus_get_durability,
+    pn_terminus_get_expiry_policy, pn_terminus_properties, pn_terminus_set_address,
+    pn_terminus_set_durability, pn_terminus_set_expiry_policy, pn_terminus_set_type, pn_terminus_t,
+)
+from quiver_fast.queuefile.directory import SUBSCRIPTION, QueueDirectory
+from quiver_fast.queuefile.folders import folder_of
+from quiver_fast.queuefile.live import was_committed
+from quiver_fast.queuefile.lock import QueueInUseError
+from quiver_fast.security.security cimport Security
+from quiver_fast.server.addresses import subscription_files
+from quiver_fast.server.addresses.refusal import Refusal
+from quiver_fast.server.addresses.subscription_files import Description
+from quiver_fast.server.connections.connections cimport (
+    delivery_reject, has_capability, link_new, link_refuse, peer_close,
+)
+from quiver_fast.server.durable.durable cimport (
+    Store, store_append, store_leave, store_part, store_remove, stores_finish, stores_flush, synced,
+)
+from quiver_fast.server.messages.messages cimport (
+    HEADER_MALFORMED, HEADER_READ, Chunk, HeaderResult, Message, chunk_bytes, commit_size,
+    message_address, message_filled, message_in_parts, message_new, message_release, message_space,
+)
+from quiver_fast.server.model.labels cimport queue_label
+from quiver_fast.server.model.lists cimport list_push, list_remove
+from quiver_fast.server.model.marks cimport queue_dirty
+from quiver_fast.server.model.roles cimport CLIENT, DEFERRED, TRUNK_CONSUMER
+from quiver_fast.server.model.structures cimport (
+    Consumer, Container, Inlet, Link, Peer, Queue, Transaction, Work,
+)
+from quiver_fast.server.nodes.nodes cimport (
+    consumer_unready, queue_append, queue_free, queue_new, want,
+)
+from quiver_fast.server.selectors.selectors cimport Selector, filter_take
+from quiver_fast.server.streams.streams cimport (
+    is_for, stream_begin, stream_decide, stream_of, trunks_withdraw,
+)
+
+include "broker.pxi"
+include "sourcefilter.pxi"
+include "deferred.pxi"
+include "lifetime.pxi"
+include "container_ids.pxi"
+include "subscription.pxi"
+include "address.pxi"
+include "waiting.pxi"

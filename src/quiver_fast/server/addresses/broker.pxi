@@ -1,0 +1,400 @@
+"""The addresses of a server: which exist, which may be created, and when they are deleted."""
+
+cdef enum:
+    WHY_SIZE = 256
+
+# Nodes of this name are as short-lived as their links, so they have no file.
+cdef const char *DYNAMIC = b"dynamic-"
+
+
+class TooManyQueues(QuiverError):
+    """There are as many addresses as there may be."""
+
+
+cdef class Broker:
+    """A server's queues and topics by address, and what its connections share.
+
+    Args:
+        reactor: the loop that serves its connections.
+        config: a checked :class:`quiver_fast.server.config.ServerConfig`.
+        security: TLS and SASL of its connections.
+        files: where durable messages are kept; None to keep none.
+        syncer: what syncs them, with files; it is the caller's.
+        opener: what opens them, with files; it is the caller's.
+    """
+
+    def __init__(self, reactor: Reactor, config: object, security: Security,
+                 files: QueueDirectory | None, syncer: Syncer | None,
+                 opener: Opener | None) -> None:
+        self.reactor = reactor
+        self.config = config
+        self.security = security
+        self.queues = {}
+        self.containers = {}
+        self.subscriptions = {}
+        self.making = {}
+        self.deferred = {}
+        self.container_id = f"quiver-server-{uuid.uuid4().hex[:8]}".encode()
+        self.container.broker = <void *>self
+        self.container.epoll = reactor.epoll
+        self.container.now_ms = reactor.now // 1000000
+        reactor.now_ms = &self.container.now_ms
+        limits = &self.container.limits
+        limits.queue_bytes = config.queue_limit
+        limits.message_size = config.max_message_size or UINT64_MAX
+        limits.credit = config.credit
+        limits.connections = config.max_connections
+        limits.sessions = config.max_sessions
+        limits.shared_sessions = config.stream_sessions == "shared"
+        limits.links = config.max_links
+        limits.transactions = config.max_transactions
+        limits.frame_size = config.max_frame_size
+        limits.idle_timeout = <unsigned>(config.idle_timeout * 1000)
+        limits.handshake_ns = config.handshake_timeout * 1000000000
+        self.stores = []
+        self.files = files
+        self.syncer = syncer
+        self.opener = opener
+        if files is not None:
+            self.use_files()
+
+    def complete(self) -> None:
+        """Create the configured addresses, and free the disk space that stores do not need.
+
+        Called once, after everything in the files was restored.
+        """
+        for address in self.config.addresses:
+            self.configure(address.encode())
+        for store in self.stores:
+            self.tidy(store)
+
+    def use_files(self) -> None:
+        """Make the queues that have files, and what all stores share."""
+        container = &self.container
+        self.syncer.owner = container
+        self.syncer.finished = synced
+        container.syncer = <void *>self.syncer
+        container.group = self.config.durability == "group"
+        container.roll_size = self.config.roll_size
+        container.run_id = int.from_bytes(os.urandom(8), "little")
+        for name in self.files.names():
+            self.restore(name)
+
+    def restore(self, name: str) -> None:
+        """Restore a queue that has files. One that cannot be opened is refused; the others work.
+
+        Raises:
+            QueueInUseError: another server has the store.
+            OutputError: it is a queue that the server was started for.
+        """
+        try:
+            self.find(name.encode(), True, False)
+        except QueueInUseError:
+            raise
+        except (MemoryError, OSError, QuiverError) as error:
+            if name in self.config.addresses:
+                raise OutputError(f"queue {name!r} cannot be served: {error}") from None
+            say(f"queue {name!r} is not served: {error}")
+
+    def tidy(self, store: Store) -> None:
+        """Free disk space that the last run left; what cannot be freed stays for the next run."""
+        try:
+            store.tidy_at_start()
+        except (OSError, QuiverError) as error:
+            say(f"{store.appender.directory}: {error}")
+
+    def configure(self, address: bytes) -> None:
+        """Make an address that is there from the start."""
+        queue = self.find(address, True, False)
+        queue.on_demand = False
+        if queue.storable and queue.store == NULL:
+            self.open_store(queue)
+
+    def finish_stores(self) -> None:
+        """Write to the files what is not written yet, and tell the peers that wait for it."""
+        stores_finish(&self.container)
+
+    def close(self) -> None:
+        """Free every queue; no connection may be left."""
+        self.finish_stores()
+        if self.syncer is not None:
+            self.syncer.finished = NULL
+            for store in self.stores:
+                store.sync_ended()
+            self.container.syncer = NULL
+        while self.container.queues != NULL:
+            queue_free(self.container.queues)
+        self.queues = {}
+        self.subscriptions = {}
+        heap_free(&self.container.timers)
+        free(self.container.pending)
+        free(self.container.labelled)
+        free(self.container.input.buffer)
+        amqp_buffers_free(&self.container.outputs)
+        amqp_spares_free(&self.container.spares)
+        self.container.pending = NULL
+
+    cdef Queue *find(self, bytes address, bint create, bint topic):
+        """Return the queue or topic of an address; NULL if there is none and ``create`` is false.
+
+        An existing address keeps its kind; a new one is a topic if the peer or its name says so.
+        """
+        known = self.queues.get(address)
+        if known is not None:
+            return <Queue *><size_t>known
+        if not create:
+            return NULL
+        return self.make(address, topic or address.startswith(b"topic"))
+
+    cdef Queue *make(self, bytes address, bint topic):
+        cdef Queue *queue
+        check_address(address)
+        queue = queue_new(&self.container, address, len(address))
+        if queue == NULL:
+            raise MemoryError("no memory for a queue")
+        queue.multicast = topic
+        queue.on_demand = True
+        queue.by_priority = self.config.has_priorities(address)
+        try:
+            if self.files is not None and not topic and not is_dynamic(queue):
+                self.make_storable(queue)
+        except BaseException:
+            queue_free(queue)
+            raise
+        self.queues[address] = <size_t>queue
+        if not is_dynamic(queue):
+            queue_label(queue)
+        return queue
+
+    cdef int make_storable(self, Queue *queue) except -1:
+        """Let a queue keep durable messages; it gets its file with the first of them."""
+        name = queue.address[:queue.address_size].decode()
+        queue.storable = True
+        if self.opener.is_opening(name):
+            # A remote queue's client opened it. Its messages are in the file.
+            self.want_store(queue)
+        elif self.files.has_entries(name):
+            self.open_store(queue)
+        return 0
+
+    cdef int want_store(self, Queue *queue) except -1:
+        """Open a queue's file, or create it, while the loop goes on."""
+        queue.opening = True
+        self.opener.want(queue.address[:queue.address_size].decode(), self.store_opened)
+        return 0
+
+    def store_opened(self, name: str, error: Exception | None) -> None:
+        """Give a queue its file, or refuse the links and messages that waited for it."""
+        cdef Queue *queue = self.find(name.encode(), False, False)
+        if queue == NULL or not queue.opening or self.container.closing:
+            return
+        try:
+            if error is not None:
+                raise error
+            self.open_store(queue)
+        except Exception as failure:
+            say(failure)
+            queue.unopened = True
+        queue.opening = False
+        queue_dirty(queue)
+
+    cdef int open_store(self, Queue *queue) except -1:
+        """Give a queue its file, and the messages that are in it."""
+        return self.fill_store(queue, queue.address[:queue.address_size].decode())
+
+    cdef int fill_store(self, Queue *queue, str name) except -1:
+        """Give a queue the file of a name, and the messages that are in it."""
+        store = Store(self.files.appender(name), name.encode())
+        store.fill(queue, self.was_committed)
+        self.stores.append(store)
+        queue.store = <void *>store
+        return 0
+
+    def was_committed(self, transaction: int, home: str) -> bool:
+        """Say whether a transaction of several queues was committed; its home file knows."""
+        return self.files.has_entries(home) and was_committed(
+            self.files.folder(home), transaction)
+
+    cdef Queue *make_dynamic(self, bint topic):
+        """Make a node with a name of its own (part 3.5.3)."""
+        self.check_room()
+        return self.make(DYNAMIC + uuid.uuid4().hex.encode(), topic)
+
+    cdef int forget_name(self, Queue *queue) except -1:
+        """Have nobody find a node any more that is about to go."""
+        # What was looked up before may be this one.
+        self.container.queues_gone += 1
+        name = queue.address[:queue.address_size]
+        # The name of a node that was deleted may be another's by now.
+        if self.queues.get(name) == <size_t>queue:
+            del self.queues[name]
+        return 0
+
+    cdef Queue *subscribe(self, Queue *topic):
+        """Give a topic one more subscription, which begins empty."""
+        cdef Queue *queue = queue_new(&self.container, topic.address, topic.address_size)
+        if queue == NULL:
+            raise MemoryError("no memory for a subscription")
+        queue.temporary = True
+        queue.topic = topic
+        queue.by_priority = topic.by_priority
+        topic.links += 1
+        list_push(&topic.subscriptions, queue,
+                  &queue.prev_subscription, &queue.next_subscription)
+        return queue
+
+    def may_create(self, address: bytes) -> bool:
+        """Say whether an address that does not exist may be made on demand.
+
+        Addresses that begin with `$` are other servers' own nodes, `$management` say.
+
+        Raises:
+            TooManyQueues: it does not exist, and there may be no more.
+        """
+        if self.config.pinned or address.startswith(b"$"):
+            return False
+        if address not in self.queues:
+            self.check_room()
+        return True
+
+    def check_room(self) -> None:
+        """Raise TooManyQueues if no further queue, or subscription with a name, may be made."""
+        most = self.config.max_queues
+        if len(self.queues) + len(self.subscriptions) + len(self.making) >= most:
+            raise TooManyQueues(f"the server has {most} queues, the most there may be")
+
+    cdef int let_go(self, Queue *queue) except -1:
+        """Delete a subscription that could not be set up."""
+        cdef Queue *topic = queue.topic
+        leave_topic(queue)
+        self.release(queue)
+        topic.links -= 1
+        queue_dirty(topic)
+        return 0
+
+    cdef int drop_store(self, Queue *queue) noexcept:
+        """Delete the files of an ended subscription; its queue is empty."""
+        cdef Store store = <Store>queue.store
+        stores_flush(&self.container)
+        queue.store = NULL
+        self.syncer.call_between(partial(self.discard_store, store))
+        return 0
+
+    def discard_store(self, Store store) -> None:
+        """Delete a store's files, which nobody syncs now, while the loop goes on."""
+        store_leave(&self.container, <void *>store)
+        for fd in store.deleted:
+            os.close(fd)
+        store.deleted.clear()
+        self.stores.remove(store)
+        self.opener.do(store.name.decode(), self.files.discard, store_discarded)
+
+    cdef int release(self, Queue *queue) noexcept:
+        """Delete a temporary queue that no link uses any more."""
+        if queue.store != NULL:
+            self.drop_store(queue)
+        forget_queue(&self.container, queue)
+        if queue.topic == NULL:
+            self.forget_name(queue)
+        queue_free(queue)
+        return 0
+
+
+def store_discarded(name: str, error: Exception | None) -> None:
+    """Report why a subscription's files are not deleted; the next start deletes them."""
+    if error is not None:
+        say(error)
+
+
+cdef bint is_dynamic(const Queue *queue) noexcept nogil:
+    """Say whether the queue's name is one of those that the server gives."""
+    return strncmp(queue.address, DYNAMIC, strlen(DYNAMIC)) == 0
+
+
+cdef void leave_topic(Queue *subscription) noexcept nogil:
+    """Let a topic put no more into a subscription."""
+    list_remove(&subscription.topic.subscriptions, subscription,
+                &subscription.prev_subscription, &subscription.next_subscription)
+
+
+cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
+    """Remove every pointer to a queue."""
+    cdef Queue **place = &container.dirty_queues
+    while queue.dirty and place[0] != NULL:
+        if place[0] == queue:
+            place[0] = queue.next_dirty
+            break
+        place = &place[0].next_dirty
+    while queue.bound != NULL:
+        inlet_bind(queue.bound, NULL)
+
+
+cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
+    """Note the destination of the message that is arriving by a link; NULL for none."""
+    cdef Queue *before = inlet.destination
+    if before == queue:
+        return
+    if before != NULL:
+        list_remove(&before.bound, inlet, &inlet.prev_bound, &inlet.next_bound)
+    inlet.destination = queue
+    if queue != NULL:
+        list_push(&queue.bound, inlet, &inlet.prev_bound, &inlet.next_bound)
+
+
+cdef void want_store(Queue *queue) noexcept nogil:
+    """Request a queue's file, unless that is under way. The queue is dispatched when it comes."""
+    if not queue.opening:
+        with gil:
+            (<Broker>queue.container.broker).want_store(queue)
+
+
+cdef void say(object what) noexcept:
+    """Report a problem on standard error."""
+    sys.stderr.write(f"quiver-server-pyfast: {what}\n")
+
+
+def check_address(address: bytes) -> None:
+    """Refuse what no queue or topic can be called.
+
+    Raises:
+        UsageError: it is too long, no UTF-8, or has a NUL, which would end it elsewhere.
+    """
+    folder_of(address.decode("utf-8", "surrogateescape"))
+
+
+cdef Queue *find_queue(
+        Container *container, const char *address, size_t size, Absence *absence) noexcept nogil:
+    """Find an address for the anonymous terminus, or make it; NULL with ``absence``."""
+    with gil:
+        broker = <Broker>container.broker
+        name = address[:size]
+        explain(absence, b"amqp:not-found", "there is no such address here")
+        try:
+            return broker.find(name, broker.may_create(name), False)
+        except TooManyQueues as error:
+            explain(absence, b"amqp:resource-limit-exceeded", str(error))
+        except UsageError as error:
+            if not is_string(name):
+                explain(absence, b"amqp:decode-error", "the address in 'to' is not UTF-8")
+        except MemoryError:
+            explain(absence, b"amqp:resource-limit-exceeded", "the server is out of memory")
+        except (OSError, QuiverError) as error:
+            # Its queue cannot be opened.
+            explain(absence, b"amqp:internal-error", str(error))
+        return NULL
+
+
+cdef void explain(Absence *absence, const char *condition, str why) noexcept:
+    """Fill an absence; a description that is too long is cut."""
+    text = why.encode("utf-8", "replace")[:WHY_SIZE - 1]
+    absence.condition = condition
+    memcpy(absence.why, <const char *>text, len(text) + 1)
+
+
+def is_string(address: bytes) -> bool:
+    """Say whether an address is the UTF-8 that its type says (part 1.6.20)."""
+    try:
+        address.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

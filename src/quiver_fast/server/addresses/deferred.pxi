@@ -1,0 +1,55 @@
+"""Links whose attach or detach is answered only when its files are on disk.
+
+A waiting link is DEFERRED: it counts as a link of its connection, and ends with its session.
+It stands for an attach without an answer, or for a consumer that has left.
+"""
+
+cdef class Deferred:
+    """A link that waits. The broker keeps it as long as the link exists."""
+
+
+cdef Deferred defer(Broker broker, Link *link):
+    """Have a link wait for `go_on`."""
+    cdef Deferred made = Deferred()
+    made.link = link
+    broker.deferred[link.serial] = made
+    return made
+
+
+cdef void deferred_ended(Link *link, bint closed) noexcept nogil:
+    """Keep a peer's detach until its attach is answered."""
+    with gil:
+        end_deferred(<Broker>link.peer.container.broker, link, closed)
+
+
+cdef int end_deferred(Broker broker, const Link *link, bint closed) except -1:
+    cdef Deferred deferred = broker.deferred[link.serial]
+    deferred.delay.ended = True
+    deferred.delay.closed = closed
+    return 0
+
+
+cdef void deferred_left(Link *link) noexcept nogil:
+    """Forget a waiting link that ends."""
+    with gil:
+        leave(<Broker>link.peer.container.broker, link)
+
+
+cdef int leave(Broker broker, const Link *link) except -1:
+    cdef Deferred deferred = broker.deferred.pop(link.serial)
+    deferred.link = NULL
+    return 0
+
+
+cdef int go_on(Broker broker, Deferred deferred, bytes why) except -1:
+    """Answer a link that waited, if it still exists.
+
+    Args:
+        why: the reason of a failure; None for success.
+    """
+    if deferred.link == NULL:
+        return 0
+    if why is not None:
+        deferred.delay.why = why
+    broker.go_on(deferred.link, &deferred.delay)
+    return 0

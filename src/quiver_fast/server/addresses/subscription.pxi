@@ -1,0 +1,476 @@
+"""Subscriptions to topics that are more than one link: shared and durable ones.
+
+A subscription is a queue of its topic. An unnamed subscription ends with its consumer's link.
+A subscription with the expiry policy `never` lasts without links. Container id and link name
+identify it, and if there is a store it has a folder there. It ends when its consumer closes
+the link rather than detaches it (AMQP 1.0 part 2.6.6). Consumers that ask for `shared` share
+the subscription that their link's name gives before a `|`; with `global`, across containers.
+
+A durable message of a topic is written to the file of each such subscription, so each has
+its own copy. All other messages are shared.
+"""
+
+# The index of the topic's message that is being copied into subscriptions' files.
+cdef enum:
+    SPREAD = -2
+
+# A larger copy is written to its file in parts, and sent from there.
+cdef size_t WHOLE_MAX = 262144
+
+
+cdef class Subscription:
+    """A named subscription. Its queue refers to it as long as it can be found."""
+
+
+cdef Queue *subscription_of(
+        Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except? NULL:
+    """Return the subscription that a consumer of a topic asks for, made if need be.
+
+    NULL: its files are being made; the attach is processed again then.
+
+    Our source says how durable it really is. The caller detaches the consumer of a
+    subscription that is not shared: a link with the same name takes over (part 2.6.1).
+    """
+    cdef pn_terminus_t *theirs = pn_link_remote_source(link)
+    cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
+    cdef Subscription found
+    cdef bint shared = has_capability(capabilities, b"shared")
+    cdef bint kept = (
+        pn_terminus_get_expiry_policy(theirs) == PN_EXPIRE_NEVER
+        and not (peer.trunk or is_dynamic(topic)))
+    if peer.trunk or not (shared or kept):
+        return broker.subscribe(topic)
+    name = name_of(link)
+    container = container_of(peer)
+    if shared:
+        name = name.partition(b"|")[0]
+        if has_capability(capabilities, b"global"):
+            container = None
+    what = Description(
+        topic.address[:topic.address_size], container, name, shared,
+        granted(broker, theirs) if kept else 0, encoded(pn_terminus_filter(theirs)))
+    key = container, name, kept
+    if key in broker.making:
+        wait(peer, link, broker.making[key])
+        return NULL
+    found = broker.subscriptions.get(key)
+    if found is not None and not same(found.what, what):
+        if found.queue.consumer_count and (shared or found.what.shared):
+            raise Refusal(b"amqp:resource-locked",
+                          "the subscription is in use, and on other terms")
+        # JMS: a new subscription replaces the old one of that name.
+        steal(found.queue)
+        unsubscribe(broker, found, NULL)
+        found = None
+    if found is None and what.durability:
+        wait(peer, link, make_durable(broker, what, key))
+        return NULL
+    if found is None:
+        found = subscribe(broker, topic, what, key)
+    elif not shared:
+        steal(found.queue)
+    if kept:
+        claim(pn_link_source(link), found.what)
+    return found.queue
+
+
+cdef bytes name_of(pn_link_t *link):
+    """Return a link's name, which every attach has to have (part 2.7.3)."""
+    cdef const char *name = pn_link_name(link)
+    if name == NULL:
+        raise Refusal(b"amqp:invalid-field", "the attach has no name")
+    return name
+
+
+cdef bytes container_of(Peer *peer):
+    cdef const char *container = pn_connection_remote_container(peer.driver.connection)
+    return b"" if container == NULL else <bytes>container
+
+
+cdef bint same(object one, object other) except -1:
+    """Say whether two descriptions are of one subscription, however durable."""
+    return one._replace(durability=0) == other._replace(durability=0)
+
+
+cdef int granted(Broker broker, pn_terminus_t *theirs) except -1:
+    """Return the terminus-durability that a subscription really has."""
+    return PN_NONDURABLE if broker.files is None else <int>pn_terminus_get_durability(theirs)
+
+
+cdef bytes encoded(pn_data_t *data):
+    if pn_data_size(data) == 0:
+        return b""
+    buffer = bytearray(max(pn_data_encoded_size(data), 0))
+    pn_data_encode(data, <char *>buffer, len(buffer))
+    return bytes(buffer)
+
+
+cdef void claim(pn_terminus_t *ours, object what) noexcept:
+    """Name the subscription's expiry policy and durability in our source (part 3.5.5)."""
+    pn_terminus_set_expiry_policy(ours, PN_EXPIRE_NEVER)
+    pn_terminus_set_durability(ours, <pn_durability_t><int>what.durability)
+
+
+cdef bint is_active(const Queue *subscription) noexcept nogil:
+    """Say whether a subscription has a consumer that another one of its name takes over from."""
+    return subscription.subscription != NULL and subscription.consumer_count > 0
+
+
+cdef int steal(Queue *queue) except -1:
+    """Detach the consumers of a subscription: a new link has their link's name."""
+    while queue.consumers != NULL:
+        queue.container.steal(&queue.consumers.outlet.base)
+    return 0
+
+
+cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key):
+    """Make a subscription that has a name, and no files."""
+    cdef Subscription made = Subscription()
+    broker.check_room()
+    made.what = what
+    made.key = key
+    begin(broker, topic, made)
+    return made
+
+
+cdef Subscription make_durable(Broker broker, object what, tuple key):
+    """Make a subscription's files, before its consumer is told that it is durable."""
+    cdef Subscription made = Subscription()
+    broker.check_room()
+    made.what = what
+    made.key = key
+    made.folder = uuid.uuid4().hex
+    made.waiting = []
+    broker.making[key] = made
+    broker.opener.do(SUBSCRIPTION + made.folder, partial(make_files, broker.files, what),
+                     partial(files_made, broker, made))
+    return made
+
+
+cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
+    """Have a link wait until a subscription is made."""
+    cdef Link *waiting = link_new(peer, link, DEFERRED, CLIENT, sizeof(Link))
+    if waiting == NULL:
+        raise MemoryError("no memory for a link")
+    made.waiting.append(defer(<Broker>peer.container.broker, waiting))
+    return 0
+
+
+def make_files(files: QueueDirectory, what: Description, name: str) -> None:
+    """Make a subscription's files in the opener's thread: all of them or none.
+
+    Raises:
+        OutputError: they cannot be made.
+    """
+    folder = files.folder(name)
+    try:
+        subscription_files.keep(folder, what)
+        files.appender(name)
+    except BaseException:
+        if folder.exists():
+            subscription_files.forget(folder)
+        raise
+
+
+def files_made(Broker broker, Subscription made, name: str, error: Exception | None) -> None:
+    """Answer the links that wait for a subscription: its files exist, or failed."""
+    cdef Queue *topic
+    cdef bytes why = None
+    del broker.making[made.key]
+    if broker.container.closing:
+        return
+    try:
+        if error is not None:
+            raise error
+        topic = topic_of(broker, made.what)
+        begin(broker, topic, made)
+    except Exception as failure:
+        say(failure)
+        why = str(failure).encode("utf-8", "replace")
+        if error is None:
+            forget_folder(broker, made, None)
+            broker.opener.do(name, broker.files.discard, store_discarded)
+    waiting, made.waiting = made.waiting, None
+    for deferred in waiting:
+        go_on(broker, deferred, why)
+
+
+cdef Queue *topic_of(Broker broker, object what) except NULL:
+    """Return the topic of a description, made if need be."""
+    cdef Queue *topic = broker.find(what.topic, True, True)
+    if not topic.multicast:
+        raise QuiverError(f"{what.topic!r} is a queue")
+    return topic
+
+
+cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
+    """Give a subscription its queue, and the queue its file with the stored messages."""
+    cdef bint kept = made.key[2]
+    made.queue = broker.subscribe(topic)
+    choose_encoded(made.queue, made.what.filter, made.key[0])
+    made.queue.subscription = <void *>made
+    made.queue.temporary = made.queue.temporary and not kept
+    made.queue.kept = kept
+    broker.subscriptions[made.key] = made
+    if not kept:
+        return 0
+    topic.kept_subscriptions += 1
+    # It counts as a consumer, so that other servers send it messages meanwhile.
+    want(topic, 1)
+    if made.folder is None:
+        return 0
+    try:
+        made.queue.storable = True
+        broker.fill_store(made.queue, SUBSCRIPTION + made.folder)
+    except BaseException:
+        end_subscription(broker, made)
+        broker.let_go(made.queue)
+        raise
+    topic.stored_subscriptions += 1
+    return 0
+
+
+cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except? NULL:
+    """Return the subscription of a link that attaches without a source, to ask for it.
+
+    NULL: it is being made; the attach is processed again then.
+    JMS clients do so before they unsubscribe. Our source says what there is (part 2.6.3).
+    """
+    cdef pn_terminus_t *ours = pn_link_source(link)
+    cdef pn_data_t *data = pn_terminus_capabilities(ours)
+    cdef Subscription found
+    name = name_of(link)
+    if name.endswith(b"|global"):
+        key = None, name[:-len(b"|global")], True
+    else:
+        key = container_of(peer), name, True
+    if key in broker.making:
+        wait(peer, link, broker.making[key])
+        return NULL
+    found = broker.subscriptions.get(key)
+    if found is None:
+        raise Refusal(b"amqp:not-found", "the attach has no source, and there is no "
+                      "subscription of that name")
+    if is_active(found.queue):
+        raise Refusal(b"amqp:resource-locked", "the subscription is in use")
+    pn_terminus_set_type(ours, PN_SOURCE)
+    pn_terminus_set_address(ours, found.queue.address)
+    claim(ours, found.what)
+    pn_data_clear(data)
+    pn_data_put_array(data, False, PN_SYMBOL)
+    pn_data_enter(data)
+    pn_data_put_symbol(data, pn_bytes(5, b"topic"))
+    if found.what.shared:
+        pn_data_put_symbol(data, pn_bytes(6, b"shared"))
+        if found.what.container is None:
+            pn_data_put_symbol(data, pn_bytes(6, b"global"))
+    pn_data_exit(data)
+    return found.queue
+
+
+def restore_subscriptions(Broker broker) -> None:
+    """Restore the subscriptions in the store. A failure is reported; the others work.
+
+    Raises:
+        QueueInUseError: another server has the store.
+    """
+    cdef Subscription made
+    cdef Queue *topic
+    root = broker.files.folder(SUBSCRIPTION)
+    for folder, what in subscription_files.kept(root):
+        try:
+            if isinstance(what, QuiverError):
+                raise what
+            topic = topic_of(broker, what)
+            made = Subscription()
+            made.what = what
+            made.key = what.container, what.name, True
+            made.folder = folder
+            begin(broker, topic, made)
+        except QueueInUseError:
+            raise
+        except (MemoryError, OSError, QuiverError) as error:
+            say(f"the subscription in {root / folder} is not served: {error}")
+
+
+cdef bint subscription_closed(Queue *queue, Link *link) noexcept nogil:
+    """The consumer closed its link: end a subscription that is its own, or has no other consumer.
+
+    Returns whether the link has to wait until that is on disk.
+    """
+    if queue == NULL or queue.subscription == NULL or not queue.kept or queue.consumer_count > 1:
+        return False
+    with gil:
+        return unsubscribe(
+            <Broker>queue.container.broker, <Subscription>queue.subscription, link)
+
+
+cdef void subscription_left(Queue *queue) noexcept nogil:
+    """The last consumer left a subscription that is not durable: free its name."""
+    leave_topic(queue)
+    if queue.subscription != NULL:
+        with gil:
+            forget(<Broker>queue.container.broker, <Subscription>queue.subscription)
+
+
+cdef int forget(Broker broker, Subscription subscription) noexcept:
+    subscription.queue.subscription = NULL
+    del broker.subscriptions[subscription.key]
+    return 0
+
+
+cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noexcept:
+    """End a durable subscription; its queue is freed with its last link.
+
+    Args:
+        link: waits until the end is on disk, if the subscription was; True is returned then.
+    """
+    cdef Queue *queue = subscription.queue
+    cdef Deferred deferred = None
+    if subscription.folder is not None:
+        if link != NULL:
+            deferred = defer(broker, link)
+        forget_folder(broker, subscription, deferred)
+    end_subscription(broker, subscription)
+    if queue.links == 0:
+        leave_topic(queue)
+        queue_dirty(queue)
+    return deferred is not None
+
+
+cdef int forget_folder(Broker broker, Subscription subscription, Deferred deferred) except -1:
+    """Record the end of a subscription on disk; then resume the link that waits, if any."""
+    broker.opener.do(SUBSCRIPTION + subscription.folder, partial(forget_files, broker.files),
+                     partial(files_forgotten, broker, deferred))
+    return 0
+
+
+def forget_files(files: QueueDirectory, name: str) -> None:
+    """Record the end of a subscription, in the opener's thread.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    subscription_files.forget(files.folder(name))
+
+
+def files_forgotten(
+        Broker broker, Deferred deferred, name: str, error: Exception | None) -> None:
+    """Answer the detach that ended a subscription."""
+    if error is not None:
+        say(error)
+    if deferred is not None:
+        go_on(broker, deferred, None)
+
+
+cdef int end_subscription(Broker broker, Subscription subscription) noexcept:
+    """Free the name of a durable subscription, and stop keeping messages for it."""
+    cdef Queue *queue = subscription.queue
+    cdef Queue *topic = queue.topic
+    if queue.store != NULL:
+        topic.stored_subscriptions -= 1
+    topic.kept_subscriptions -= 1
+    want(topic, -1)
+    queue.kept = False
+    queue.temporary = True
+    forget(broker, subscription)
+    trunks_withdraw(topic)
+    return 0
+
+
+cdef Message *copied(const Message *message) noexcept nogil:
+    """Return a message with the same bytes, for a file; NULL without memory."""
+    cdef Message *copy = (
+        message_new(message.size) if message.size <= WHOLE_MAX else message_in_parts())
+    cdef const Chunk *chunk = message.first
+    cdef size_t done
+    cdef size_t room
+    cdef char *space
+    while copy != NULL and chunk != NULL:
+        done = 0
+        while done < chunk.size:
+            space = message_space(copy, chunk.size - done, &room)
+            if space == NULL:
+                message_release(copy)
+                return NULL
+            memcpy(space, chunk_bytes(<Chunk *>chunk) + done, room)
+            message_filled(copy, room)
+            done += room
+        chunk = chunk.next
+    if copy != NULL:
+        copy.format = message.format
+        copy.header = message.header
+        copy.expires = message.expires
+        copy.from_trunk = message.from_trunk
+        copy.complete = True
+    return copy
+
+
+cdef bint store_copies(Queue *topic, Message *message) noexcept nogil:
+    """Write a durable message to the files of a topic's subscriptions: to all or to none.
+
+    Each then has its copy in `incoming`. False: a file is full, or there is no memory.
+    """
+    cdef Queue *subscription = topic.subscriptions
+    while subscription != NULL:
+        if subscription.store != NULL and is_for(subscription, message):
+            subscription.incoming = copied(message)
+            if subscription.incoming == NULL or not store(subscription, subscription.incoming):
+                drop_copies(topic)
+                return False
+        subscription = subscription.next_subscription
+    return True
+
+
+cdef bint store(Queue *queue, Message *message) noexcept nogil:
+    if message.size > WHOLE_MAX:
+        return store_part(queue, message, True)
+    return store_append(queue, message)
+
+
+cdef void drop_copies(Queue *topic) noexcept nogil:
+    """Remove the copies again: not every subscription could get one."""
+    cdef Queue *subscription = topic.subscriptions
+    while subscription != NULL:
+        if subscription.incoming != NULL:
+            if subscription.incoming.index >= 0 or subscription.incoming.chain != NULL:
+                store_remove(subscription, subscription.incoming)
+            message_release(subscription.incoming)
+            subscription.incoming = NULL
+        subscription = subscription.next_subscription
+
+
+cdef bint spread(Transaction *transaction) noexcept nogil:
+    """Add the copies of a transaction's messages to topics to its work.
+
+    They are written with everything else that it writes. False without memory.
+    """
+    cdef Work *work = transaction.first
+    cdef Queue *subscription
+    while work != NULL:
+        if work.message != NULL and work.queue.stored_subscriptions and (
+                work.message.header.durable and work.message.index != SPREAD):
+            subscription = work.queue.subscriptions
+            while subscription != NULL:
+                if subscription.store != NULL and is_for(subscription, work.message) and (
+                        not add_copy(transaction, work, subscription)):
+                    return False
+                subscription = subscription.next_subscription
+            work.message.index = SPREAD
+        work = work.next
+    return True
+
+
+cdef bint add_copy(Transaction *transaction, Work *work, Queue *subscription) noexcept nogil:
+    """Put a copy's work behind that of its message."""
+    cdef Work *made = <Work *>calloc(1, sizeof(Work))
+    if made == NULL:
+        return False
+    made.next = work.next
+    work.next = made
+    if transaction.last == work:
+        transaction.last = made
+    made.queue = subscription
+    subscription.links += 1
+    made.message = copied(work.message)
+    return made.message != NULL

@@ -1,3 +1,0 @@
-from quiver_fast.server.addresses.broker import Broker
-
-def restore_subscriptions(broker: Broker) -> None: ...

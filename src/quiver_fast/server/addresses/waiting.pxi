@@ -1,0 +1,148 @@
+"""Producers that wait: until a queue has room, until its file is open, or for a later turn.
+
+The end of a long message copies all of it in the queue's file (`chain_commit`). When many end
+at once, others would have to wait for all of them: each turn of the loop ends a few megabytes or
+one message, and the other links wait in order.
+"""
+
+# Bytes of long messages that end in one turn; one message may be more.
+cdef size_t COPIED_MAX = 4194304
+
+
+cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
+    """Say whether the link has to wait: its queue has no room for one more message, or no file.
+
+    It is resumed later. Unread bytes stay in the session's window, which stops the
+    producer.
+    """
+    cdef Queue *full
+    if inlet.blocked_by != NULL:
+        return True
+    if inlet.receiving != NULL:
+        return False
+    # An anonymous terminus waits for the queue of its last message.
+    full = full_queue(inlet.queue if inlet.queue != NULL else last_queue(inlet))
+    if full == NULL:
+        return False
+    begin_waiting(inlet, full)
+    return True
+
+
+cdef Queue *full_queue(Queue *queue) noexcept nogil:
+    """Return the queue that has no room: this one, or a subscription of this topic."""
+    if queue == NULL:
+        return NULL
+    if not queue.multicast:
+        return queue if queue.bytes >= queue.limit else NULL
+    queue = queue.subscriptions
+    while queue != NULL and queue.bytes < queue.limit:
+        queue = queue.next_subscription
+    return queue
+
+
+cdef void begin_waiting(Inlet *inlet, Queue *queue) noexcept nogil:
+    inlet.blocked_by = queue
+    list_push(&queue.waiting, inlet, &inlet.prev_waiting, &inlet.next_waiting)
+
+
+cdef void end_waiting(Inlet *inlet) noexcept nogil:
+    """Leave the list that the link waits in: it goes on, or ends."""
+    if inlet.blocked_by == NULL:
+        return
+    if inlet.ends_later:
+        leave_endings(inlet)
+        return
+    list_remove(&inlet.blocked_by.waiting, inlet, &inlet.prev_waiting, &inlet.next_waiting)
+    inlet.blocked_by = NULL
+
+
+cdef Endings *endings_of(const Container *container) noexcept nogil:
+    return &(<Broker>container.broker).endings
+
+
+cdef bint must_end_later(Inlet *inlet, const Message *message) noexcept nogil:
+    """Say whether the end of a long message waits for a later turn; then its link waits."""
+    cdef Endings *endings = endings_of(inlet.base.peer.container)
+    cdef Queue *queue = inlet.destination
+    cdef size_t size
+    if message.chain == NULL or queue == NULL or queue.store == NULL:
+        return False
+    size = commit_size((<Store>queue.store).appender, message)
+    if endings.admitted == inlet or endings.oldest == NULL and (
+            endings.copied == 0 or endings.copied + size <= COPIED_MAX):
+        endings.copied += size
+        return False
+    inlet.blocked_by = queue
+    inlet.ends_later = True
+    if endings.oldest == NULL:
+        endings.oldest = inlet
+    list_push(&endings.newest, inlet, &inlet.prev_waiting, &inlet.next_waiting)
+    return True
+
+
+cdef void leave_endings(Inlet *inlet) noexcept nogil:
+    cdef Endings *endings = endings_of(inlet.base.peer.container)
+    if endings.oldest == inlet:
+        endings.oldest = inlet.prev_waiting
+    list_remove(&endings.newest, inlet, &inlet.prev_waiting, &inlet.next_waiting)
+    inlet.blocked_by = NULL
+    inlet.ends_later = False
+
+
+cdef bint ends_are_left(const Container *container) noexcept nogil:
+    """Say whether there is a link whose message waits for a later turn."""
+    return endings_of(container).oldest != NULL
+
+
+cdef bint endings_begin(Container *container) noexcept nogil:
+    """Count anew for the next turn; say whether there is time for a message in this one."""
+    cdef Endings *endings = endings_of(container)
+    cdef bint much = endings.copied > COPIED_MAX
+    endings.copied = 0
+    return not much
+
+
+cdef Inlet *admit_ending(Container *container) noexcept nogil:
+    """Return the link that has waited longest, and waits no more; NULL after one has ended."""
+    cdef Endings *endings = endings_of(container)
+    endings.admitted = NULL
+    if endings.copied == 0 and endings.oldest != NULL:
+        endings.admitted = endings.oldest
+        leave_endings(endings.admitted)
+    return endings.admitted
+
+
+cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept nogil:
+    """Keep a message that has to be in its queue's file until the queue has one."""
+    inlet.receiving = message
+    inlet_bind(inlet, queue)
+    want_store(queue)
+    begin_waiting(inlet, queue)
+
+
+cdef void refuse_waiting(Inlet *inlet) noexcept nogil:
+    """Refuse the messages of producers whose queue's file cannot be opened."""
+    while inlet != NULL:
+        if inlet.receiving != NULL:
+            refuse_message(inlet, inlet.base.deliveries.current, inlet.receiving)
+        inlet = inlet.next_waiting
+
+
+cdef void refuse_message(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    if message.complete:
+        inlet.receiving = NULL
+        message_release(message)
+        refuse_for_now(delivery)
+    elif stream_begin(inlet, delivery, message, 0):
+        # The rest of the message is dropped.
+        stream_decide(stream_of(message), PN_MODIFIED, True, False)
+    else:
+        link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
+                    b"the server is out of memory")
+
+
+cdef void refuse_for_now(amqp_delivery_t *delivery) noexcept nogil:
+    """The disk is full: the sender may try again (modified: delivery-failed)."""
+    amqp_delivery_say_modified(delivery, True, False)
+    amqp_delivery_settle(delivery)

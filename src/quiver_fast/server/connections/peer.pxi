@@ -1,0 +1,285 @@
+"""The bytes of one connection, between its socket, the data plane and the engine."""
+
+# A peer with so many unanswered frames that reads no answers is not read any more. With a
+# lower limit, two servers that fill each other's sockets could both stop reading.
+cdef size_t UNANSWERED_MAX = 256
+# Frames for the engine are small, but for an attach with a long filter.
+cdef size_t FEED_SIZE = 4096
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef ssize_t read_tls(void *tls, void *buffer, size_t size) noexcept nogil:
+    """Be a source of the data plane's."""
+    return tls_read(<tls_t *>tls, buffer, size)
+
+
+cdef ssize_t write_within_tls(void *tls, const iovec *parts, int count) noexcept nogil:
+    """Be a sink of the data plane's, for which 0 says that no more goes out now."""
+    cdef ssize_t n = tls_write(<tls_t *>tls, parts, count)
+    return 0 if n == TLS_AGAIN else n
+
+
+cdef bint peer_read(Peer *peer) noexcept nogil:
+    """Read once from the socket; return whether there may be more."""
+    cdef ssize_t n
+    if peer.cut or peer.deaf or not wants_input(peer):
+        return False
+    peer_lend(peer)
+    if peer.tls != NULL:
+        n = amqp_plane_fill(&peer.plane, read_tls, peer.tls)
+    else:
+        n = amqp_plane_fill(&peer.plane, amqp_receive, &peer.watch.fd)
+    if n == AMQP_INPUT_AGAIN:
+        return False
+    if n <= 0:
+        peer_cut(peer)
+        return False
+    peer.timers.heard = peer.container.now_ms * MILLISECOND
+    return peer.plane.input.to == peer.plane.input.capacity
+
+
+cdef void peer_lend(Peer *peer) noexcept nogil:
+    """Lend a connection without buffers those that the last one gave back.
+
+    So an idle connection has none.
+    """
+    cdef Container *container = peer.container
+    if peer.plane.input.buffer == NULL:
+        peer.plane.input = container.input
+        memset(&container.input, 0, sizeof(container.input))
+    peer_lend_output(peer)
+
+
+cdef void peer_lend_output(Peer *peer) noexcept nogil:
+    """Lend a connection without a buffer for its output one that another gave back."""
+    amqp_output_take_buffer(&peer.plane.output, &peer.container.outputs)
+
+
+cdef void peer_return(Peer *peer) noexcept nogil:
+    """Take buffers that are empty back from a connection.
+
+    Several for output are kept: to let one grow costs more than to fill it.
+    """
+    cdef Container *container = peer.container
+    if peer.plane.input.start == peer.plane.input.to:
+        peer.plane.input.start = peer.plane.input.to = 0
+        free(container.input.buffer)
+        container.input = peer.plane.input
+        memset(&peer.plane.input, 0, sizeof(peer.plane.input))
+    amqp_output_give_buffer(&peer.plane.output, &container.outputs)
+
+
+cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:
+    """Give the engine bytes that are its own; what we had to say before goes out first."""
+    cdef pn_rwbytes_t space
+    cdef size_t size
+    amqp_deliveries_tell(&peer.deliveries)
+    while bytes.size:
+        space = pn_connection_driver_read_buffer_sized(&peer.driver, FEED_SIZE)
+        if space.size == 0:
+            # A frame larger than the buffer is half in: let the buffer grow.
+            space = pn_connection_driver_read_buffer(&peer.driver)
+        if space.size == 0:
+            break
+        size = min(space.size, bytes.size)
+        memcpy(space.start, bytes.start, size)
+        pn_connection_driver_read_done(&peer.driver, size)
+        bytes.start += size
+        bytes.size -= size
+    if pn_connection_driver_read_closed(&peer.driver):
+        peer.deaf = True
+        refuse_garbage(peer)
+
+
+cdef void peer_drain(Peer *peer) noexcept nogil:
+    """Put what the engine writes into the output, behind our own answers.
+
+    Not while a begin of the peer's is unanswered: the engine would forget the attaches in it.
+    """
+    cdef pn_bytes_t data
+    cdef amqp_bytes_t whole
+    cdef size_t before = 0
+    amqp_deliveries_tell(&peer.deliveries)
+    while not peer.deliveries.failed and peer.beginning == NULL:
+        data = pn_connection_driver_write_buffer(&peer.driver)
+        # The engine's buffer grows when it holds no whole frame and is asked again.
+        if data.size == before:
+            return
+        whole.start = <const unsigned char *>data.start
+        whole.size = data.size
+        whole.size = amqp_plane_whole(whole)
+        if not amqp_plane_drain(&peer.plane, whole):
+            peer.deliveries.failed = True
+        before = data.size - whole.size
+        pn_connection_driver_write_done(&peer.driver, whole.size)
+
+
+cdef bint peer_has_rest(const Peer *peer) noexcept nogil:
+    """Say whether there is something to read that the socket tells nobody of."""
+    return peer.tls != NULL and not peer.cut and wants_input(peer) and tls_has_input(peer.tls)
+
+
+cdef void refuse_garbage(Peer *peer) noexcept nogil:
+    """Give the reason of an error if the engine gave none.
+
+    The engine stops without an error at a frame that it cannot dispatch.
+    """
+    if not (pn_condition_is_set(pn_transport_condition(peer.driver.transport))
+            or pn_connection_state(peer.driver.connection) & PN_REMOTE_CLOSED):
+        peer_refuse(peer, b"amqp:decode-error", b"not a frame of AMQP")
+
+
+cdef void peer_cut(Peer *peer) noexcept nogil:
+    """Take the connection as gone in both directions."""
+    peer.cut = True
+    amqp_output_clear(&peer.plane.output)
+    pn_connection_driver_read_close(&peer.driver)
+    pn_connection_driver_write_close(&peer.driver)
+
+
+cdef void peer_write(Peer *peer) noexcept nogil:
+    """Give the socket what there is, and wait for the socket where it is full.
+
+    Nothing is written while the socket is full, nor when the connection was cut.
+    """
+    cdef uint32_t events = 0
+    if not (peer.full or peer.cut):
+        write_some(peer)
+    if peer.cut:
+        return
+    if peer.full:
+        events |= EPOLLOUT
+    if wants_input(peer):
+        events |= EPOLLIN
+    if events != peer.events:
+        peer.events = events
+        watch_change(peer.container.epoll, &peer.watch, events)
+
+
+cdef void peer_flush(Peer *peer) noexcept nogil:
+    """Write during a turn, if the socket is not full."""
+    if not (peer.full or peer.cut):
+        write_some(peer)
+
+
+cdef void peer_borrows(Peer *peer) noexcept nogil:
+    """Note that the peer's output has bytes of the input that is being read."""
+    if not peer.borrows:
+        peer.borrows = True
+        peer.next_borrower = peer.container.borrowers
+        peer.container.borrowers = peer
+
+
+cdef void borrowers_settle(Container *container) noexcept nogil:
+    """Write what was lent of an input, before that is read into again; the rest is copied."""
+    cdef Peer *peer
+    while container.borrowers != NULL:
+        peer = container.borrowers
+        container.borrowers = peer.next_borrower
+        peer.borrows = False
+        peer_flush(peer)
+        peer_keep(peer, AMQP_LENT)
+
+
+cdef void peer_keep(Peer *peer, const amqp_hold_t *hold) noexcept nogil:
+    """Have the output copy what it has of some bytes by reference."""
+    if not amqp_output_keep(&peer.plane.output, hold):
+        peer.deliveries.failed = True
+
+
+cdef bint wants_input(const Peer *peer) noexcept nogil:
+    return not (peer.behind or peer.holder.slowed) and (
+        not peer.full or peer.unanswered < UNANSWERED_MAX)
+
+
+cdef void write_some(Peer *peer) noexcept nogil:
+    """Write until there is no more, or the socket is full."""
+    cdef int state
+    peer_lend(peer)
+    peer_drain(peer)
+    peer.ending_sessions = 0
+    peer.unanswered = 0
+    if peer.deliveries.failed:
+        peer_cut(peer)
+        return
+    if amqp_output_waiting(&peer.plane.output):
+        peer.timers.spoken = peer.container.now_ms * MILLISECOND
+    if peer.tls != NULL:
+        write_tls(peer)
+        return
+    state = amqp_output_write(&peer.plane.output, amqp_send, &peer.watch.fd)
+    if state < 0:
+        peer_cut(peer)
+    peer.full = state == 0
+
+
+cdef void write_tls(Peer *peer) noexcept nogil:
+    """Write within TLS; what the socket does not take yet waits in TLS's buffer."""
+    cdef int state = -1
+    if tls_flush(peer.tls) != TLS_FAILED:
+        state = amqp_output_write(&peer.plane.output, write_within_tls, peer.tls)
+    if state >= 0 and pn_connection_driver_write_closed(&peer.driver):
+        state = -1 if tls_close(peer.tls) == TLS_FAILED else state
+    if state < 0:
+        peer_cut(peer)
+        return
+    peer.full = (tls_events(peer.tls) & POLLOUT) != 0
+
+
+cdef bint peer_finished(Peer *peer) noexcept nogil:
+    """Say whether nothing more will come or go on this connection."""
+    if peer.full and not peer.cut:
+        # The engine's last bytes wait in our output, or with TLS.
+        return False
+    return peer.cut or pn_connection_driver_finished(&peer.driver)
+
+
+cdef void set_condition(
+        pn_condition_t *condition, const char *name, const char *description) noexcept nogil:
+    pn_condition_set_name(condition, name)
+    pn_condition_set_description(condition, description)
+
+
+cdef void peer_close(
+        Peer *peer, const char *condition, const char *description) noexcept nogil:
+    """Close the connection with a close frame, and an error unless ``condition`` is NULL."""
+    if pn_connection_state(peer.driver.connection) & PN_LOCAL_CLOSED:
+        return
+    if not pn_connection_state(peer.driver.connection) & PN_LOCAL_ACTIVE:
+        # A close must follow an open (part 2.4.3).
+        pn_connection_open(peer.driver.connection)
+    if condition != NULL:
+        set_condition(
+            pn_connection_condition(peer.driver.connection), condition, description)
+    pn_connection_close(peer.driver.connection)
+    peer.closed = True
+    peer_dirty(peer)
+
+
+cdef void peer_refuse(
+        Peer *peer, const char *condition, const char *description) noexcept nogil:
+    """End a connection whose peer violated the protocol; unlike `peer_close`, at any stage.
+
+    Before the peer's open frame, the engine writes a close only for an error of its own. So
+    this sets one, and an early end of input.
+    """
+    set_condition(pn_transport_condition(peer.driver.transport), condition, description)
+    pn_transport_close_tail(peer.driver.transport)
+    peer.deaf = True
+    peer_dirty(peer)
+
+
+cdef void delivery_reject(
+        amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
+    """Reject a delivery with a reason (part 3.4.3)."""
+    amqp_delivery_say_rejected(delivery, name, description)
+    amqp_delivery_settle(delivery)
+
+
+cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:
+    """Detach a link with an error (part 2.6.4)."""
+    if not link.refused:
+        link.refused = True
+        set_condition(pn_link_condition(link.link), name, description)
+        pn_link_close(link.link)
+    peer_dirty(link.peer)

@@ -1,0 +1,57 @@
+"""Browsers and selective consumers: they go through a queue in its order.
+
+Each has a place before an entry of the main lane. The place moves when entries are added,
+returned or removed there.
+"""
+
+cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
+    """Return what a browser or selective consumer looks at next; NULL at the end for now."""
+    cdef Entry *entry = consumer.place
+    cdef Entry *other
+    cdef const Lane *lane = consumer.queue.lanes
+    while lane != NULL:
+        other = lane_after(lane, consumer.seen)
+        if other != NULL and (entry == NULL or other.sequence < entry.sequence):
+            entry = other
+        lane = lane.next
+    if entry == NULL:
+        return NULL
+    consumer.seen = entry.sequence
+    if entry == consumer.place:
+        consumer.place = entry.next
+    return entry
+
+
+cdef void show_entry(Queue *queue, Entry *entry) noexcept nogil:
+    """Move the places that are behind an entry that was added or returned."""
+    cdef Consumer *consumer
+    if entry.lane != &queue.main:
+        return
+    consumer = queue.browsers
+    while consumer != NULL:
+        show_to(consumer, entry)
+        consumer = consumer.next
+    consumer = queue.selective
+    while consumer != NULL:
+        show_to(consumer, entry)
+        consumer = consumer.next_selective
+
+
+cdef inline void show_to(Consumer *consumer, Entry *entry) noexcept nogil:
+    if entry.sequence > consumer.seen and (
+            consumer.place == NULL or consumer.place.sequence > entry.sequence):
+        consumer.place = entry
+
+
+cdef void hide_entry(Queue *queue, Entry *entry) noexcept nogil:
+    """Move the places at an entry that leaves its lane."""
+    cdef Consumer *consumer = queue.browsers
+    while consumer != NULL:
+        if consumer.place == entry:
+            consumer.place = entry.next
+        consumer = consumer.next
+    consumer = queue.selective
+    while consumer != NULL:
+        if consumer.place == entry:
+            consumer.place = entry.next
+        consumer = consumer.next_selective

@@ -1,0 +1,372 @@
+"""A queue: entries in order, consumers in a ring, and nothing of the wire.
+
+Available entries are in lanes, first in first out: one for entries that every consumer may
+have, one for streams, and one for each set of links that called messages undeliverable. An
+acquired entry leaves its lane; a released one comes back to its own place. Messages have a
+count of references, because a topic puts one message into many queues.
+"""
+
+# Freed entries, to be used again: each message needs one.
+cdef Entry *spare = NULL
+cdef size_t spare_count = 0
+cdef size_t SPARE_MAX = 65536
+# A message's memory besides its bytes, allocator included: a limit without it would not bound
+# the memory of short messages.
+cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
+cdef int64_t MILLISECOND = 1000000
+# The priority of a message that names none (AMQP 1.0 part 3.2.1).
+cdef uint64_t DEFAULT_PRIORITY = 4
+
+
+cdef void wake(Timer *timer, int64_t now) noexcept nogil:
+    # A queue's first member.
+    cdef Queue *queue = <Queue *>timer
+    queue_dirty(queue)
+    # The timer may have rung for something else than an expiry.
+    if queue.expiry.count and heap_first(&queue.expiry) * MILLISECOND > now:
+        timer_advance(queue.container, timer, heap_first(&queue.expiry) * MILLISECOND)
+
+
+cdef Queue *queue_new(
+        Container *container, const char *address, size_t size) noexcept nogil:
+    """Make an empty queue with the container's limit of bytes; NULL without memory."""
+    cdef Queue *queue = <Queue *>calloc(1, sizeof(Queue))
+    if queue == NULL:
+        return NULL
+    queue.address = <char *>malloc(size + 1)
+    if queue.address == NULL:
+        free(queue)
+        return NULL
+    memcpy(queue.address, address, size)
+    queue.address[size] = 0
+    queue.address_size = size
+    queue.container = container
+    queue.timer.ring = wake
+    queue.limit = container.limits.queue_bytes
+    queue.next_sequence = 1
+    list_push(&container.queues, queue, &queue.prev, &queue.next)
+    container.traffic.queues += 1
+    return queue
+
+
+cdef void queue_free(Queue *queue) noexcept nogil:
+    """Free a queue that no link uses, with the messages in it."""
+    queue_clear(queue, SIZE_MAX)
+    timer_clear(queue.container, &queue.timer)
+    heap_free(&queue.expiry)
+    list_remove(&queue.container.queues, queue, &queue.prev, &queue.next)
+    queue.container.traffic.queues -= 1
+    queue_unlabel(queue)
+    filter_release(queue.filter)
+    free(queue.address)
+    free(queue)
+
+
+cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil:
+    """Drop up to ``most`` available entries; return whether these were all."""
+    cdef Entry *entry = any_entry(queue)
+    while entry != NULL and most:
+        queue_acquire(queue, entry)
+        entry_drop(entry)
+        most -= 1
+        entry = any_entry(queue)
+    return entry == NULL
+
+
+cdef Entry *any_entry(const Queue *queue) noexcept nogil:
+    cdef const Lane *lane = queue.lanes
+    if queue.main.head != NULL:
+        return queue.main.head
+    while lane != NULL and lane.head == NULL:
+        lane = lane.next
+    return queue.streaming.head if lane == NULL else lane.head
+
+
+cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
+    global spare, spare_count
+    cdef Entry *entry = spare
+    if entry != NULL:
+        spare = entry.next
+        spare_count -= 1
+    else:
+        entry = <Entry *>malloc(sizeof(Entry))
+        if entry == NULL:
+            return NULL
+    entry.message = message
+    entry.queue = queue
+    entry.sequence = queue.next_sequence
+    entry.lane = NULL
+    entry.bytes = 0
+    entry.expiry = 0
+    entry.failures = 0
+    entry.acquired = False
+    entry.used = False
+    entry.indexed = False
+    entry.since = <uint32_t>(queue.container.now_ms >> SINCE_SHIFT)
+    made(ENTRY)
+    return entry
+
+
+cdef Entry *entry_copy(const Entry *entry) noexcept nogil:
+    """Make an entry of no queue that shares the message, for a browser; NULL without memory."""
+    cdef Entry *copy = entry_new(entry.queue, entry.message)
+    if copy != NULL:
+        entry.message.hold.users += 1
+        copy.queue = NULL
+        copy.failures = entry.failures
+        copy.used = entry.used
+    return copy
+
+
+cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
+    """Put a message last; takes over one reference to it. NULL without memory."""
+    cdef Entry *entry = entry_new(queue, message)
+    if entry == NULL:
+        return NULL
+    queue.next_sequence += 1
+    # An incomplete message has a lane of its own: it waits for no consumer's credit.
+    entry.lane = &queue.main if message.complete else &queue.streaming
+    put_new(queue, entry)
+    queue.available += 1
+    queue.depth += 1
+    queue.streams += message.stream != NULL
+    # A stream counts with the bytes that it may hold; a chain's bytes are in the file.
+    entry.bytes = OVERHEAD + (
+        message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
+    queue.bytes += entry.bytes
+    queue.container.traffic.depth += 1
+    queue.container.traffic.bytes += entry.bytes
+    if message.expires:
+        note_expiry(queue, entry)
+    if queue.watchers:
+        show_new(queue, entry)
+    return entry
+
+
+cdef void put_new(Queue *queue, Entry *entry) noexcept nogil:
+    """Put an entry with the latest sequence into its lane."""
+    if queue.by_priority:
+        put_by_priority(queue, entry)
+    else:
+        lane_append(entry.lane, entry)
+
+
+cdef void show_new(Queue *queue, Entry *entry) noexcept nogil:
+    """Show a new entry to browsers and selective consumers."""
+    show_entry(queue, entry)
+    if queue.by_priority:
+        selective_returned(queue, entry)
+
+
+cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
+    """Put a new entry before those with a lower priority; its sequence contains the priority."""
+    cdef uint64_t priority = DEFAULT_PRIORITY
+    if entry.message.header.has_priority:
+        priority = entry.message.header.priority
+    entry.sequence |= (255 - priority) << COUNT_BITS
+    lane_return(entry.lane, entry)
+
+
+cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:
+    """Drop an available entry when it expires.
+
+    Without memory for the timer, it is dropped when dispatch reaches it. A stream has no timer.
+    """
+    if entry.message.stream == NULL:
+        heap_put(&queue.expiry, entry.message.expires, &entry.expiry)
+        timer_advance(queue.container, &queue.timer, heap_first(&queue.expiry) * MILLISECOND)
+
+
+cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil:
+    """Take an available entry out of its lane."""
+    if queue.watchers:
+        hide_entry(queue, entry)
+    lane_remove(entry.lane, entry)
+    if entry.expiry:
+        heap_take(&queue.expiry, &entry.expiry)
+    queue.available -= 1
+    queue.streams -= entry.message.stream != NULL
+    entry.acquired = True
+
+
+cdef void queue_restore(Entry *entry) noexcept nogil:
+    """Make an acquired entry available again, in its old place."""
+    cdef Queue *queue = entry.queue
+    lane_return(entry.lane, entry)
+    entry.acquired = False
+    entry.used = True
+    queue.available += 1
+    if entry.message.expires:
+        note_expiry(queue, entry)
+    if queue.watchers:
+        show_entry(queue, entry)
+        selective_returned(queue, entry)
+
+
+cdef void entry_drop(Entry *entry) noexcept nogil:
+    """End an acquired entry or a copy, and release its message."""
+    global spare, spare_count
+    cdef Queue *queue = entry.queue
+    if queue != NULL:
+        queue.depth -= 1
+        queue.bytes -= entry.bytes
+        queue.container.traffic.depth -= 1
+        queue.container.traffic.bytes -= entry.bytes
+        if entry.lane.barred != NULL:
+            lane_leave(queue, entry.lane)
+    if entry.message.chain != NULL:
+        chain_left(entry)
+    freed(ENTRY)
+    message_release(entry.message)
+    if spare_count >= SPARE_MAX:
+        free(entry)
+        return
+    entry.next = spare
+    spare = entry
+    spare_count += 1
+
+
+cdef void spare_entries_free() noexcept nogil:
+    """Give the memory of all freed entries back."""
+    global spare, spare_count
+    cdef Entry *entry
+    while spare != NULL:
+        entry = spare
+        spare = entry.next
+        free(entry)
+    spare_count = 0
+
+
+cdef void chain_left(const Entry *entry) noexcept nogil:
+    """Tell a message that is still arriving that its entry has ended.
+
+    Its sender has to hear the outcome now: its next fragment may never come.
+    """
+    cdef Chain *chain = chain_of(entry.message)
+    if chain.entry != entry:
+        return
+    chain.entry = NULL
+    if chain.inlet != NULL and not entry.message.complete and not entry.message.aborted:
+        inlet_wake(<Inlet *>chain.inlet)
+
+
+cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
+    """Add a consumer, not yet ready; a browser begins at the first available entry."""
+    consumer.queue = queue
+    list_push(list_of(consumer), consumer, &consumer.prev, &consumer.next)
+    if consumer.browser or consumer.filter != NULL:
+        queue.watchers += 1
+        consumer.place = queue.main.head
+        consumer.seen = 0
+    if consumer.browser:
+        return
+    queue.consumer_count += 1
+    if consumer.filter != NULL:
+        selective_join(queue, consumer)
+    if not consumer.trunk:
+        join_locally(queue)
+
+
+cdef inline Consumer **list_of(Consumer *consumer) noexcept nogil:
+    """Return the list of its queue that a consumer is in."""
+    return &consumer.queue.browsers if consumer.browser else &consumer.queue.consumers
+
+
+cdef void join_locally(Queue *queue) noexcept nogil:
+    """Count a consumer of this server, which goes before other servers."""
+    cdef Consumer *consumer = queue.consumers
+    count_local(queue, 1)
+    while queue.local_count == 1 and consumer != NULL:
+        if consumer.trunk:
+            consumer_unready(consumer)
+        consumer = consumer.next
+
+
+cdef void count_local(Queue *queue, int by) noexcept nogil:
+    """Count consumers of a queue, or of a topic by its subscription."""
+    if queue.topic != NULL:
+        queue.local_count += by
+        want(queue.topic, by)
+    else:
+        want(queue, by)
+
+
+cdef void want(Queue *node, int by) noexcept nogil:
+    """Count the consumers of an address here; the address is listed while it has any."""
+    node.local_count += by
+    if by > 0 and node.local_count == 1:
+        list_push(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
+    elif node.local_count == 0:
+        list_remove(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
+
+
+cdef void consumer_leave(Consumer *consumer) noexcept nogil:
+    cdef Queue *queue = consumer.queue
+    consumer_unready(consumer)
+    if consumer.draining:
+        stop_draining(consumer)
+    list_remove(list_of(consumer), consumer, &consumer.prev, &consumer.next)
+    if consumer.browser or consumer.filter != NULL:
+        queue.watchers -= 1
+    if not consumer.browser:
+        if consumer.filter != NULL:
+            selective_leave(queue, consumer)
+        lanes_forget(queue, consumer.outlet.base.serial)
+        queue.consumer_count -= 1
+        if not consumer.trunk:
+            count_local(queue, -1)
+    filter_release(consumer.filter)
+    consumer.filter = NULL
+    consumer.queue = NULL
+
+
+cdef void consumer_drain(Consumer *consumer) noexcept nogil:
+    """Note that a consumer drains its credit (part 2.6.7)."""
+    if not consumer.draining:
+        consumer.draining = True
+        list_push(&consumer.queue.draining, consumer,
+                  &consumer.prev_draining, &consumer.next_draining)
+
+
+cdef void stop_draining(Consumer *consumer) noexcept nogil:
+    list_remove(&consumer.queue.draining, consumer,
+                &consumer.prev_draining, &consumer.next_draining)
+    consumer.draining = False
+
+
+cdef inline Consumer **ring_of(Consumer *consumer) noexcept nogil:
+    """Return the ring that a consumer is in while it is ready."""
+    return &consumer.queue.ready if consumer.filter == NULL else &consumer.queue.selecting
+
+
+cdef void consumer_ready(Consumer *consumer) noexcept nogil:
+    """Put a consumer into the ring, last in turn."""
+    cdef Consumer **ring = ring_of(consumer)
+    cdef Consumer *first = ring[0]
+    if consumer.ready:
+        return
+    consumer.ready = True
+    if first == NULL:
+        consumer.next_ready = consumer
+        consumer.prev_ready = consumer
+        ring[0] = consumer
+        return
+    consumer.next_ready = first
+    consumer.prev_ready = first.prev_ready
+    first.prev_ready.next_ready = consumer
+    first.prev_ready = consumer
+
+
+cdef void consumer_unready(Consumer *consumer) noexcept nogil:
+    """Take a consumer out of the ring: it has no credit or no room, or it detached."""
+    cdef Consumer **ring = ring_of(consumer)
+    if not consumer.ready:
+        return
+    consumer.ready = False
+    if consumer.next_ready == consumer:
+        ring[0] = NULL
+        return
+    consumer.prev_ready.next_ready = consumer.next_ready
+    consumer.next_ready.prev_ready = consumer.prev_ready
+    if ring[0] == consumer:
+        ring[0] = consumer.next_ready

@@ -1,0 +1,153 @@
+"""Connections that the server makes to other servers, and restores when they are lost."""
+
+cdef int64_t SECOND = 1000000000
+cdef double FIRST_DELAY = 0.1
+cdef double MAX_DELAY = 5.0
+# How long a connection attempt may take.
+cdef double CONNECT_TIMEOUT = 10.0
+
+
+cdef class Connector:
+    """Keeps one connection to another server.
+
+    Its name is resolved once, when the connector is made. After a failure it waits
+    for 0.1 s, then twice as long each time up to 5 s.
+
+    Args:
+        broker: whose queues the two servers share.
+        target: a :class:`quiver_fast.server.config.Target`.
+        security: TLS and SASL as a client.
+
+    Raises:
+        PeerError: the name does not resolve.
+    """
+
+    def __init__(self, broker: Broker, target: object, security: Security) -> None:
+        self.broker = broker
+        self.target = target
+        self.security = security
+        self.addresses = resolve(target.host, target.port)
+        self.delay = FIRST_DELAY
+        self.said = ""
+        dial = &self.dial
+        dial.owner = <void *>self
+        dial.lost = on_lost
+        dial.watch.owner = <void *>self
+        dial.watch.ready = on_connected
+        dial.hook.owner = <void *>dial
+        dial.hook.turn = on_turn
+        broker.reactor.add_hook(&dial.hook)
+
+    def close(self) -> None:
+        """Stop connecting; an existing connection ends with the server's others."""
+        self.abandon()
+        self.dial.due = INT64_MAX
+
+    def abandon(self) -> None:
+        """Give up the socket that is connecting."""
+        if self.sock is not None:
+            watch_remove(self.broker.container.epoll, &self.dial.watch)
+            self.sock.close()
+            self.sock = None
+
+    def start(self) -> None:
+        """Begin to connect to the next of the name's addresses."""
+        family, address = self.addresses[self.attempt % len(self.addresses)]
+        self.attempt += 1
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            code = sock.connect_ex(address)
+        except OSError as error:
+            self.fail(error.strerror or str(error))
+            return
+        self.sock = sock
+        self.dial.watch.fd = sock.fileno()
+        watch_add(self.broker.container.epoll, &self.dial.watch, EPOLLOUT)
+        if code not in (0, EINPROGRESS):
+            self.fail(os.strerror(code))
+            return
+        self.wait(CONNECT_TIMEOUT)
+
+    def finish(self) -> None:
+        """The socket has connected or failed."""
+        code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self.fail(os.strerror(code))
+            return
+        watch_remove(self.broker.container.epoll, &self.dial.watch)
+        self.exchange = SaslExchange(self.security, False, peer_is_loopback(self.sock.fileno()))
+        self.dial.due = INT64_MAX
+        self.dial.peer = admit(
+            self.broker, self.sock.detach(), self.exchange, self.target.host.encode())
+        self.sock = None
+        if self.dial.peer == NULL:
+            self.fail("too many connections")
+            return
+        self.dial.peer.dial = &self.dial
+
+    def fail(self, reason: str) -> None:
+        """Report the reason, and try again later."""
+        self.abandon()
+        self.say(reason)
+        self.wait(self.delay)
+        self.delay = min(self.delay * 2, MAX_DELAY)
+
+    def wait(self, seconds: float) -> None:
+        """Be called again after a time."""
+        self.dial.due = self.broker.reactor.now + <int64_t>(seconds * SECOND)
+
+    def say(self, what: str) -> None:
+        """Report a change on standard error, in one line."""
+        if what != self.said and not self.broker.config.quiet:
+            sys.stderr.write(f"trunk to {self.target}: {' '.join(what.split())}\n")
+        self.said = what
+
+    cdef int ended(self, Peer *peer) except -1:
+        """The connection was lost: connect again later."""
+        self.dial.peer = NULL
+        if self.broker.container.closing:
+            return 0
+        reason = "lost" if peer.opened else "refused"
+        if self.exchange.error is not None:
+            reason = str(self.exchange.error)
+        for condition in (
+                condition_text(pn_connection_remote_condition(peer.driver.connection)),
+                condition_text(pn_transport_condition(peer.driver.transport))):
+            if condition:
+                reason = condition
+                break
+        if peer.tls != NULL and not peer.opened and tls_failure(peer.tls)[0]:
+            reason = f"TLS: {tls_failure(peer.tls).decode('utf-8', 'replace')}"
+        if peer.opened and peer.trunk:
+            self.delay = FIRST_DELAY
+        self.fail(reason)
+        return 0
+
+
+cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
+    cdef Dial *dial = <Dial *>owner
+    if now >= dial.due:
+        with gil:
+            turn(<Connector>dial.owner)
+    return dial.due
+
+
+cdef int turn(Connector connector) noexcept:
+    """Begin to connect, or give up an attempt that takes too long."""
+    if connector.sock is None:
+        connector.start()
+    else:
+        connector.fail("no answer")
+    return 0
+
+
+cdef void on_connected(Watch *watch, uint32_t events) noexcept with gil:
+    connector = <Connector>watch.owner
+    # A time-out in the same turn may have closed the socket.
+    if connector.sock is not None:
+        connector.finish()
+
+
+cdef void on_lost(Dial *dial, Peer *peer) noexcept with gil:
+    (<Connector>dial.owner).ended(peer)

@@ -1,0 +1,403 @@
+"""Handles the events of one connection: the data plane's frames, and what the engine opens."""
+
+# Events of one peer in one round: a disposition may bring one for each of 100,000 deliveries.
+cdef int EVENTS = 4096
+# What a frame of the engine's counts for: each costs as much as many transfers.
+cdef int CONTROL_COST = 63
+# Sessions whose end may be unanswered at a time.
+cdef size_t ENDING_MAX = 64
+
+
+cdef void peer_process(Peer *peer) noexcept nogil:
+    """Handle the events of a read; if there are very many, the rest waits for another round."""
+    cdef int left = EVENTS
+    take_engine_events(peer)
+    while left > 0 and (peer.walked != NULL or not peer.deaf):
+        if peer.walked != NULL:
+            left = take_outcomes(peer, left)
+        elif not take_next(peer, &left):
+            break
+    borrowers_settle(peer.container)
+    if left <= 0 or peer.behind:
+        # The next round goes on, or reads again.
+        peer_dirty(peer)
+    peer.behind = left <= 0
+    if peer.behind:
+        return
+    if peer.beginning != NULL:
+        open_sessions(peer)
+
+
+cdef bint take_next(Peer *peer, int *left) noexcept nogil:
+    """Take the next event of the data plane, if there is one."""
+    cdef amqp_event event = amqp_plane_next(&peer.plane)
+    left[0] -= 1
+    if event == AMQP_ARRIVAL:
+        transfer_came(peer, &peer.plane.arrival)
+    elif event == AMQP_OUTCOME:
+        disposition_came(peer, &peer.plane.disposition)
+    elif event == AMQP_CREDIT:
+        flow_came(peer)
+    elif event == AMQP_FOR_ENGINE:
+        left[0] -= CONTROL_COST
+        if peer.plane.endpoints.attached != NULL:
+            displace(peer, peer.plane.endpoints.attached)
+        peer_feed(peer, peer.plane.control)
+        take_engine_events(peer)
+    elif event == AMQP_REFUSED:
+        refuse_frame(peer, &peer.plane.refusal)
+    elif event == AMQP_NO_MEMORY:
+        peer.deliveries.failed = True
+        peer_dirty(peer)
+        return False
+    elif event == AMQP_DROPPED:
+        drop(peer, &peer.plane.arrival)
+    return event != AMQP_NOTHING
+
+
+cdef void take_engine_events(Peer *peer) noexcept nogil:
+    cdef pn_event_t *event = pn_connection_driver_next_event(&peer.driver)
+    while event != NULL:
+        take_event(peer, event)
+        event = pn_connection_driver_next_event(&peer.driver)
+
+
+cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
+    cdef int kind = pn_event_type(event)
+    if kind == PN_LINK_REMOTE_OPEN:
+        peer.unanswered += 1
+        link_attached(peer, pn_event_link(event))
+    elif kind == PN_LINK_REMOTE_CLOSE or kind == PN_LINK_REMOTE_DETACH:
+        peer.unanswered += 1
+        link_ended(peer, pn_event_link(event), kind == PN_LINK_REMOTE_CLOSE)
+    elif kind == PN_SESSION_REMOTE_OPEN:
+        peer.unanswered += 1
+        begin(peer, pn_event_session(event))
+    elif kind == PN_SESSION_REMOTE_CLOSE:
+        peer.unanswered += 1
+        end(peer, pn_event_session(event))
+    elif kind == PN_CONNECTION_REMOTE_OPEN:
+        opened(peer)
+    elif kind == PN_CONNECTION_REMOTE_CLOSE:
+        # The client may connect again before this connection is freed.
+        leave_container(peer)
+        peer_close(peer, NULL, NULL)
+
+
+cdef void transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
+    cdef Link *link = <Link *>arrival.link.user
+    cdef bint memory
+    if link == NULL:
+        # Its attach was refused.
+        return
+    if link.kind == INLET and take_whole(<Inlet *>link, arrival):
+        return
+    memory = amqp_delivery_arrive(&link.deliveries, arrival)
+    if link.kind == INLET:
+        # Credit and window are given again at the end of the turn, and not while more is read:
+        # a peer that sends beyond them is seen so.
+        inlet_arrived(<Inlet *>link)
+    elif link.kind == COORDINATOR:
+        coordinator_receive(link)
+    if not memory or not amqp_delivery_keep(&link.deliveries):
+        peer.deliveries.failed = True
+    if link.kind != INLET:
+        fit_session(peer, session_of(link.session))
+
+
+cdef void drop(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
+    """Release what comes by a link that we detached, until its peer knows of that.
+
+    A settlement without an outcome would count as accepted.
+    """
+    if not (arrival.more or arrival.settled):
+        amqp_deliveries_release(&peer.deliveries, arrival.link, arrival.delivery_id)
+        peer_dirty(peer)
+    if peer.plane.session.user != NULL:
+        fit_session(peer, <Session *>peer.plane.session.user)
+
+
+cdef void disposition_came(Peer *peer, const amqp_disposition_t *told) noexcept nogil:
+    cdef Session *session = <Session *>peer.plane.session.user
+    if session == NULL:
+        return
+    amqp_walk(&session.deliveries, AMQP_SENDER if told.role == AMQP_RECEIVER else AMQP_RECEIVER,
+              told.first, told.last)
+    peer.walked = session
+
+
+cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
+    """Give deliveries what the last disposition says; return how many more events may be taken."""
+    cdef amqp_delivery_t *delivery
+    while left > 0:
+        delivery = amqp_walk_next(&peer.walked.deliveries)
+        if delivery == NULL:
+            peer.walked = NULL
+            return left
+        take_outcome(delivery, &peer.plane.disposition)
+        left -= 1
+    return left
+
+
+cdef void take_outcome(
+        amqp_delivery_t *delivery, const amqp_disposition_t *told) noexcept nogil:
+    cdef Link *link = <Link *>delivery.link.end.user
+    if told.settled and told.state.code == AMQP_CODE_ACCEPTED and link.kind == OUTLET and (
+            end_accepted(<Outlet *>link, delivery)):
+        return
+    delivery.settled |= told.settled
+    if told.state.code != AMQP_CODE_NONE:
+        delivery.code = told.state.code
+        delivery.said = told.state.encoded
+    if link.kind != OUTLET:
+        # Its sender settled it: no answer is owed any more.
+        amqp_delivery_keep_said(delivery)
+        return
+    outlet_updated(<Outlet *>link, delivery)
+    if (<Outlet *>link).delivery == delivery and not amqp_delivery_keep_said(delivery):
+        link.peer.deliveries.failed = True
+
+
+cdef void flow_came(Peer *peer) noexcept nogil:
+    cdef Session *session = <Session *>peer.plane.session.user
+    cdef amqp_link_end_t *end = peer.plane.link
+    if session != NULL:
+        amqp_session_deliveries_catch_up(&session.deliveries)
+    # The session's window may have grown.
+    peer_dirty(peer)
+    if end != NULL and end.user != NULL:
+        link_flow(<Link *>end.user)
+
+
+cdef void refuse_frame(Peer *peer, const amqp_refusal_t *refusal) noexcept nogil:
+    """Close what a frame that may not be belongs to: a link, a session, or the connection."""
+    cdef amqp_link_end_t *end = peer.plane.link
+    cdef Session *session = NULL
+    if peer.plane.session != NULL:
+        session = <Session *>peer.plane.session.user
+    if refusal.extent == AMQP_OF_LINK and end != NULL and end.user != NULL:
+        link_refuse(<Link *>end.user, refusal.condition, refusal.why)
+    elif refusal.extent == AMQP_OF_SESSION and session != NULL:
+        set_condition(pn_session_condition(session.session), refusal.condition, refusal.why)
+        pn_session_close(session.session)
+        peer_dirty(peer)
+    else:
+        peer_refuse(peer, refusal.condition, refusal.why)
+
+
+cdef void opened(Peer *peer) noexcept nogil:
+    """The peer's open frame came."""
+    if peer.opened:
+        # The engine accepts a second open frame (part 2.4.1).
+        peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
+        return
+    if not conclude_sasl(peer.driver.transport):
+        return
+    peer.opened = True
+    # The peer's idle time-out is known now.
+    amqp_timers_take_open(
+        &peer.timers, peer.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
+    timer_set(peer.container, &peer.timer, 0)
+    peer.streaming_links = takes_streaming_links(peer.driver.connection)
+    if is_router(peer.driver.connection):
+        offer_capabilities(peer.driver.connection, False)
+    if not claim_container(peer):
+        refuse_container(peer)
+        return
+    pn_connection_open(peer.driver.connection)
+    trunk_opened(peer)
+    peer_dirty(peer)
+
+
+cdef inline Link *link_of(pn_link_t *link) noexcept nogil:
+    return <Link *>pn_link_get_context(link)
+
+
+cdef void link_attached(Peer *peer, pn_link_t *engine_link) noexcept nogil:
+    # The answer to our attach needs no action; the peer's credit will.
+    if link_of(engine_link) == NULL:
+        attach(peer, engine_link)
+
+
+cdef void link_flow(Link *link) noexcept nogil:
+    if link.kind == OUTLET:
+        outlet_flow(<Outlet *>link)
+    elif link.kind == INLET:
+        # The peer may have returned drained credit; the queue may have room again.
+        inlet_top_up(<Inlet *>link)
+    elif link.kind == COORDINATOR:
+        coordinator_receive(link)
+
+
+cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
+    cdef Link *link = link_of(engine_link)
+    if link == NULL:
+        # The peer confirms the detach of a refused link.
+        pn_link_free(engine_link)
+        peer_dirty(peer)
+    elif link.kind == DEFERRED:
+        deferred_ended(link, closed)
+    elif closed and closed_by_peer(link):
+        detach_later(link)
+    else:
+        detach(link, closed)
+
+
+cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
+    """Answer an attach that waited, then handle what came meanwhile; or answer a detach."""
+    cdef Peer *peer = link.peer
+    cdef pn_link_t *engine_link = link.link
+    if not is_usable(peer):
+        # It goes with its connection.
+        return
+    if not pn_link_state(engine_link) & PN_LOCAL_UNINIT:
+        detach(link, True)
+        return
+    deferred_left(link)
+    link_abandon(link)
+    if delay.why != NULL:
+        refuse_late(peer, engine_link, delay.why)
+    else:
+        attach(peer, engine_link)
+        if link_of(engine_link) != NULL:
+            link_flow(link_of(engine_link))
+    if delay.ended:
+        link_ended(peer, engine_link, delay.closed)
+
+
+cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
+    """The peer began a session. Its window is chosen when its first attaches are known."""
+    cdef Session *made
+    if not pn_session_state(session) & PN_LOCAL_UNINIT:
+        own_session_begun(peer, session)
+        return
+    if not peer.opened:
+        # The engine accepts a begin before the open frame (part 2.4.1).
+        peer_refuse(peer, b"amqp:illegal-state", b"the first frame must be open")
+        return
+    made = session_new(peer, session, False)
+    if made == NULL:
+        peer_close(peer, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    peer.session_count += 1
+    if peer.ending_sessions >= ENDING_MAX:
+        open_sessions(peer)
+        # Ended sessions keep their channels until the answer to their end is written.
+        peer_flush(peer)
+    if peer.session_count + peer.own_sessions + peer.ending_sessions > channels(peer):
+        # No channel is left for an answer, not even for an end.
+        peer_close(peer, b"amqp:resource-limit-exceeded",
+                   b"the connection has no channel for another session")
+        return
+    if peer.session_count <= peer.container.limits.sessions:
+        made.next_beginning = peer.beginning
+        peer.beginning = made
+        return
+    pn_session_open(session)
+    set_condition(pn_session_condition(session), b"amqp:resource-limit-exceeded",
+                  b"the connection has too many sessions")
+    pn_session_close(session)
+    peer_dirty(peer)
+
+
+cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
+    """The peer answered a begin of ours: links that wait for its handle-max may follow."""
+    cdef Peer *other = peer.container.trunks
+    if session != peer.shared_session:
+        return
+    offer_again(peer)
+    if not peer.trunk:
+        return
+    while other != NULL:
+        # Streams to its consumers may go by this connection.
+        if same_server(other, peer):
+            offer_again(other)
+        other = other.next_trunk
+    announce_all(peer.container)
+
+
+cdef void offer_again(Peer *peer) noexcept nogil:
+    """Dispatch the queues that the peer has consumers of."""
+    cdef Session *session = peer.sessions
+    cdef Link *link
+    cdef Queue *queue
+    while session != NULL:
+        link = session.links
+        while link != NULL:
+            queue = (<Outlet *>link).consumer.queue if link.kind == OUTLET else NULL
+            if queue != NULL and queue.available:
+                queue_dirty(queue)
+            link = link.next
+        session = session.next
+
+
+cdef void open_sessions(Peer *peer) noexcept nogil:
+    """Answer the begins of this turn with the windows that their links need."""
+    cdef Session *first = in_order(peer.beginning)
+    cdef Session *session = first
+    if peer.closed:
+        peer.beginning = NULL
+        return
+    while session != NULL:
+        # A session that was refused meanwhile is closed.
+        if pn_session_state(session.session) & PN_LOCAL_UNINIT:
+            open_session(peer, session.session)
+        session = session.next_beginning
+    peer.beginning = NULL
+    session = peer.sessions
+    while session != NULL:
+        if pn_session_state(session.session) & PN_LOCAL_ACTIVE:
+            session_opened(peer, session)
+            links_opened(session)
+        session = session.next
+    peer_dirty(peer)
+
+
+cdef void links_opened(Session *session) noexcept nogil:
+    """Begin to use the links that were attached before our begin went out."""
+    cdef Link *link = session.links
+    while link != NULL:
+        link_opened(link)
+        link_flow(link)
+        link = link.next
+
+
+cdef Session *in_order(Session *latest) noexcept nogil:
+    """Reverse the list of beginning sessions: the first is answered first."""
+    cdef Session *first = NULL
+    cdef Session *following
+    while latest != NULL:
+        following = latest.next_beginning
+        latest.next_beginning = first
+        first = latest
+        latest = following
+    return first
+
+
+cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
+    """The peer ended a session: with it go its links (part 2.5.5)."""
+    cdef Session *record = <Session *>pn_session_get_context(session)
+    if record != NULL:
+        forget_session(peer, record)
+    peer.ending_sessions += 1
+    if session == peer.shared_session:
+        peer.shared_session = NULL
+    pn_session_close(session)
+    pn_session_free(session)
+    peer_dirty(peer)
+
+
+cdef void peer_forget_links(Peer *peer) noexcept nogil:
+    """Release everything that the links of an ended connection hold."""
+    while peer.sessions != NULL:
+        forget_session(peer, peer.sessions)
+
+
+cdef void forget_session(Peer *peer, Session *session) noexcept nogil:
+    while session.links != NULL:
+        detach(session.links, True)
+    if session.begun_here:
+        peer.own_sessions -= 1
+    else:
+        peer.session_count -= 1
+    session_delete(peer, session)

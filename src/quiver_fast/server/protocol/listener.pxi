@@ -1,0 +1,67 @@
+"""A listening socket, which pauses while the process has no descriptors left."""
+
+cdef int64_t MILLISECOND = 1000000
+# How long to pause when there are no descriptors.
+cdef int64_t PAUSE = 100 * MILLISECOND
+
+
+cdef class Listener:
+    """A listening socket whose connections belong to a broker.
+
+    Args:
+        broker: whose queues the connections use.
+        sock: a listening, non-blocking TCP socket; the listener owns it.
+    """
+
+    def __init__(self, broker: Broker, sock: object) -> None:
+        self.broker = broker
+        self.sock = sock
+        acceptor = &self.acceptor
+        acceptor.epoll = broker.container.epoll
+        acceptor.resume_at = INT64_MAX
+        acceptor.watch.fd = sock.fileno()
+        acceptor.watch.owner = <void *>self
+        acceptor.watch.ready = on_connections
+        acceptor.hook.owner = acceptor
+        acceptor.hook.turn = accept_again
+        if watch_add(acceptor.epoll, &acceptor.watch, EPOLLIN) != 0:
+            raise OSError(errno, "epoll")
+        broker.reactor.add_hook(&acceptor.hook)
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        self.acceptor.resume_at = INT64_MAX
+        watch_remove(self.acceptor.epoll, &self.acceptor.watch)
+        self.sock.close()
+
+
+cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
+    cdef int one = 1
+    cdef int fd
+    while True:
+        fd = accept4(watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        if fd < 0 and (errno == EINTR or errno == ECONNABORTED):
+            continue
+        if fd < 0 and errno == EAGAIN:
+            return
+        if fd < 0:
+            pause(<Acceptor *>watch)
+            return
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+        with gil:
+            broker = (<Listener>watch.owner).broker
+            admit(broker, fd, SaslExchange(broker.security, True, peer_is_loopback(fd)), b"")
+
+
+cdef void pause(Acceptor *acceptor) noexcept nogil:
+    """Leave connections in the kernel's queue; without a pause, it would wake the loop at once."""
+    watch_change(acceptor.epoll, &acceptor.watch, 0)
+    acceptor.resume_at = monotonic_ns() + PAUSE
+
+
+cdef int64_t accept_again(void *owner, int64_t now) noexcept nogil:
+    cdef Acceptor *acceptor = <Acceptor *>owner
+    if now >= acceptor.resume_at:
+        acceptor.resume_at = INT64_MAX
+        watch_change(acceptor.epoll, &acceptor.watch, EPOLLIN)
+    return acceptor.resume_at

@@ -1,0 +1,13 @@
+import socket
+
+from quiver_fast.security.security import Security
+from quiver_fast.server.addresses.addresses import Broker
+from quiver_fast.server.config import Target
+
+class Connector:
+    def __init__(self, broker: Broker, target: Target, security: Security) -> None: ...
+    def close(self) -> None: ...
+
+class Listener:
+    def __init__(self, broker: Broker, sock: socket.socket) -> None: ...
+    def close(self) -> None: ...

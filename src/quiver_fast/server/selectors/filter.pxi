@@ -1,0 +1,419 @@
+"""Matches messages with selectors: the fast half of `selector.py`.
+
+One pass over the sections before the body reads the values that the selector names. Then
+`evaluate` runs its steps.
+"""
+
+# The priority of a message that names none, part 3.2.1.
+cdef uint8_t DEFAULT_PRIORITY = 4
+# Bytes to look at of a message in several chunks: properties that end behind them are
+# missing for a selector.
+cdef size_t HEAD_MAX = 1048576
+
+CODES = {
+    name: code
+    for code, name in enumerate((
+        "literal", "name", "=", "<>", "<", "<=", ">", ">=", "and", "or", "not", "+", "-", "*",
+        "/", "negate", "between", "in", "like", "is null",
+    ))
+}
+
+
+cdef class Selector:
+    """A selector and its memory.
+
+    Args:
+        text: the expression.
+
+    Raises:
+        SelectorError: the text is not a selector.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.kept = []
+        self.filter.owner = <void *>self
+        self.build(parse(text))
+
+    cdef int build(self, list steps) except -1:
+        cdef Step *step
+        cdef Filter *filter = &self.filter
+        slots = {}
+        properties = {}
+        filter.steps = <Step *>self.table(len(steps) * sizeof(Step))
+        filter.stack = <Value *>self.table(len(steps) * sizeof(Value))
+        for code, value in steps:
+            step = &filter.steps[filter.step_count]
+            filter.step_count += 1
+            if code == "field" or code == "property":
+                step.code = NAME
+                step.slot = slots.setdefault((code, value), len(slots))
+                if code == "field":
+                    self.filter.fields[(PROPERTIES + HEADERS).index(value)] = step.slot + 1
+                    filter.asks_properties |= value in PROPERTIES
+                else:
+                    properties[value.encode()] = step.slot
+                continue
+            step.code = CODES[code]
+            if code == "literal":
+                self.set_literal(&step.literal, value)
+            elif code == "in":
+                step.count = len(value)
+                step.among = <Value *>self.table(len(value) * sizeof(Value))
+                for i, text in enumerate(value):
+                    self.set_text(&step.among[<uint32_t>i], text.encode())
+            elif code == "like":
+                accepted, gaps = value
+                self.set_pattern(&step.pattern, accepted, gaps)
+        filter.value_count = len(slots)
+        filter.values = <Value *>self.table(len(slots) * sizeof(Value))
+        return self.set_index(properties)
+
+    cdef void *table(self, size_t size) except NULL:
+        """Return memory of zeroes that lives as long as the selector."""
+        made = bytearray(max(size, 1))
+        self.kept.append(made)
+        return <char *>made
+
+    cdef int set_text(self, Value *value, bytes text) except -1:
+        self.kept.append(text)
+        value.kind = TEXT
+        value.text = text
+        value.size = len(text)
+        return 0
+
+    cdef int set_literal(self, Value *value, object literal) except -1:
+        if isinstance(literal, str):
+            return self.set_text(value, literal.encode())
+        if isinstance(literal, float):
+            value.kind = REAL
+            value.real = literal
+        else:
+            value.kind = TRUTH if isinstance(literal, bool) else WHOLE
+            value.whole = literal
+        return 0
+
+    cdef int set_pattern(self, Pattern *pattern, list accepted, list gaps) except -1:
+        cdef uint32_t words = len(accepted) // 64 + 1
+        cdef uint32_t i
+        cdef int byte
+        pattern.count = len(accepted)
+        pattern.words = words
+        pattern.moves = <uint64_t *>self.table(256 * words * 8)
+        pattern.gaps = <uint64_t *>self.table(words * 8)
+        pattern.tails = <uint64_t *>self.table(words * 8)
+        pattern.now = <uint64_t *>self.table(words * 8)
+        for i in range(pattern.count):
+            for byte in range(256):
+                # An underscore takes the first byte of a character.
+                if accepted[i] == byte or accepted[i] == 256 and not is_tail(<uint8_t>byte):
+                    set_bit(pattern.moves + byte * words, i)
+            if accepted[i] == 256:
+                set_bit(pattern.tails, i + 1)
+        for i in gaps:
+            set_bit(pattern.gaps, i)
+        return 0
+
+    cdef int set_index(self, dict slots) except -1:
+        cdef Filter *filter = &self.filter
+        cdef uint32_t at
+        # At most half full.
+        filter.index_mask = (1 << (2 * len(slots)).bit_length()) - 1
+        filter.index = <Name *>self.table((filter.index_mask + 1) * sizeof(Name))
+        filter.name_count = len(slots)
+        for name, slot in slots.items():
+            self.kept.append(name)
+            at = hash_of(name, len(name)) & filter.index_mask
+            while filter.index[at].text != NULL:
+                at = (at + 1) & filter.index_mask
+            filter.index[at].text = name
+            filter.index[at].size = len(name)
+            filter.index[at].slot = slot
+        return 0
+
+    def matches(self, encoded: bytes) -> bool:
+        """Say whether an encoded message, complete and in one piece, matches."""
+        cdef Message *message = message_of(encoded)
+        cdef bint found = filter_matches(&self.filter, message)
+        message_release(message)
+        return found
+
+
+cdef Message *message_of(bytes encoded) except NULL:
+    cdef Message *message = message_new(len(encoded))
+    if message == NULL:
+        raise MemoryError("no memory for a message")
+    memcpy(chunk_bytes(message.first), <const char *>encoded, len(encoded))
+    message_filled(message, len(encoded))
+    message.complete = True
+    message_read_header(message, 0)
+    return message
+
+
+cdef Filter *filter_take(Selector selector) noexcept:
+    """Take a reference to a selector's filter; `filter_release` releases it."""
+    Py_INCREF(selector)
+    return &selector.filter
+
+
+cdef void filter_release(Filter *filter) noexcept nogil:
+    """Free a filter; NULL is none."""
+    if filter != NULL:
+        with gil:
+            Py_DECREF(<Selector>filter.owner)
+
+
+cdef inline void set_bit(uint64_t *words, uint32_t bit) noexcept nogil:
+    words[bit // 64] |= <uint64_t>1 << (bit % 64)
+
+
+cdef inline uint32_t hash_of(const char *text, size_t size) noexcept nogil:
+    # FNV-1a.
+    cdef uint32_t value = 2166136261
+    cdef size_t i
+    for i in range(size):
+        value = (value ^ <uint8_t>text[i]) * 16777619
+    return value
+
+
+# -- the values of a message
+
+
+cdef void take_value(Value *value, amqp_value_t found) noexcept nogil:
+    """Decode a value, AMQP 1.0 part 1.6; symbols and binaries are texts, timestamps numbers."""
+    cdef uint64_t bits = 0
+    cdef size_t i
+    cdef uint8_t code = found.constructor
+    cdef const uint8_t *start = found.content.start
+    cdef size_t size = found.content.size
+    value.kind = WHOLE
+    if code == 0x40:
+        value.kind = UNKNOWN
+    elif code == 0x41 or code == 0x42 or code == 0x56:
+        value.kind = TRUTH
+        value.whole = code == 0x41 or (code == 0x56 and start[0] != 0)
+    elif 0xA0 <= code <= 0xBF:
+        # binary, string, symbol.
+        value.kind = TEXT
+        value.text = <const char *>start
+        value.size = size
+    elif code == 0x43 or code == 0x44:
+        value.whole = 0
+    elif code == 0x72 or code == 0x82:
+        for i in range(size):
+            bits = (bits << 8) | start[i]
+        value.kind = REAL
+        value.real = as_float(<uint32_t>bits) if code == 0x72 else as_double(bits)
+    elif is_number(code):
+        for i in range(size):
+            bits = (bits << 8) | start[i]
+        value.whole = signed(bits, <int>size) if is_signed(code) else <int64_t>bits
+        if not is_signed(code) and value.whole < 0:
+            # An unsigned long that does not fit a long.
+            value.kind = REAL
+            value.real = <double>bits
+    else:
+        value.kind = OTHER
+
+
+cdef inline bint is_signed(uint8_t code) noexcept nogil:
+    # byte, short, int, smallint, long, smalllong, timestamp.
+    return (
+        code == 0x51 or code == 0x61 or code == 0x71 or code == 0x54 or code == 0x81
+        or code == 0x55 or code == 0x83)
+
+
+cdef inline bint is_number(uint8_t code) noexcept nogil:
+    # ubyte, ushort, uint, smalluint, ulong, smallulong.
+    return is_signed(code) or (
+        code == 0x50 or code == 0x60 or code == 0x70 or code == 0x52 or code == 0x80
+        or code == 0x53)
+
+
+cdef inline int64_t signed(uint64_t bits, int width) noexcept nogil:
+    if width == 1:
+        return <int8_t>bits
+    if width == 2:
+        return <int16_t>bits
+    if width == 4:
+        return <int32_t>bits
+    return <int64_t>bits
+
+
+cdef inline double as_float(uint32_t bits) noexcept nogil:
+    cdef float value
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef inline double as_double(uint64_t bits) noexcept nogil:
+    cdef double value
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef void take_header(Filter *filter, const Message *message) noexcept nogil:
+    """Take the header's values, or the defaults without one."""
+    cdef const uint16_t *slots = &filter.fields[PROPERTY_COUNT]
+    cdef Value *value
+    if slots[0]:
+        value = &filter.values[slots[0] - 1]
+        value.kind = TRUTH
+        value.whole = message.header.durable
+    if slots[1]:
+        value = &filter.values[slots[1] - 1]
+        value.kind = WHOLE
+        value.whole = (
+            message.header.priority if message.header.has_priority else DEFAULT_PRIORITY)
+    if slots[2] and message.header.has_ttl:
+        value = &filter.values[slots[2] - 1]
+        value.kind = WHOLE
+        value.whole = message.header.ttl
+    if slots[3]:
+        value = &filter.values[slots[3] - 1]
+        value.kind = WHOLE
+        value.whole = message.header.delivery_count
+    if slots[4]:
+        value = &filter.values[slots[4] - 1]
+        value.kind = TEXT
+        value.text = b"PERSISTENT" if message.header.durable else b"NON_PERSISTENT"
+        value.size = 10 if message.header.durable else 14
+
+
+cdef bint take_properties(Filter *filter, amqp_reader_t *reader) noexcept nogil:
+    """Take the fields of the properties section; return whether the section is complete."""
+    cdef amqp_fields_t fields = amqp_read_list(reader)
+    cdef amqp_value_t value
+    cdef int field
+    if reader.fault != AMQP_FINE:
+        return False
+    for field in range(<int>min(fields.left, <uint32_t>PROPERTY_COUNT)):
+        if not amqp_read_content(&fields.inside, &value):
+            return True
+        if filter.fields[field]:
+            take_value(&filter.values[filter.fields[field] - 1], value)
+    return True
+
+
+cdef Name *name_of(const Filter *filter, const char *text, size_t size) noexcept nogil:
+    cdef uint32_t at = hash_of(text, size) & filter.index_mask
+    cdef Name *name = &filter.index[at]
+    while name.text != NULL:
+        if name.size == size and memcmp(name.text, text, size) == 0:
+            return name
+        at = (at + 1) & filter.index_mask
+        name = &filter.index[at]
+    return NULL
+
+
+cdef bint take_application_properties(Filter *filter, amqp_reader_t *reader) noexcept nogil:
+    """Take the application properties that the selector names; return whether all have come."""
+    cdef amqp_fields_t fields = amqp_read_map(reader)
+    cdef amqp_value_t value
+    cdef Name *name
+    if reader.fault != AMQP_FINE:
+        return False
+    while fields.left >= 2:
+        fields.left -= 2
+        if not amqp_read_content(&fields.inside, &value):
+            return True
+        name = NULL
+        if value.constructor in (STRING8, STRING32, SYMBOL8, SYMBOL32):
+            name = name_of(filter, <const char *>value.content.start, value.content.size)
+        if not amqp_read_content(&fields.inside, &value):
+            return True
+        if name != NULL:
+            take_value(&filter.values[name.slot], value)
+    return True
+
+
+cdef bint take_sections(Filter *filter, const char *bytes, size_t size) noexcept nogil:
+    """Take the values that the selector names before the body; False if the sections are cut."""
+    cdef amqp_reader_t reader = amqp_reader(<const uint8_t *>bytes, size)
+    cdef amqp_section section
+    cdef amqp_value_t value
+    while reader.at < reader.end:
+        section = amqp_read_section(&reader)
+        if section > AMQP_SECTION_APPLICATION_PROPERTIES:
+            return True
+        if section == AMQP_SECTION_PROPERTIES and filter.asks_properties:
+            if not take_properties(filter, &reader):
+                return False
+        elif section == AMQP_SECTION_APPLICATION_PROPERTIES:
+            return not filter.name_count or take_application_properties(filter, &reader)
+        elif not amqp_read_content(&reader, &value):
+            return False
+    return False
+
+
+cdef inline void forget_values(Filter *filter) noexcept nogil:
+    cdef uint32_t i
+    for i in range(filter.value_count):
+        filter.values[i].kind = UNKNOWN
+
+
+cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
+    """Say whether the selector is true for a message, or for the beginning of a stream."""
+    if message.chain != NULL:
+        return matches_stored(filter, message)
+    forget_values(filter)
+    take_header(filter, message)
+    if take_sections(
+            filter, chunk_bytes(message.first), message.first.size) or message.first.next == NULL:
+        return evaluate(filter)
+    return matches_gathered(filter, message)
+
+
+cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
+    """Ask about a message in the file; a message without all its properties does not match yet.
+    """
+    cdef ChainReader *reader = chain_open(message)
+    cdef size_t size = 0
+    cdef size_t most = 4096
+    cdef char *bytes = NULL
+    cdef char *grown
+    cdef bint found = False
+    cdef bint known = False
+    while reader != NULL and not known and size < HEAD_MAX:
+        grown = <char *>realloc(bytes, most)
+        if grown == NULL:
+            break
+        bytes = grown
+        size += chain_copy(reader, message, bytes + size, most - size)
+        forget_values(filter)
+        take_header(filter, message)
+        known = take_sections(filter, bytes, size)
+        found = evaluate(filter) and (known or message.complete)
+        if size < most:
+            break
+        most *= 4
+    chain_close(reader)
+    free(bytes)
+    return found
+
+
+cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogil:
+    """Ask about a message whose properties lie in several chunks."""
+    cdef size_t size = min(message.held, HEAD_MAX)
+    cdef char *bytes = <char *>malloc(size)
+    cdef const Chunk *chunk = message.first
+    cdef size_t filled = 0
+    cdef size_t part
+    cdef bint found
+    if bytes == NULL:
+        return False
+    while chunk != NULL and filled < size:
+        part = min(<size_t>chunk.size, size - filled)
+        memcpy(bytes + filled, chunk_bytes(<Chunk *>chunk), part)
+        filled += part
+        chunk = chunk.next
+    forget_values(filter)
+    take_header(filter, message)
+    take_sections(filter, bytes, filled)
+    found = evaluate(filter)
+    free(bytes)
+    return found
+
+
+cdef size_t filter_cost(const Filter *filter, const Message *message) noexcept nogil:
+    """Return what asking about a message costs at most, in steps of the usual kind."""
+    return (filter.step_count + 8) * (1 + min(message.size, HEAD_MAX) // 4096)

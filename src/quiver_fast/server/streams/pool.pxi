@@ -1,0 +1,36 @@
+"""A pool of our links to a peer without a stream: the next streams use them."""
+
+cdef int64_t MILLISECOND = 1000000
+
+
+cdef void pool_add(Outlet *outlet) noexcept nogil:
+    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
+    cdef Peer *peer = outlet.base.peer
+    outlet.next_idle = NULL
+    if peer.idle_last == NULL:
+        peer.idle_first = outlet
+    else:
+        peer.idle_last.next_idle = outlet
+    peer.idle_last = outlet
+    peer.idle_count += 1
+    if peer.idle_count > POOL_MAX:
+        timer_advance(
+            peer.container, &peer.timer, (peer.container.now_ms + TRIM_AFTER) * MILLISECOND)
+
+
+cdef void pool_remove(Outlet *outlet) noexcept nogil:
+    cdef Peer *peer = outlet.base.peer
+    cdef Outlet *before = NULL
+    cdef Outlet *at = peer.idle_first
+    while at != NULL and at != outlet:
+        before = at
+        at = at.next_idle
+    if at == NULL:
+        return
+    if before == NULL:
+        peer.idle_first = outlet.next_idle
+    else:
+        before.next_idle = outlet.next_idle
+    if peer.idle_last == outlet:
+        peer.idle_last = before
+    peer.idle_count -= 1

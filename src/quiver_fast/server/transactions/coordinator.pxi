@@ -1,0 +1,257 @@
+"""The transaction coordinator: declare, discharge, commit and roll back (part 4)."""
+
+cdef int CREDIT = 100
+# Declare and discharge are short; a longer message is neither.
+cdef size_t REQUEST_MAX = 256
+
+
+cdef struct Request:
+    # A declare or a discharge; any other is refused.
+    amqp_code what
+    uint64_t id
+    bint fail
+    # A declare names a global transaction.
+    bint distributed
+
+
+cdef Request read_request(const uint8_t *start, size_t size) noexcept nogil:
+    """Read an amqp-value section with a declare or a discharge (parts 4.5.2 and 4.5.3)."""
+    cdef Request request
+    cdef amqp_reader_t reader = amqp_reader(start, size)
+    cdef amqp_fields_t fields
+    cdef amqp_value_t value
+    request.what = AMQP_CODE_NONE
+    request.id = 0
+    request.fail = False
+    request.distributed = False
+    # Other sections may stand before the value.
+    while amqp_read_section(&reader) != AMQP_SECTION_VALUE:
+        if not amqp_read_content(&reader, &value):
+            return request
+    request.what = amqp_read_descriptor(&reader)
+    fields = amqp_read_list(&reader)
+    if reader.fault != AMQP_FINE:
+        request.what = AMQP_CODE_NONE
+    elif request.what == AMQP_CODE_DISCHARGE:
+        read_discharge(&fields, &request)
+    elif request.what == AMQP_CODE_DECLARE:
+        request.distributed = (
+            fields.left > 0 and amqp_read_content(&fields.inside, &value)
+            and value.constructor != NULL_)
+    return request
+
+
+cdef void read_discharge(amqp_fields_t *fields, Request *request) noexcept nogil:
+    cdef amqp_value_t value
+    if fields.left < 1 or not amqp_read_content(&fields.inside, &value) or not take_id(
+            <const char *>value.content.start, value.content.size, &request.id):
+        request.what = AMQP_CODE_NONE
+    elif fields.left > 1 and amqp_read_content(&fields.inside, &value):
+        request.fail = value.constructor == TRUE_ or (
+            value.constructor == BOOLEAN and value.content.start[0] != 0)
+
+
+cdef void coordinator_receive(Link *link) noexcept nogil:
+    """Answer the controller's requests, in order."""
+    cdef amqp_delivery_t *delivery
+    while (<Coordinator *>link).awaited == NULL and not link.refused:
+        delivery = link.deliveries.current
+        if delivery == NULL:
+            break
+        if delivery.aborted:
+            amqp_delivery_settle(delivery)
+            continue
+        if delivery.partial:
+            break
+        if delivery.settled:
+            # Nobody would hear of the outcome (parts 4.2 and 4.3).
+            link_refuse(link, b"amqp:not-allowed", b"a request to the coordinator came settled")
+            break
+        if not answer(link, delivery, next_request(<Coordinator *>link, delivery)) and (
+                not link.refused):
+            amqp_delivery_settle(delivery)
+    top_up(link)
+    peer_dirty(link.peer)
+
+
+cdef void top_up(Link *link) noexcept nogil:
+    cdef int credit
+    if link.refused or not is_attached(link):
+        return
+    credit = credit_of(link)
+    if credit <= CREDIT // 2 and not amqp_plane_credit(
+            &link.peer.plane, link.deliveries.end, <uint32_t>(CREDIT - credit), False):
+        link.peer.deliveries.failed = True
+
+
+cdef Request next_request(
+        Coordinator *coordinator, amqp_delivery_t *delivery) noexcept nogil:
+    """Return what the current delivery asks for; a commit that waited for files is asked again."""
+    cdef Request request
+    cdef char[256] buffer
+    cdef size_t n
+    if coordinator.discharge:
+        request.what = AMQP_CODE_DISCHARGE
+        request.id = coordinator.discharge
+        request.fail = False
+        request.distributed = False
+        coordinator.discharge = 0
+        return request
+    n = amqp_delivery_read(delivery, buffer, REQUEST_MAX)
+    return read_request(<const uint8_t *>buffer, n)
+
+
+cdef void reject(
+        Link *link, amqp_delivery_t *delivery, const char *name, const char *why) noexcept nogil:
+    """Reject a request, or end its link where that outcome is not taken (parts 4.2 and 4.3)."""
+    if may_reject(pn_terminus_outcomes(pn_link_remote_source(link.link))):
+        amqp_delivery_say_rejected(delivery, name, why)
+    else:
+        link_refuse(link, name, why)
+
+
+cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcept nogil:
+    """Do what was asked; return whether the answer waits for a sync or a queue's file."""
+    cdef Transaction *transaction
+    cdef bint waits
+    if request.distributed:
+        reject(link, delivery, b"amqp:not-implemented", b"there are no global transactions here")
+        return False
+    if request.what == AMQP_CODE_DECLARE:
+        transaction = transaction_new(<Coordinator *>link)
+        if transaction == NULL:
+            reject(link, delivery, b"amqp:resource-limit-exceeded",
+                   b"the connection has too many open transactions")
+            return False
+        amqp_delivery_say_declared(delivery, &transaction.id)
+        return False
+    if request.what != AMQP_CODE_DISCHARGE:
+        reject(
+            link, delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
+        return False
+    transaction = transaction_find(link.peer, request.id)
+    if transaction == NULL:
+        reject(link, delivery, b"amqp:transaction:unknown-id",
+               b"there is no such transaction on this connection")
+        return False
+    if request.fail:
+        roll_back(transaction)
+    elif transaction.incomplete:
+        roll_back(transaction)
+        reject(
+            link, delivery, b"amqp:transaction:rollback", b"work of the transaction was refused")
+        return False
+    elif must_wait_for_file(<Coordinator *>link, transaction):
+        return True
+    elif not transaction_write(transaction):
+        roll_back(transaction)
+        reject(
+            link, delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
+        return False
+    else:
+        waits = transaction.stored and link.peer.container.group
+        commit(transaction)
+        if waits and accept_later(link, delivery):
+            amqp_delivery_advance(delivery)
+            return True
+        if waits:
+            # Without memory for the waiter, nothing would answer after the sync.
+            amqp_delivery_say_modified(delivery, True, False)
+            return False
+    amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
+    return False
+
+
+cdef bint must_wait_for_file(
+        Coordinator *coordinator, const Transaction *transaction) noexcept nogil:
+    """Say whether a commit waits for the file of a new queue. The controller is resumed then.
+
+    Work before that needs no second look: a queue keeps its file.
+    """
+    cdef Work *work = coordinator.unopened if coordinator.unopened != NULL else transaction.first
+    while work != NULL and not (
+            work.message != NULL and is_stored(work.queue, work.message) and work.queue.opening):
+        work = work.next
+    coordinator.unopened = work
+    if work == NULL:
+        return False
+    coordinator.discharge = transaction.id
+    coordinator.awaited = work.queue
+    list_push(&work.queue.discharging, coordinator,
+              &coordinator.prev_discharging, &coordinator.next_discharging)
+    return True
+
+
+cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
+    list_remove(&coordinator.awaited.discharging, coordinator,
+                &coordinator.prev_discharging, &coordinator.next_discharging)
+    coordinator.awaited = NULL
+
+
+cdef void coordinators_resume(Queue *queue) noexcept nogil:
+    """Resume the commits that waited for the queue's file, which is open or has failed."""
+    cdef Coordinator *coordinator
+    while queue.discharging != NULL and not queue.opening:
+        coordinator = queue.discharging
+        stop_waiting(coordinator)
+        coordinator_receive(&coordinator.base)
+
+
+cdef void commit(Transaction *transaction) noexcept nogil:
+    """Do all the work of a transaction, in the order it came; the files have it already."""
+    cdef Work *work = transaction.first
+    while work != NULL:
+        if work.message != NULL:
+            publish(work.queue, work.message)
+            work.message = NULL
+        else:
+            if work.queue != NULL and ends_message(work.outcome):
+                # The removal is written already.
+                work.entry.message.index = -1
+            work_said(work)
+            apply_outcome(
+                work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
+            if work.delivery != NULL:
+                work.delivery.context = NULL
+                amqp_delivery_settle(work.delivery)
+        work = work.next
+    peer_dirty(transaction.coordinator.base.peer)
+    leave_queues(transaction)
+    transaction_free(transaction)
+
+
+cdef void leave_queues(Transaction *transaction) noexcept nogil:
+    """Free temporary queues that only the transaction held; called last, when nothing uses them."""
+    cdef Work *work = transaction.first
+    while work != NULL:
+        if work.queue != NULL:
+            queue_left(work.queue)
+        work = work.next
+
+
+cdef void roll_back(Transaction *transaction) noexcept nogil:
+    """Roll back: drop its messages; its deliveries have no outcome again (part 4.4.2).
+
+    A delivery that the consumer settled cannot return to it: the message is available
+    again, and counts as failed.
+    """
+    cdef Work *work = transaction.first
+    while work != NULL:
+        if work.entry != NULL and work.delivery != NULL:
+            delivery_hold(work.delivery, work.entry)
+        elif work.entry != NULL:
+            work.entry.failures += 1
+            return_entry(work.entry)
+        work = work.next
+    leave_queues(transaction)
+    transaction_free(transaction)
+
+
+cdef void coordinator_detached(Link *link) noexcept nogil:
+    """Roll back the transactions that the controller left undischarged (part 4.3)."""
+    cdef Coordinator *coordinator = <Coordinator *>link
+    forget_pending(link)
+    if coordinator.awaited != NULL:
+        stop_waiting(coordinator)
+    while coordinator.transactions != NULL:
+        roll_back(coordinator.transactions)

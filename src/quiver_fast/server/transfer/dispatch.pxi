@@ -1,0 +1,347 @@
+"""Which entry goes to which consumer: in turn, but streams to the consumer with the fewest."""
+
+# Expired entries that are dropped in one turn, so that other queues have their turn.
+cdef int EXPIRE_STEP = 4096
+# The cost of asking selectors in one turn: some 2,000 messages.
+cdef int64_t SELECT_STEP = 24576
+
+
+cdef void queue_dispatch(Queue *queue) noexcept nogil:
+    """Give available entries to consumers, in order, as far as their credit and room go."""
+    cdef Entry *entry
+    if queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms:
+        expire(queue)
+    if queue.browsers != NULL:
+        serve_browsers(queue)
+    if queue.selecting != NULL:
+        serve_selective(queue)
+    if queue.streams and (queue.sweep or queue.consumer_count == 0):
+        sweep(queue)
+    queue.sweep = False
+    entry = next_entry(queue)
+    while entry != NULL:
+        if is_alone(queue) and outlet_send_run(queue.ready.outlet, queue):
+            pass
+        elif entry.lane != &queue.streaming:
+            dispatch_entry(queue, entry)
+        elif entry.message.chain != NULL:
+            if not dispatch_arriving(queue, entry):
+                # The message is in the file, so its sender does not wait.
+                dispatch_messages(queue)
+                break
+        elif not dispatch_stream(queue, entry):
+            break
+        entry = next_entry(queue)
+    if queue.draining != NULL:
+        answer_drains(queue)
+
+
+cdef inline Entry *next_message(Queue *queue) noexcept nogil:
+    """Return the first entry other than a stream that a consumer may take; NULL if there is none.
+    """
+    cdef Entry *entry = queue.main.head if queue.ready != NULL else NULL
+    if queue.lanes != NULL and queue.ready != NULL:
+        entry = first_of_lanes(queue, entry)
+    return entry
+
+
+cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
+    """Return the first entry that a consumer may take; NULL if there is none.
+
+    Streams overtake messages that wait for credit: they need no credit of that link.
+    """
+    cdef Entry *entry = next_message(queue)
+    cdef Entry *stream = queue.streaming.head
+    if stream != NULL and (entry == NULL or stream.sequence < entry.sequence):
+        return stream
+    return entry
+
+
+cdef inline bint is_alone(const Queue *queue) noexcept nogil:
+    """Say whether one consumer is ready, and may have all that the queue has: no turns are due."""
+    return queue.ready != NULL and queue.ready.next_ready == queue.ready and (
+        queue.lanes == NULL and queue.streaming.head == NULL and queue.watchers == 0)
+
+
+cdef void dispatch_messages(Queue *queue) noexcept nogil:
+    """Give entries that are no streams to consumers."""
+    cdef Entry *entry = next_message(queue)
+    while entry != NULL:
+        dispatch_entry(queue, entry)
+        entry = next_message(queue)
+
+
+cdef Entry *first_of_lanes(Queue *queue, Entry *entry) noexcept nogil:
+    """Return the first of ``entry`` and of those lanes that a ready consumer may have."""
+    cdef Lane *lane = queue.lanes
+    while lane != NULL:
+        if lane.head != NULL and (entry == NULL or lane.head.sequence < entry.sequence) and (
+                first_allowed(queue, lane) != NULL):
+            entry = lane.head
+        lane = lane.next
+    return entry
+
+
+cdef void sweep(Queue *queue) noexcept nogil:
+    """End waiting streams that nobody can take any more."""
+    cdef Entry *entry = queue.streaming.head
+    cdef Entry *following
+    while entry != NULL:
+        following = entry.next
+        if entry.message.stream == NULL:
+            # It is in the file.
+            pass
+        elif entry.message.aborted:
+            drop_aborted_entry(queue, entry)
+        elif queue.consumer_count == 0 or is_stranded(queue, entry):
+            release_stream(queue, entry)
+        entry = following
+
+
+cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
+    """Say whether another server sent it for consumers that have left."""
+    return entry.message.from_trunk and queue.local_count == 0
+
+
+cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
+    """Give an entry to the next ready consumer that may have it, unless it has expired."""
+    cdef Consumer *consumer = queue.ready
+    if entry.lane.barred != NULL:
+        consumer = first_allowed(queue, entry.lane)
+    queue_acquire(queue, entry)
+    if entry.message.expires and entry.message.expires <= queue.container.now_ms and (
+            entry.message.stream == NULL):
+        entry_done(entry)
+        return
+    # A consumer that got an entry goes last, if it stays in the ring.
+    if queue.ready == consumer:
+        queue.ready = consumer.next_ready
+    outlet_send(consumer.outlet, entry)
+
+
+cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
+    """Return the first ready consumer whose link did not call the lane undeliverable."""
+    cdef Consumer *first = queue.ready
+    cdef Consumer *consumer = first
+    while True:
+        if not lane_barred(lane, consumer.outlet.base.serial):
+            return consumer
+        consumer = consumer.next_ready
+        if consumer == first:
+            return NULL
+
+
+cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
+    """Give a stream to a consumer; return False if it must wait for one.
+
+    To a peer that offers qd.streaming-links, the stream goes by a link of its own and needs no
+    credit of the consumer's link. To other peers it goes by the consumer's link as one message.
+    """
+    cdef Consumer *consumer
+    cdef Outlet *outlet
+    cdef bint later
+    if is_stranded(queue, entry):
+        release_stream(queue, entry)
+        return True
+    if is_unwanted(queue, entry.message):
+        release_stream(queue, entry)
+        return True
+    if entry.message.complete:
+        # It was complete before it was forwarded: it is no stream any more.
+        return dispatch_complete(queue, entry)
+    consumer = least_busy(queue, entry.message, queue.local_count == 0)
+    if consumer == NULL:
+        return False
+    outlet = consumer.outlet
+    if outlet.base.peer.streaming_links:
+        outlet = stream_outlet(consumer.outlet, &later)
+        if outlet == NULL and later:
+            return False
+        if outlet == NULL:
+            release_stream(queue, entry)
+            return True
+    queue_acquire(queue, entry)
+    serve_consumer(outlet, consumer.outlet)
+    outlet_send(outlet, entry)
+    return True
+
+
+cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
+    """Give a completed stream to a ready consumer; False if there is none for it."""
+    cdef Consumer *consumer = queue.selective
+    if queue.ready != NULL:
+        dispatch_entry(queue, entry)
+        return True
+    while consumer != NULL and not (consumer.ready and wants(consumer, entry.message)):
+        consumer = consumer.next_selective
+    if consumer == NULL:
+        return False
+    queue_acquire(queue, entry)
+    outlet_send(consumer.outlet, entry)
+    return True
+
+
+cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
+    """Give a message that is stored as it arrives to a consumer of this server.
+
+    Returns False if it must wait for one. Other servers get it when it is complete.
+    """
+    cdef Consumer *consumer = least_busy(queue, entry.message, False)
+    cdef Outlet *outlet = NULL
+    cdef bint later
+    if consumer == NULL:
+        return False
+    if consumer.outlet.base.peer.streaming_links:
+        outlet = stream_outlet(consumer.outlet, &later)
+    elif consumer.ready:
+        outlet = consumer.outlet
+    if outlet == NULL:
+        return False
+    queue_acquire(queue, entry)
+    serve_consumer(outlet, consumer.outlet)
+    outlet_send(outlet, entry)
+    return True
+
+
+cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noexcept nogil:
+    """Return the consumer with the fewest streams that can take one more; NULL if none can.
+
+    Args:
+        trunks: other servers are asked.
+    """
+    cdef Consumer *consumer = queue.consumers
+    cdef Consumer *best = NULL
+    while consumer != NULL:
+        if consumer.trunk == trunks and (
+                consumer.ready or consumer.outlet.base.peer.streaming_links):
+            if (best == NULL or consumer.outlet.streams < best.outlet.streams) and (
+                    wants(consumer, message)):
+                best = consumer
+        consumer = consumer.next
+    return best
+
+
+cdef void drop_aborted_entry(Queue *queue, Entry *entry) noexcept nogil:
+    queue_acquire(queue, entry)
+    stream_leave(entry.message, entry.message.first)
+    entry_done(entry)
+
+
+cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
+    """End a stream that no consumer can take: its sender may send it again."""
+    queue_acquire(queue, entry)
+    stream_leave(entry.message, entry.message.first)
+    apply_outcome(entry, PN_RELEASED, 0, False, False)
+
+
+cdef void serve_browsers(Queue *queue) noexcept nogil:
+    cdef Consumer *consumer = queue.browsers
+    cdef int64_t budget = SELECT_STEP
+    while consumer != NULL:
+        while outlet_idle(consumer.outlet):
+            if not send_copy(consumer, &budget):
+                break
+        consumer = consumer.next
+    if budget <= 0:
+        dispatch_again(queue)
+
+
+cdef void dispatch_again(Queue *queue) noexcept nogil:
+    """Dispatch the queue again in the next turn, so that other queues have their turn."""
+    timer_advance(queue.container, &queue.timer, 0)
+
+
+cdef void serve_selective(Queue *queue) noexcept nogil:
+    """Give matching entries to consumers with selectors, one each in turn."""
+    cdef Consumer *consumer = queue.selecting
+    # The first of the consumers in a row without a match.
+    cdef Consumer *content = NULL
+    cdef Entry *entry
+    cdef int64_t budget = SELECT_STEP
+    while consumer != NULL and consumer != content:
+        entry = selective_next(consumer, &budget)
+        if entry != NULL:
+            queue.selecting = consumer.next_ready
+            send_selected(queue, consumer, entry)
+            content = NULL
+            consumer = queue.selecting
+            continue
+        if content == NULL:
+            content = consumer
+        consumer = consumer.next_ready
+    if budget <= 0:
+        if queue.selecting != NULL:
+            queue.selecting = queue.selecting.next_ready
+        dispatch_again(queue)
+
+
+cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept nogil:
+    queue_acquire(queue, entry)
+    if entry.message.expires and entry.message.expires <= queue.container.now_ms:
+        entry_done(entry)
+        return
+    outlet_send(consumer.outlet, entry)
+
+
+cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
+    """Send a browser its next copy; its outcome changes nothing in the queue (part 3.5.3)."""
+    cdef Entry *entry
+    cdef Entry *copy
+    if browser.filter != NULL:
+        entry = selective_next(browser, budget)
+    else:
+        entry = consumer_browse(browser)
+    if entry == NULL:
+        return False
+    # Browsers get no streams: their bytes are not kept.
+    if entry.message.stream != NULL:
+        return True
+    copy = entry_copy(entry)
+    if copy == NULL:
+        return False
+    outlet_send(browser.outlet, copy)
+    return True
+
+
+cdef void expire(Queue *queue) noexcept nogil:
+    """Drop expired entries; further ones are dropped in the next turn."""
+    cdef int left = EXPIRE_STEP
+    cdef Entry *entry
+    while queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms and left:
+        # The place in the heap is an entry's first member.
+        entry = <Entry *>queue.expiry.slots[0].place
+        queue_acquire(queue, entry)
+        entry_done(entry)
+        left -= 1
+    if queue.expiry.count:
+        timer_advance(
+            queue.container, &queue.timer, heap_first(&queue.expiry) * 1000000)
+
+
+cdef void answer_drains(Queue *queue) noexcept nogil:
+    """Take back the credit of consumers that drain and have got all available messages."""
+    cdef Consumer *consumer = queue.draining
+    cdef Consumer *following
+    cdef amqp_link_end_t *end
+    queue.draining = NULL
+    while consumer != NULL:
+        following = consumer.next_draining
+        consumer.draining = False
+        end = consumer.outlet.base.deliveries.end
+        if end.counts.drain:
+            if consumer.outlet.sending != NULL or consumer.outlet.clogged or (
+                    consumer.behind and end.counts.credit > 0):
+                consumer_drain(consumer)
+            else:
+                give_back(consumer.outlet, end)
+                consumer_unready(consumer)
+        consumer = following
+
+
+cdef void give_back(Outlet *outlet, amqp_link_end_t *end) noexcept nogil:
+    """Use up the credit of a consumer that drains, and tell it (part 2.6.7)."""
+    if outlet.base.refused or not amqp_sender_drained(&end.counts):
+        return
+    if not amqp_plane_flow(&outlet.base.peer.plane, end.session, end, False):
+        outlet.base.peer.deliveries.failed = True
+    peer_dirty(outlet.base.peer)

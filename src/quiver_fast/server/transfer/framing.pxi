@@ -1,0 +1,153 @@
+"""How an outlet frames its messages: room, headers that changed, routes, tags."""
+
+cdef enum:
+    # Bytes of a long message to frame at once.
+    PIECE = 65024
+    # Framed bytes of a connection that are not written: more are not added for a consumer.
+    OUTGOING_MAX = 131072
+
+cdef inline uint32_t credit(const Outlet *outlet) noexcept nogil:
+    cdef const amqp_link_end_t *end = outlet.base.deliveries.end
+    return end.counts.credit if end != NULL else 0
+
+cdef inline bint is_beyond(const Outlet *outlet, const Message *message) noexcept nogil:
+    """Say whether a message is larger than a client's link takes (part 2.7.3).
+
+    Another server sends such a message back. Nobody knows how long a stream will be.
+    """
+    cdef const amqp_link_end_t *end = outlet.base.deliveries.end
+    return end != NULL and end.max_message_size[<int>AMQP_THEIRS] != 0 and (
+        message.size > end.max_message_size[<int>AMQP_THEIRS]
+        and outlet.base.role == CLIENT and not outlet.consumer.trunk)
+
+# Such bytes of a stream, which are already counted in its own memory.
+cdef size_t STREAM_OUTGOING_MAX = 32768
+
+# Digits of a tag: neighbours in ASCII.
+cdef enum:
+    FIRST_DIGIT = 0x30
+    LAST_DIGIT = 0x39
+
+
+cdef size_t room(Outlet *outlet) noexcept nogil:
+    """Return how many more bytes may be framed for the outlet."""
+    cdef size_t limit = (
+        STREAM_OUTGOING_MAX if outlet.base.role == STREAMS_TO_PEER else OUTGOING_MAX)
+    cdef size_t held = amqp_output_waiting(&outlet.base.peer.plane.output)
+    if outlet.base.peer.full or held >= limit or not may_transfer(outlet):
+        return 0
+    return limit - held
+
+
+cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
+    """Say whether the peer takes a transfer (parts 2.5.6, 2.6.7)."""
+    cdef const Peer *peer = outlet.base.peer
+    if outlet.base.refused or peer.deliveries.failed or peer.closed:
+        return False
+    if outlet.delivery != NULL:
+        return amqp_delivery_may_go(outlet.delivery)
+    return amqp_delivery_may_begin(&outlet.base.deliveries)
+
+
+cdef amqp_bytes_t next_tag(Tag *tag) noexcept nogil:
+    """Return the tag of the next delivery, which stays there until the next one."""
+    cdef size_t place = 0
+    # Counting up, the first digit is the lowest.
+    while place < tag.size and tag.digits[place] == LAST_DIGIT:
+        tag.digits[place] = FIRST_DIGIT
+        place += 1
+    if place < tag.size:
+        tag.digits[place] += 1
+    else:
+        tag.digits[place] = FIRST_DIGIT + (place > 0)
+        tag.size += 1
+    return bytes_of(tag)
+
+
+cdef inline amqp_bytes_t bytes_of(const Tag *tag) noexcept nogil:
+    cdef amqp_bytes_t bytes
+    bytes.start = <const uint8_t *>tag.digits
+    bytes.size = tag.size
+    return bytes
+
+
+cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Begin a delivery, with a rewritten header if anything in it changed here.
+
+    False without memory.
+    """
+    cdef Message *message = entry.message
+    cdef bint routed = outlet.base.role == STREAMS_TO_PEER and outlet.base.peer.trunk
+    if (routed or has_changed(entry)) and not write_lead(outlet, entry, routed):
+        return False
+    outlet.delivery = amqp_delivery_begin(&outlet.base.deliveries)
+    if outlet.delivery == NULL:
+        return False
+    outlet.delivery.format = message.format
+    delivery_hold(outlet.delivery, entry)
+    next_tag(&outlet.tag)
+    return True
+
+
+cdef inline bint has_changed(const Entry *entry) noexcept nogil:
+    """Say whether the header of a message is not true any more (part 3.2.1).
+
+    A message of another format than AMQP's gets none.
+    """
+    cdef const Message *message = entry.message
+    return (entry.used or message.header.has_ttl) and (
+        message.format == 0 or message.header.size > 0)
+
+
+cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
+    """Write the header as it is now, and a stream's route for another server behind it."""
+    cdef Message *message = entry.message
+    cdef size_t size = message.header.size
+    cdef char *lead = <char *>realloc(
+        outlet.lead, HEADER_MAX + size + (ROUTE_MAX + entry.queue.address_size if routed else 0))
+    if lead == NULL:
+        return False
+    outlet.lead = lead
+    outlet.lead_sent = 0
+    outlet.offset = size
+    if has_changed(entry):
+        size = encode_header(
+            message, entry.failures, not entry.used, outlet.base.peer.container.now_ms, lead)
+    else:
+        memcpy(lead, chunk_bytes(message.first), size)
+    if routed:
+        size += encode_route(
+            entry.queue.address_size, stream_of(message).presettled, lead + size)
+        memcpy(lead + size, entry.queue.address, entry.queue.address_size)
+        size += entry.queue.address_size
+    outlet.lead_size = size
+    return True
+
+
+cdef size_t send_piece(
+        Outlet *outlet, const void *start, size_t size, amqp_hold_t *hold,
+        bint last) noexcept nogil:
+    """Frame what leads the message and the next bytes of it; return how many of these went.
+
+    Args:
+        hold: what keeps these bytes, so that they go by reference; NULL for nothing.
+    """
+    cdef amqp_parts_t parts
+    cdef size_t lead = outlet.lead_size - outlet.lead_sent
+    cdef size_t sent
+    parts.lead.start = <const uint8_t *>outlet.lead + outlet.lead_sent
+    parts.lead.size = lead
+    parts.rest.start = <const uint8_t *>start
+    parts.rest.size = size
+    parts.hold = hold
+    sent = amqp_delivery_send(
+        outlet.delivery, bytes_of(&outlet.tag), &parts, last, is_settled(outlet))
+    outlet.lead_sent += min(sent, lead)
+    return sent - min(sent, lead)
+
+
+cdef bint is_settled(const Outlet *outlet) noexcept nogil:
+    """Say whether the consumer is sent its messages, or this stream, settled."""
+    cdef const Message *message = outlet.sending.message
+    return outlet.presettled or message.stream != NULL and stream_of(message).presettled and (
+        pn_link_remote_snd_settle_mode(outlet.base.link) != PN_SND_UNSETTLED)

@@ -1,0 +1,515 @@
+"""Messages in: from a producer's link into a queue, as far as there is room for them."""
+
+cdef void inlet_receive(Inlet *inlet) noexcept nogil:
+    """Take deliveries from the link, until there are no more or there is no room."""
+    receive_all(inlet)
+    if inlet.blocked_by == NULL:
+        inlet_top_up(inlet)
+        peer_dirty(inlet.base.peer)
+    inlet_holds(inlet)
+
+
+cdef void inlet_arrived(Inlet *inlet) noexcept nogil:
+    """Take what just came; the rest of `inlet_receive` is done at the end of the turn."""
+    receive_all(inlet)
+    inlet_wake(inlet)
+
+
+cdef void receive_all(Inlet *inlet) noexcept nogil:
+    cdef amqp_delivery_t *delivery
+    cdef bint more = True
+    while more:
+        delivery = inlet.base.deliveries.current
+        if delivery == NULL:
+            break
+        if inlet.base.refused:
+            more = ignore(inlet, delivery)
+        elif delivery.aborted:
+            more = drop_aborted_delivery(inlet, delivery)
+        elif inlet_must_wait(inlet):
+            return
+        elif inlet.receiving != NULL and inlet.receiving.complete:
+            # Its queue had no file when it came.
+            take(inlet, delivery, inlet.receiving)
+        elif inlet.receiving != NULL and inlet.receiving.stream != NULL:
+            more = stream_more(inlet, delivery)
+        else:
+            more = receive_more(inlet, delivery)
+
+
+cdef bint drop_aborted_delivery(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Forget a delivery that its sender aborted; that settles it (part 2.7.5)."""
+    give_up(inlet)
+    amqp_delivery_settle(delivery)
+    return True
+
+
+cdef bint ignore(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Drop the deliveries of a refused link, until its peer knows of the refusal.
+
+    They get an outcome, because a settlement without one would count as accepted.
+    """
+    give_up(inlet)
+    amqp_delivery_take(delivery, delivery.pending)
+    if delivery.partial:
+        return False
+    amqp_delivery_say(delivery, AMQP_CODE_RELEASED)
+    amqp_delivery_settle(delivery)
+    return True
+
+
+cdef void refuse_inlet(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
+    """Detach the link with an error; the rest of its message may never come."""
+    link_refuse(&inlet.base, condition, why)
+    give_up(inlet)
+
+
+cdef void give_up(Inlet *inlet) noexcept nogil:
+    """Abort the message that was arriving: it will never be complete."""
+    cdef Message *message = inlet.receiving
+    if message == NULL:
+        return
+    drop_parts(inlet)
+    spill_end(inlet)
+    inlet.receiving = NULL
+    if message.stream != NULL:
+        if stream_of(message).inlet != NULL:
+            stream_orphan(stream_of(message))
+        abort_stream(inlet, message)
+    message_release(message)
+
+
+cdef void abort_stream(Inlet *inlet, Message *message) noexcept nogil:
+    """Abort a stream in all outlets that send it and in all queues where it waits."""
+    stream_abort(message)
+    sweep_streams(inlet.queue if inlet.queue != NULL else inlet.destination)
+    memory_freed(inlet.base.peer.container)
+
+
+cdef void queue_resume(Queue *queue) noexcept nogil:
+    """Resume waiting producers once a quarter of the room is free and the file is open."""
+    cdef Inlet *inlet = queue.waiting
+    if queue.unopened:
+        queue.unopened = False
+        refuse_waiting(inlet)
+    if inlet == NULL or queue.opening or queue.bytes > queue.limit - queue.limit // 4:
+        return
+    queue.waiting = NULL
+    resume(inlet)
+
+
+cdef void resume(Inlet *inlet) noexcept nogil:
+    """Resume a list of producers that waited for room."""
+    cdef Inlet *following
+    while inlet != NULL:
+        following = inlet.next_waiting
+        inlet.blocked_by = NULL
+        inlet_receive(inlet)
+        inlet = following
+
+
+cdef bint receive_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Read the current delivery; return whether there may be more to do on the link."""
+    cdef Message *message = inlet.receiving
+    cdef size_t pending = delivery.pending
+    cdef bint partial = delivery.partial
+    cdef size_t size = min(pending, <size_t>STREAM_HIGH) if partial and inlet.streaming else pending
+    if message == NULL:
+        message = message_in_parts() if partial else message_new(pending)
+        if message == NULL:
+            return out_of_memory(inlet)
+        message.format = delivery.format
+        message.origin = inlet.origin
+        inlet.receiving = message
+        inlet_bind(inlet, NULL)
+        message.from_trunk = inlet.base.peer.trunk
+    if not read_into(delivery, message, size):
+        return out_of_memory(inlet)
+    return received(inlet, delivery, message, partial) or size < pending
+
+
+cdef bint received(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+    """Process the bytes that have come; return whether there may be more to do."""
+    if inlet.base.role == TRUNK_CONSUMER and is_too_large(inlet, message):
+        return send_back(inlet, delivery, message)
+    if too_large(inlet, message):
+        return False
+    if message.chain != NULL and partial:
+        return keep_part(inlet, delivery, message)
+    if message.chain == NULL and inlet.base.role == STREAMS_FROM_SERVER and (
+            inlet.destination == NULL or not partial):
+        return receive_routed(inlet, delivery, message, partial)
+    if partial:
+        return may_stream(inlet, delivery, message) and stream_start(inlet, delivery, message)
+    if message.chain != NULL and must_end_later(inlet, message):
+        return False
+    take(inlet, delivery, message)
+    return True
+
+
+cdef bint receive_routed(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
+    """Read on in a stream from another server; return whether there may be more to do.
+
+    It stays a stream even if its end has come already: its outcome is the consumer's.
+    """
+    cdef Route route
+    cdef Absence absence
+    cdef HeaderResult result = HEADER_READ
+    route.presettled = False
+    if inlet.destination == NULL:
+        result = message_read_route(message, inlet.base.peer.container.now_ms, &route)
+        if result == HEADER_MORE and partial and message.first.next == NULL:
+            return False
+        if result == HEADER_READ:
+            inlet_bind(inlet, named_queue(inlet, route.address, route.size, &absence))
+            message_strip_route(message, &route)
+    if result != HEADER_READ or inlet.destination == NULL:
+        return refuse_stream(
+            inlet, delivery, message, b"amqp:precondition-failed",
+            b"the message has no route here")
+    if stream_start(inlet, delivery, message):
+        stream_of(message).presettled |= route.presettled
+        return True
+    if partial or inlet.base.refused or inlet.blocked_by != NULL or must_end_later(inlet, message):
+        return False
+    # Its queue keeps it.
+    take(inlet, delivery, message)
+    return True
+
+
+cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexcept nogil:
+    """Say whether a message is beyond the limit, or too large for any queue."""
+    cdef const Limits *limits = &inlet.base.peer.container.limits
+    return message.size > limits.message_size or message.held > limits.queue_bytes
+
+
+cdef bint send_back(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    """Return a message that is too large to the other server, for its own consumers.
+
+    The link stays, because other messages of the address come by it. The rest of this message
+    is dropped.
+    """
+    drop_parts(inlet)
+    if message.stream != NULL:
+        abort_stream(inlet, message)
+        stream_of(message).undecided = 0
+    elif not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), PN_MODIFIED, False, True)
+    return True
+
+
+cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
+    """Refuse a message beyond the limit, and its link with it."""
+    if not is_too_large(inlet, message):
+        return False
+    refuse_inlet(
+        inlet, b"amqp:link:message-size-exceeded",
+        b"the message is larger than what this server takes")
+    return True
+
+
+cdef bint may_stream(
+        Inlet *inlet, amqp_delivery_t *delivery, const Message *message) noexcept nogil:
+    """Say whether to forward a message before it is complete.
+
+    Yes if its link asked for that, or as many bytes have come as a stream may hold. A message
+    of a transaction, or one for the queue's file, has to be complete first.
+    """
+    return (inlet.streaming or message.size >= STREAM_SIZE) and (
+        delivery.code != TRANSACTIONAL_STATE)
+
+
+cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    """Begin to forward a message as it arrives; return whether that has begun."""
+    cdef HeaderResult header = message_read(
+        message, inlet.base.peer.container.now_ms, False)
+    cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    cdef Absence absence
+    cdef int entries
+    if header == HEADER_READ and queue == NULL:
+        header = queue_of_stream(inlet, message, &queue, &absence)
+    if header == HEADER_MORE and message.first.next == NULL:
+        return False
+    if header == HEADER_MALFORMED or header == HEADER_MORE and queue != NULL:
+        return refuse_stream(
+            inlet, delivery, message, b"amqp:decode-error", b"this is not an AMQP message")
+    if queue == NULL:
+        return refuse_stream(inlet, delivery, message, absence.condition, absence.why)
+    if is_stored(queue, message) or (
+            queue.storable and not message.from_trunk and not can_pass(queue)):
+        inlet_bind(inlet, queue)
+        return keep_part(inlet, delivery, message)
+    if queue.kept_subscriptions:
+        # Each subscription gets it when it is complete: its consumer may come later.
+        return False
+    if not (inlet.streaming or queue.multicast or queue.consumer_count > queue.selective_count):
+        # Its queue keeps it for a consumer to come.
+        return False
+    inlet_bind(inlet, queue)
+    entries = subscription_count(queue, message) if queue.multicast else 1
+    if not stream_begin(inlet, delivery, message, entries):
+        return out_of_memory(inlet)
+    message.hold.users += 1
+    publish(queue, message)
+    if entries == 0:
+        stream_decide(stream_of(message), PN_RELEASED, False, False)
+    return True
+
+
+cdef bint keep_part(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    """Write the bytes of a long message to its queue's file; return whether there may be more.
+
+    It is accepted when it is complete. Consumers get it meanwhile.
+    """
+    cdef bint over = message.chain != NULL and passage_is_over(message)
+    cdef uint64_t outcome = passage_outcome(message) if over else PN_MODIFIED
+    if inlet.destination.store == NULL:
+        wait_for_file(inlet, message, inlet.destination)
+        return False
+    if not over and passage_write(inlet, inlet.destination, message):
+        return False
+    # Its consumer gave an outcome, or the disk is full and the sender may try again: the rest
+    # is dropped.
+    drop_parts(inlet)
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), outcome, not over, False)
+    return True
+
+
+cdef void drop_parts(Inlet *inlet) noexcept nogil:
+    """Remove a message that will not be complete from its queue and its readers."""
+    if inlet.receiving.chain != NULL:
+        chain_of(inlet.receiving).inlet = NULL
+        if inlet.destination != NULL:
+            passage_abort(inlet.destination, inlet.receiving)
+
+
+cdef bint refuse_stream(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, const char *condition,
+        const char *why) noexcept nogil:
+    """Reject a message that is still arriving; its rest is read and dropped."""
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    amqp_delivery_say_rejected(delivery, condition, why)
+    stream_decide(stream_of(message), PN_REJECTED, False, False)
+    return True
+
+
+cdef bint stream_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Read on in a stream as far as its readers leave room; return whether it ended."""
+    cdef Message *message = inlet.receiving
+    cdef bint partial = delivery.partial
+    cdef size_t pending = delivery.pending
+    cdef Outlet *reader
+    cdef size_t passed
+    while pending or has_spilled(inlet):
+        if message.readers == 0:
+            spill_forget(inlet)
+            amqp_delivery_take(delivery, pending)
+            pending = 0
+            continue
+        reader = NULL if has_spilled(inlet) else sole_reader(message)
+        if reader != NULL:
+            passed = stream_pass(reader, delivery)
+            if passed == 0:
+                return keep_unread(inlet, delivery)
+            message.size += passed
+        elif message.held >= STREAM_HIGH:
+            return keep_unread(inlet, delivery)
+        elif has_spilled(inlet):
+            if not spill_back(inlet, message, STREAM_HIGH - message.held):
+                return lose(inlet)
+        elif not read_into(delivery, message, min(pending, <size_t>STREAM_HIGH - message.held)):
+            return out_of_memory(inlet)
+        if message.size > inlet.base.peer.container.limits.message_size and not message.aborted:
+            if inlet.base.role == TRUNK_CONSUMER:
+                return send_back(inlet, delivery, message)
+            return not too_large(inlet, message)
+        if reader == NULL:
+            stream_advance(message)
+        pending = delivery.pending
+    if partial:
+        return False
+    message.complete = True
+    inlet.receiving = NULL
+    spill_end(inlet)
+    amqp_delivery_advance(delivery)
+    stream_advance(message)
+    stream_received(stream_of(message))
+    message_release(message)
+    return True
+
+
+cdef bint keep_unread(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Wait until readers have made room, with few bytes of the stream in memory."""
+    return False if spill(inlet, delivery) else lose(inlet)
+
+
+cdef bint lose(Inlet *inlet) noexcept nogil:
+    refuse_inlet(inlet, b"amqp:internal-error", b"what waited of a stream cannot be read")
+    return False
+
+
+cdef bint out_of_memory(Inlet *inlet) noexcept nogil:
+    refuse_inlet(inlet, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+    return False
+
+
+cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    """Publish a complete message, and give its outcome."""
+    cdef Queue *queue
+    cdef bint waits
+    message.complete = True
+    message_fit(message)
+    inlet.receiving = NULL
+    note_size(inlet, message)
+    if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
+        widen_session(inlet)
+    # The beginning of a chain is in the file; its header was read before.
+    if message.chain == NULL and message_read(
+            message, inlet.base.peer.container.now_ms, True) != HEADER_READ:
+        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        message_release(message)
+        return
+    queue = inlet.queue if inlet.queue != NULL else inlet.destination
+    if queue == NULL:
+        queue = queue_of_message(inlet, delivery, message)
+    if queue == NULL:
+        message_release(message)
+        return
+    if delivery.code == TRANSACTIONAL_STATE:
+        take_in_transaction(inlet, delivery, message, queue)
+        return
+    if message.chain != NULL:
+        take_chain(inlet, delivery, message, queue)
+        return
+    if is_stored(queue, message) and queue.store == NULL:
+        wait_for_file(inlet, message, queue)
+        return
+    if is_stored(queue, message) and not store_append(queue, message):
+        message_release(message)
+        refuse_for_now(delivery)
+        return
+    waits = must_wait(queue, message)
+    if not publish(queue, message):
+        if queue.multicast:
+            refuse_for_now(delivery)
+        else:
+            delivery_reject(
+                delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    accept(inlet, delivery, waits)
+
+
+cdef void take_chain(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+    """Take over a message that was stored as it arrived."""
+    cdef bint shown = chain_of(message).shown
+    cdef bint waits
+    if passage_is_over(message):
+        amqp_delivery_say(delivery, <amqp_code>passage_outcome(message))
+        amqp_delivery_settle(delivery)
+        passage_abort(queue, message)
+        message_release(message)
+        return
+    if not passage_complete(queue, message):
+        passage_abort(queue, message)
+        message_release(message)
+        refuse_for_now(delivery)
+        return
+    waits = must_wait(queue, message)
+    if shown:
+        message_release(message)
+    elif not publish(queue, message):
+        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        return
+    accept(inlet, delivery, waits)
+
+
+cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept nogil:
+    """Accept a message, at once or when it is on disk."""
+    if not delivery.settled:
+        if waits and accept_later(&inlet.base, delivery):
+            amqp_delivery_advance(delivery)
+            return
+        if waits:
+            # Without memory for the waiter, nothing would answer after the sync.
+            refuse_for_now(delivery)
+            return
+        amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
+    amqp_delivery_settle(delivery)
+
+
+cdef void take_in_transaction(
+        Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
+    """Keep a message for its transaction's commit, and say so in its outcome (part 4.4.1)."""
+    cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
+    cdef Limits *limits = &inlet.base.peer.container.limits
+    if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
+        message_release(message)
+        state.transaction.incomplete = True
+        link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
+                    b"the transaction is larger than a queue may be")
+        return
+    if state.transaction == NULL:
+        message_release(message)
+        link_refuse(&inlet.base, b"amqp:transaction:unknown-id",
+                    b"there is no such transaction on this connection")
+        return
+    if not enlist_message(state.transaction, message, queue):
+        message_release(message)
+        out_of_memory(inlet)
+        return
+    if is_stored(queue, message) and queue.store == NULL:
+        # The commit waits for it.
+        want_store(queue)
+    if not delivery.settled:
+        answer_in_transaction(state.transaction, delivery, AMQP_CODE_ACCEPTED)
+    amqp_delivery_settle(delivery)
+
+
+cdef void inlet_detached(Inlet *inlet) noexcept nogil:
+    """Abort an incomplete message, and leave every list that has the link."""
+    cdef Inlet **place
+    give_up(inlet)
+    inlet_holds(inlet)
+    inlet_bind(inlet, NULL)
+    forget_pending(&inlet.base)
+    while inlet.streams != NULL:
+        stream_orphan(inlet.streams)
+    if inlet.awake:
+        place = &inlet.base.peer.container.awake
+        while place[0] != inlet:
+            place = &place[0].next_awake
+        place[0] = inlet.next_awake
+    end_waiting(inlet)
+
+
+cdef void inlets_awake(Container *container) noexcept nogil:
+    """Read on in streams whose readers have made room."""
+    cdef Inlet *inlet
+    while container.awake != NULL:
+        inlet = container.awake
+        container.awake = inlet.next_awake
+        inlet.awake = False
+        inlet_receive(inlet)
+
+
+cdef bint read_into(amqp_delivery_t *delivery, Message *message, size_t size) noexcept nogil:
+    """Move ``size`` unread bytes of a delivery into the message; False without memory."""
+    cdef size_t room
+    cdef char *space
+    while size:
+        space = message_space(message, size, &room)
+        if space == NULL:
+            return False
+        room = amqp_delivery_read(delivery, space, room)
+        if room == 0:
+            return True
+        message_filled(message, room)
+        size -= room
+    return True

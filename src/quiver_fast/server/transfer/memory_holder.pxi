@@ -1,0 +1,30 @@
+"""An AMQP connection as a holder of memory: it is not read for a while, or closed."""
+
+cdef void slow(Holder *holder) noexcept nogil:
+    # Writing to the peer checks what it waits for.
+    peer_dirty(<Peer *>holder.owner)
+
+
+cdef void refuse_holder(Holder *holder) noexcept nogil:
+    cdef Peer *peer = <Peer *>holder.owner
+    peer_close(peer, b"amqp:resource-limit-exceeded", OVER_LIMIT)
+    # The peer may never answer, so its memory is freed now.
+    peer_flush(peer)
+    peer_cut(peer)
+    declare_dead(peer)
+
+
+cdef void peer_holds(Peer *peer) noexcept nogil:
+    """Begin to count a connection's memory."""
+    peer.holder.owner = peer
+    peer.holder.slow = slow
+    peer.holder.refuse = refuse_holder
+
+
+cdef void inlet_holds(Inlet *inlet) noexcept nogil:
+    """Count the bytes of a link, or of its session, that are in no queue yet."""
+    cdef Holder *holder = &inlet.base.peer.holder
+    cdef Session *session = session_of(inlet.base.session)
+    hold(holder, &inlet.counted, inlet.receiving.held if inlet.receiving != NULL else 0)
+    hold(holder, &session.counted, session.deliveries.unread)
+    fit_session(inlet.base.peer, session)

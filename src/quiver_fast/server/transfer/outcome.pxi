@@ -1,0 +1,149 @@
+"""The outcome of an acquired entry: it ends or is available again, perhaps with annotations."""
+
+cdef void entry_done(Entry *entry) noexcept nogil:
+    """End an acquired entry or a copy, and resume producers that waited for its room."""
+    cdef Queue *queue = entry.queue
+    if queue != NULL and entry.message.index >= 0:
+        store_remove(queue, entry.message)
+    entry_drop(entry)
+    if queue != NULL and (queue.waiting != NULL or queue.links == 0 or queue.orphaned):
+        queue_dirty(queue)
+
+
+cdef void return_entry(Entry *entry) noexcept nogil:
+    """Make an entry available again; a browser's copy just ends.
+
+    A stream was sent, perhaps to its consumer too, and is not kept: modified.
+    """
+    if entry.queue == NULL:
+        entry_drop(entry)
+        return
+    if entry.message.stream != NULL:
+        stream_decide(stream_of(entry.message), PN_MODIFIED, True, False)
+        entry_done(entry)
+        return
+    if entry.message.aborted:
+        # Its sender aborted it while a transaction had it.
+        entry_done(entry)
+        return
+    queue_restore(entry)
+    queue_dirty(entry.queue)
+
+
+cdef void apply_outcome(
+        Entry *entry, uint64_t outcome, uint64_t serial, bint failed,
+        bint undeliverable) noexcept nogil:
+    """Apply an outcome to an acquired entry; a settlement without one means accepted.
+
+    ``serial`` is that of the consumer's link. A stream's outcome is passed to its sender.
+    """
+    if entry.message.stream != NULL and entry.queue != NULL:
+        stream_decide(stream_of(entry.message), outcome, failed, undeliverable)
+        entry_done(entry)
+        return
+    if outcome == PN_MODIFIED:
+        if failed:
+            entry.failures += 1
+            if entry.queue != NULL and entry.message.index >= 0:
+                note_failure(entry)
+        if undeliverable and entry.queue != NULL:
+            entry_bar(entry, serial)
+    if outcome == PN_MODIFIED or outcome == PN_RELEASED:
+        return_entry(entry)
+    else:
+        entry_done(entry)
+
+
+cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept nogil:
+    """Forward the reason why a stream is rejected; keep annotations of *modified* (part 3.4.5).
+
+    A browser's copy just ends. A message that is only in the queue's file does not change, nor
+    does one of another format than AMQP's.
+    """
+    cdef amqp_state_t state
+    if entry.message.stream != NULL:
+        if delivery.code == PN_REJECTED:
+            stream_reason(entry.message, delivery.said)
+        return
+    if delivery.code != PN_MODIFIED or not can_change(entry):
+        return
+    if amqp_read_state(delivery.said, &state) == 0 and state.annotations.start != NULL:
+        annotate(entry, state.annotations)
+
+
+cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Give a delivery without an outcome the one that its source names (part 3.5.3).
+
+    Returns whether there is one.
+    """
+    cdef amqp_state_t state
+    cdef amqp_bytes_t outcome
+    if outlet.base.deliveries.end == NULL or delivery.code > PN_RECEIVED:
+        return False
+    outcome = outlet.base.deliveries.end.default_outcome
+    if outcome.start == NULL or amqp_read_state(outcome, &state) != 0:
+        return False
+    delivery.code = state.code
+    delivery.said = outcome
+    return True
+
+
+cdef void work_said(const Work *work) noexcept nogil:
+    """Do the same for an outcome whose transaction is committed."""
+    if work.annotations != NULL and work.entry.message.stream == NULL and can_change(work.entry):
+        annotate(work.entry, annotations_of(work))
+
+
+cdef amqp_bytes_t annotations_of(const Work *work) noexcept nogil:
+    cdef amqp_bytes_t annotations
+    annotations.start = <const uint8_t *>work.annotations
+    annotations.size = work.annotations_size
+    return annotations
+
+
+cdef bint can_change(const Entry *entry) noexcept nogil:
+    return entry.queue != NULL and entry.message.chain == NULL and entry.message.format == 0
+
+
+cdef void annotate(Entry *entry, amqp_bytes_t annotations) noexcept with gil:
+    try:
+        merge(entry, (<const char *>annotations.start)[:annotations.size])
+    except (MemoryError, ValueError):
+        # Without memory, or if they are malformed, the message is delivered again unchanged.
+        pass
+
+
+cdef int merge(Entry *entry, bytes annotations) except -1:
+    """Merge annotations into an acquired entry's message, for its next delivery."""
+    return replace(entry, merged(content(entry.message), annotations))
+
+
+cdef bytes content(const Message *message):
+    cdef const Chunk *chunk = message.first
+    parts = []
+    while chunk != NULL:
+        parts.append(chunk_bytes(<Chunk *>chunk)[:chunk.size])
+        chunk = chunk.next
+    return b"".join(parts)
+
+
+cdef int replace(Entry *entry, bytes new) except -1:
+    """Give an entry its own message: other entries may share the present one."""
+    cdef Message *before = entry.message
+    cdef Message *after = message_new(len(new))
+    cdef size_t room
+    if after == NULL:
+        raise MemoryError
+    memcpy(message_space(after, len(new), &room), <char *>new, len(new))
+    message_filled(after, len(new))
+    message_read_header(after, 0)
+    after.complete = True
+    after.from_trunk = before.from_trunk
+    after.expires = before.expires
+    after.index = before.index
+    entry.queue.bytes += after.held - before.held
+    entry.queue.container.traffic.bytes += after.held - before.held
+    entry.bytes += after.held - before.held
+    entry.message = after
+    message_release(before)
+    return 0

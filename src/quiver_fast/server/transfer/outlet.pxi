@@ -1,0 +1,466 @@
+"""Messages out: transfers to a consumer, and the outcomes that come back."""
+
+cdef inline bint has_room(Outlet *outlet) noexcept nogil:
+    return room(outlet) > 0
+
+
+cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
+    """Say whether the outlet could take one more message now."""
+    if outlet.sending != NULL or outlet.base.refused or credit(outlet) == 0:
+        return False
+    if has_room(outlet):
+        return True
+    clog(outlet)
+    return False
+
+
+cdef void update_readiness(Outlet *outlet) noexcept nogil:
+    """Put the consumer into its queue's ring if it can take one more, else out of it."""
+    cdef Queue *queue = outlet.consumer.queue
+    if queue == NULL or outlet.consumer.browser:
+        return
+    if not outlet_idle(outlet) or outlet.consumer.trunk and queue.local_count:
+        consumer_unready(&outlet.consumer)
+    elif not outlet.consumer.ready:
+        consumer_ready(&outlet.consumer)
+        if queue.available:
+            queue_dirty(queue)
+
+
+cdef void clog(Outlet *outlet) noexcept nogil:
+    """Resume the outlet when its peer's output has drained."""
+    if not outlet.clogged:
+        outlet.clogged = True
+        list_push(&outlet.base.peer.clogged, outlet,
+                  &outlet.prev_clogged, &outlet.next_clogged)
+
+
+cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Send an entry that was acquired for this outlet, at once or in parts."""
+    if outlet.base.peer.plane.output.buffer == NULL:
+        peer_lend_output(outlet.base.peer)
+    if is_beyond(outlet, entry.message):
+        refuse_size(outlet, entry)
+        return
+    if send_whole(outlet, entry):
+        if not may_send(outlet):
+            update_readiness(outlet)
+        peer_dirty(outlet.base.peer)
+        return
+    send_in_parts(outlet, entry)
+
+
+cdef bint outlet_send_run(Outlet *outlet, Queue *queue) noexcept nogil:
+    """Send a queue's first messages, which no other consumer may have now, as `outlet_send` does.
+
+    Returns False if the first does not go whole: then `outlet_send` is to send it.
+    """
+    if outlet.base.peer.plane.output.buffer == NULL:
+        peer_lend_output(outlet.base.peer)
+    if not send_run(outlet, queue):
+        return False
+    if not may_send(outlet):
+        update_readiness(outlet)
+    peer_dirty(outlet.base.peer)
+    return True
+
+
+cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
+    outlet.sending = entry
+    outlet.chunk = entry.message.first
+    outlet.offset = 0
+    if not entry.message.complete:
+        join_readers(entry.message, outlet)
+    outlet.lead_size = outlet.lead_sent = 0
+    if outlet.base.role != STREAMS_TO_PEER or credit(outlet) > 0:
+        outlet_continue(outlet)
+    peer_dirty(outlet.base.peer)
+
+
+cdef void refuse_size(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Detach a consumer that does not take a message; the message is there for others."""
+    link_refuse(&outlet.base, b"amqp:link:message-size-exceeded",
+                b"the next message is larger than this link's max-message-size")
+    return_entry(entry)
+    update_readiness(outlet)
+
+
+cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
+    """Say whether an outlet that just sent a message can take one more now."""
+    return amqp_delivery_may_begin(&outlet.base.deliveries) and (
+        amqp_output_waiting(&outlet.base.peer.plane.output) < OUTGOING_MAX)
+
+
+cdef void outlet_continue(Outlet *outlet) noexcept nogil:
+    """Send more of the current message, as far as there are room and bytes."""
+    cdef Message *message = outlet.sending.message
+    cdef bint streaming = message.stream != NULL
+    if outlet.delivery == NULL and (
+            room(outlet) == 0 or not start_delivery(outlet, outlet.sending)):
+        clog(outlet)
+        # Another consumer of the connection took the room: this one gets no second message.
+        update_readiness(outlet)
+        return
+    # The message may be freed with its last entry, but is used after that.
+    message.hold.users += 1
+    if message.chain != NULL:
+        send_chain(outlet, message)
+    else:
+        send_chunks(outlet, message, streaming)
+        if streaming:
+            stream_sent(outlet, message)
+    message_release(message)
+    update_readiness(outlet)
+
+
+cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept nogil:
+    """Send a message that is in memory, or what has come of it."""
+    cdef Chunk *chunk = outlet.chunk
+    cdef size_t left
+    cdef size_t size
+    cdef size_t space
+    cdef bint last
+    # A stream frees its chunks before it ends.
+    cdef amqp_hold_t *hold = NULL if message.stream != NULL else &message.hold
+    while True:
+        left = chunk.size - outlet.offset
+        if left == 0 and chunk.next != NULL:
+            outlet.chunk = chunk.next
+            outlet.offset = 0
+            if streaming:
+                chunk.readers -= 1
+            chunk = outlet.chunk
+            continue
+        if left == 0 and not message.complete:
+            return
+        space = room(outlet)
+        if space == 0:
+            clog(outlet)
+            return
+        size = min(left, min(space, PIECE))
+        last = message.complete and chunk.next == NULL and size == left
+        outlet.offset += send_piece(
+            outlet, chunk_bytes(chunk) + outlet.offset, size, hold, last)
+        if last and not outlet.delivery.partial:
+            outlet_sent(outlet)
+            return
+
+
+cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
+    """Free the bytes of a stream whose only reader has sent them all."""
+    if message.held and outlet.sending != NULL and message.readers == 1 and (
+            outlet.chunk == message.first == message.last and outlet.offset == outlet.chunk.size):
+        message_empty(message)
+        outlet.chunk = message.first
+        outlet.offset = 0
+
+
+cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
+    """Send more of a message from its queue's file, as far as there is room."""
+    cdef size_t size
+    if outlet.reader == NULL:
+        outlet.reader = chain_open(message)
+    while True:
+        if outlet.reader == NULL or not chain_read(outlet.reader, message) or (
+                chain_was_cut(outlet.reader)):
+            send_no_more(outlet)
+            return
+        if outlet.reader.left == 0:
+            # A message that is still arriving goes on when more of it is written.
+            if message.complete:
+                end_chain(outlet)
+            return
+        # Its header section was rewritten and sent.
+        size = min(outlet.offset, outlet.reader.left)
+        outlet.offset -= size
+        outlet.reader.at += size
+        outlet.reader.left -= size
+        size = min(outlet.reader.left, min(room(outlet), PIECE))
+        if size == 0 and outlet.reader.left:
+            clog(outlet)
+            return
+        size = send_piece(outlet, outlet.reader.at, size, NULL, False)
+        outlet.reader.at += size
+        outlet.reader.left -= size
+
+
+cdef void end_chain(Outlet *outlet) noexcept nogil:
+    """End a delivery whose bytes have gone, with a frame that has none."""
+    if room(outlet) > 0:
+        send_piece(outlet, NULL, 0, NULL, True)
+    if outlet.delivery.partial:
+        clog(outlet)
+    else:
+        outlet_sent(outlet)
+
+
+cdef void send_no_more(Outlet *outlet) noexcept nogil:
+    """Give up an unreadable message, which stays in the file for the next start; or detach."""
+    cdef Entry *entry = outlet.sending
+    cdef bint unopened = outlet.reader == NULL or outlet.reader.unopened
+    abort_sending(outlet)
+    if unopened:
+        link_refuse(&outlet.base, b"amqp:internal-error", b"the queue's file cannot be opened")
+        return_entry(entry)
+    else:
+        entry_drop(entry)
+
+
+cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
+    """Drop the bytes that all entries have sent; below the mark its sender may go on."""
+    cdef Stream *stream = stream_of(message)
+    message_trim(message)
+    drop_sent(outlet, message)
+    if stream.inlet != NULL and message.held < STREAM_LOW and not message.complete:
+        inlet_wake(stream.inlet)
+
+
+cdef void outlet_sent(Outlet *outlet) noexcept nogil:
+    """The whole message is framed: end its delivery."""
+    cdef Entry *entry = outlet.sending
+    cdef amqp_delivery_t *delivery = outlet.delivery
+    cdef bint settled = is_settled(outlet)
+    went_out(&outlet.base.peer.container.traffic, entry.message.size)
+    end_sending(outlet)
+    if settled:
+        delivery_let_go(delivery)
+        amqp_delivery_settle(delivery)
+        apply_outcome(entry, PN_ACCEPTED, 0, False, False)
+    elif delivery.code > PN_RECEIVED:
+        outlet_updated(outlet, delivery)
+
+
+cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
+    """Register the outlet for more bytes of a message, and for its end."""
+    if message.stream != NULL:
+        reader_join(&stream_of(message).readers, outlet)
+    else:
+        reader_join(<Outlet **>&chain_of(message).readers, outlet)
+
+
+cdef void leave_chain(Outlet *outlet) noexcept nogil:
+    reader_leave(<Outlet **>&chain_of(outlet.sending.message).readers, outlet)
+    chain_close(outlet.reader)
+    outlet.reader = NULL
+
+
+cdef void end_sending(Outlet *outlet) noexcept nogil:
+    """Finish the outlet's current message, sent or not."""
+    cdef Message *message = outlet.sending.message
+    if message.stream != NULL:
+        reader_leave(&stream_of(message).readers, outlet)
+        stream_leave(message, outlet.chunk)
+    elif message.chain != NULL:
+        leave_chain(outlet)
+    if outlet.consumer_link != NULL:
+        outlet.consumer_link.streams -= 1
+        leave_consumer(outlet)
+    if message.size > OUTGOING_MAX:
+        # By what waits of it, a peer that does not read would hold all of it.
+        peer_keep(outlet.base.peer, &message.hold)
+    outlet.sending = NULL
+    outlet.delivery = NULL
+    if outlet.base.role == STREAMS_TO_PEER:
+        outlet.base.peer.stream_count -= 1
+        pool_add(outlet)
+
+
+cdef void abort_sending(Outlet *outlet) noexcept nogil:
+    """Abort the current message, so that it never looks complete to its consumer."""
+    cdef amqp_delivery_t *delivery = outlet.delivery
+    end_sending(outlet)
+    if delivery != NULL:
+        delivery_let_go(delivery)
+        amqp_delivery_abort(delivery)
+    peer_dirty(outlet.base.peer)
+
+
+cdef void outlet_flow(Outlet *outlet) noexcept nogil:
+    """The consumer's credit changed (part 2.6.7)."""
+    cdef Queue *queue = outlet.consumer.queue
+    if outlet.sending != NULL and outlet.delivery == NULL and credit(outlet) > 0:
+        # A stream waited for the peer's credit on the link that we attached for it.
+        outlet_continue(outlet)
+    if queue != NULL:
+        update_readiness(outlet)
+        if outlet.base.deliveries.end != NULL and outlet.base.deliveries.end.counts.drain:
+            consumer_drain(&outlet.consumer)
+        if outlet.consumer.browser or queue.draining != NULL:
+            queue_dirty(queue)
+
+
+cdef void outlets_drained(Peer *peer) noexcept nogil:
+    """Resume the outlets that waited for this peer's output to drain."""
+    cdef Outlet *outlet = peer.clogged
+    cdef Outlet *following
+    peer.clogged = NULL
+    while outlet != NULL:
+        following = outlet.next_clogged
+        outlet.clogged = False
+        if not has_room(outlet):
+            clog(outlet)
+        else:
+            if outlet.delivery != NULL:
+                outlet_continue(outlet)
+                peer_dirty(peer)
+            outlet_flow(outlet)
+        outlet = following
+
+
+cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Take the consumer's outcome of a delivery (part 3.4)."""
+    cdef Entry *entry = entry_of(delivery)
+    cdef uint64_t state
+    cdef bint settled = delivery.settled
+    cdef bint early = outlet.delivery == delivery
+    if settled:
+        default_outcome(outlet, delivery)
+    state = delivery.code
+    if entry == NULL:
+        if settled:
+            forget_delivery(delivery)
+            amqp_delivery_settle(delivery)
+        return
+    if not settled and (
+            state == 0 or state == PN_RECEIVED or early and not outlet.base.peer.trunk):
+        # Another server's outcome is final: it settles only at the end of the message.
+        return
+    if early:
+        # The outcome came before the end of the message: the rest need not be sent.
+        if entry.message.chain != NULL:
+            chain_of(entry.message).outcome = state
+        end_sending(outlet)
+        update_readiness(outlet)
+    if state == TRANSACTIONAL_STATE:
+        enlist(outlet, entry, delivery, early)
+    else:
+        take_outcome(outlet, entry, delivery, early)
+    peer_dirty(outlet.base.peer)
+
+
+cdef void take_outcome(
+        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
+    """Apply an outcome; one that came early ends in an abort."""
+    cdef amqp_state_t said
+    said.delivery_failed = said.undeliverable_here = False
+    if delivery.code != PN_ACCEPTED:
+        amqp_read_state(delivery.said, &said)
+        outcome_said(entry, delivery)
+    delivery_let_go(delivery)
+    apply_outcome(entry, delivery.code, outlet.base.serial, said.delivery_failed,
+                  said.undeliverable_here)
+    if early:
+        amqp_delivery_abort(delivery)
+        return
+    if not delivery.settled:
+        amqp_delivery_say(delivery, <amqp_code>delivery.code)
+    amqp_delivery_settle(delivery)
+
+
+cdef void enlist(
+        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
+    """Put an outcome into its transaction; without a known transaction it is an error."""
+    cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
+    cdef bint ends = early or delivery.settled
+    cdef bint enlisted = state.transaction != NULL and enlist_outcome(
+        &state, outlet.base.serial, entry, NULL if ends else delivery)
+    if not enlisted:
+        if state.transaction == NULL:
+            link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
+                        b"there is no such transaction on this connection")
+        else:
+            link_refuse(&outlet.base, b"amqp:resource-limit-exceeded",
+                        b"the server is out of memory")
+        update_readiness(outlet)
+        pool_remove(outlet)
+    if early:
+        delivery_let_go(delivery)
+        amqp_delivery_abort(delivery)
+        if not enlisted:
+            # The rest of its message was not sent: the end of the link does not find it.
+            return_entry(entry)
+    elif enlisted and ends:
+        delivery_let_go(delivery)
+        amqp_delivery_settle(delivery)
+
+
+cdef void outlet_detached(Outlet *outlet) noexcept nogil:
+    """Release all messages of the outlet: its link, session or connection has ended.
+
+    Those that were sent get the default outcome of the link's source, if it has one.
+    """
+    cdef amqp_delivery_t *delivery
+    cdef amqp_delivery_t *following
+    cdef Entry *entry
+    cdef Entry *latest = NULL
+    if outlet.sending != NULL:
+        entry = outlet.sending
+        abort_sending(outlet)
+        apply_outcome(entry, PN_RELEASED, 0, False, False)
+    delivery = outlet.base.deliveries.first
+    while delivery != NULL:
+        following = delivery.next
+        entry = entry_of(delivery)
+        forget_delivery(delivery)
+        if entry != NULL:
+            latest = let_go(outlet, delivery, entry, latest)
+        if is_attached(&outlet.base):
+            # It will not come by this link again.
+            amqp_delivery_settle(delivery)
+        else:
+            amqp_delivery_drop(delivery)
+        delivery = following
+    release_all(latest)
+    forget_consumer(outlet)
+    unclog(outlet)
+    free(outlet.lead)
+    outlet.lead = NULL
+    if outlet.base.role == STREAMS_TO_PEER:
+        pool_remove(outlet)
+    if outlet.consumer.queue != NULL:
+        leave_queue(outlet)
+
+
+cdef Entry *let_go(
+        Outlet *outlet, amqp_delivery_t *delivery, Entry *entry, Entry *latest) noexcept nogil:
+    """Apply the default outcome of a link that has ended, or add to those that are released."""
+    cdef amqp_state_t said
+    delivery_let_go(delivery)
+    if default_outcome(outlet, delivery) and amqp_read_state(delivery.said, &said) == 0:
+        outcome_said(entry, delivery)
+        apply_outcome(entry, delivery.code, outlet.base.serial, said.delivery_failed,
+                      said.undeliverable_here)
+        return latest
+    entry.next = latest
+    return entry
+
+
+cdef void leave_queue(Outlet *outlet) noexcept nogil:
+    """Take the outlet's consumer out of its queue; its messages go to other consumers."""
+    cdef Queue *queue = outlet.consumer.queue
+    cdef Consumer *consumer
+    consumer_leave(&outlet.consumer)
+    consumer = queue.consumers
+    while queue.local_count == 0 and consumer != NULL:
+        if consumer.trunk:
+            update_readiness(consumer.outlet)
+        consumer = consumer.next
+    if queue.available:
+        queue.sweep = True
+        queue_dirty(queue)
+
+
+cdef void release_all(Entry *entry) noexcept nogil:
+    """Release the deliveries without an outcome, the latest first: each goes to the front."""
+    cdef Entry *earlier
+    while entry != NULL:
+        earlier = entry.next
+        return_entry(entry)
+        entry = earlier
+
+
+cdef void unclog(Outlet *outlet) noexcept nogil:
+    if not outlet.clogged:
+        return
+    outlet.clogged = False
+    list_remove(&outlet.base.peer.clogged, outlet, &outlet.prev_clogged, &outlet.next_clogged)

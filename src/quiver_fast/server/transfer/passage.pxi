@@ -1,0 +1,112 @@
+"""A long message that is stored as it arrives, and delivered from the file meanwhile.
+
+The message is in its queue from its first part on, and its consumer reads the file as far as
+it is written. If the consumer detaches before the end, the next consumer gets the message
+from its beginning. The queue owns the message when its last part is stored: an abort before
+that removes it everywhere.
+"""
+
+cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept nogil:
+    """Write the bytes of a link's message, and resume its readers; False if that failed.
+
+    Without a consumer, less than 64 KiB are not written yet.
+    """
+    if message.held == 0 or message.held < STREAM_HIGH and queue.consumer_count == 0:
+        return True
+    if not store_part(queue, message, False):
+        return False
+    if not chain_of(message).shown:
+        show(queue, message)
+        chain_of(message).inlet = inlet
+    elif queue.selective_count and message.size <= STREAM_HIGH:
+        # Its properties may be complete now, for consumers with selectors.
+        queue_dirty(queue)
+    advance(message)
+    return True
+
+
+cdef void show(Queue *queue, Message *message) noexcept nogil:
+    """Queue a message that is still arriving; without memory, it is queued at its end."""
+    cdef Entry *entry
+    message.hold.users += 1
+    entry = queue_append(queue, message)
+    if entry == NULL:
+        message_release(message)
+        return
+    chain_of(message).shown = True
+    chain_of(message).entry = entry
+    queue_dirty(queue)
+
+
+cdef void advance(Message *message) noexcept nogil:
+    """Send the bytes that were written to all readers."""
+    cdef Outlet *outlet = <Outlet *>chain_of(message).readers
+    cdef Outlet *following
+    while outlet != NULL:
+        following = outlet.next_reader
+        if outlet.delivery != NULL:
+            outlet_continue(outlet)
+            peer_dirty(outlet.base.peer)
+        outlet = following
+
+
+cdef bint passage_is_over(const Message *message) noexcept nogil:
+    """Say whether a message has its outcome before its end: only its sender's link has it."""
+    return chain_of(message).shown and chain_of(message).entry == NULL
+
+
+cdef uint64_t passage_outcome(const Message *message) noexcept nogil:
+    """Return the outcome that came before the end; an expired message counts as accepted."""
+    return PN_REJECTED if chain_of(message).outcome == PN_REJECTED else PN_ACCEPTED
+
+
+cdef bint passage_complete(Queue *queue, Message *message) noexcept nogil:
+    """Store the last part of a message, which is complete; False if that failed."""
+    cdef Entry *entry
+    if not store_part(queue, message, True):
+        return False
+    if not chain_of(message).shown:
+        return True
+    entry = <Entry *>chain_of(message).entry
+    if entry != NULL and entry.lane == &queue.streaming:
+        queue_in_turn(queue, entry)
+    advance(message)
+    return True
+
+
+cdef void queue_in_turn(Queue *queue, Entry *entry) noexcept nogil:
+    """Move a completed message behind the entries that came before it.
+
+    An acquired message gets its place there too, for its release.
+    """
+    if not entry.acquired:
+        lane_remove(entry.lane, entry)
+    entry.lane = &queue.main
+    entry.sequence = queue.next_sequence
+    queue.next_sequence += 1
+    put_new(queue, entry)
+    if entry.acquired:
+        lane_remove(entry.lane, entry)
+        return
+    if queue.watchers:
+        show_new(queue, entry)
+    queue_dirty(queue)
+
+
+cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
+    """Remove a message that will not be complete from the queue and its readers."""
+    cdef Outlet *outlet
+    cdef Entry *entry
+    message.aborted = True
+    while chain_of(message).readers != NULL:
+        outlet = <Outlet *>chain_of(message).readers
+        entry = outlet.sending
+        abort_sending(outlet)
+        update_readiness(outlet)
+        entry_done(entry)
+    entry = <Entry *>chain_of(message).entry
+    # If a transaction has it, it ends with the transaction.
+    if entry != NULL and not entry.acquired:
+        queue_acquire(queue, entry)
+        entry_done(entry)
+    store_forget(queue)

@@ -1,0 +1,130 @@
+"""Unread bytes of a stream in a file instead of memory.
+
+A stream can fill a session's window for small messages with 32 MiB, and the window cannot
+shrink (part 2.5.6). So bytes beyond a mark are written to a file without a name. They keep
+their place in the window until they are read back, so the sender stops where it would stop
+without the file.
+"""
+
+# The file of a stream, and the place of its bytes in it.
+cdef struct Spill:
+    int fd
+    size_t at
+    size_t end
+
+cdef inline bint has_spilled(const Inlet *inlet) noexcept nogil:
+    return inlet.spill != NULL and (<Spill *>inlet.spill).end > (<Spill *>inlet.spill).at
+
+# A stream with more unread bytes writes them to the file.
+cdef size_t SPILL_ABOVE = 65536
+cdef enum:
+    SPILL_PIECE = 32768
+
+cdef bint failed = False
+
+
+cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Move a stream's unread bytes to the file, if they are many; False if some are lost."""
+    cdef Session *session = session_of(inlet.base.session)
+    cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
+    cdef size_t pending = delivery.pending
+    # A window for streams is no larger than the memory that a stream may hold.
+    if pending < SPILL_ABOVE or (
+            session.window <= <size_t>stream_window(inlet.base.peer) * frame_size):
+        return True
+    # A frame stays in memory, so that the window holds at least one.
+    pending = min(pending, session.window - frame_size - session.spilled)
+    if pending == 0:
+        return True
+    if inlet.spill == NULL and not spill_open(inlet):
+        return True
+    if posix_fallocate((<Spill *>inlet.spill).fd, (<Spill *>inlet.spill).end, pending) != 0:
+        return True
+    return move(inlet, session, delivery, pending)
+
+
+cdef bint move(
+        Inlet *inlet, Session *session, amqp_delivery_t *delivery,
+        size_t pending) noexcept nogil:
+    """Write that many bytes of the current delivery to the file; False if that failed."""
+    cdef Spill *file = <Spill *>inlet.spill
+    cdef char[SPILL_PIECE] piece
+    cdef size_t n
+    while pending:
+        n = amqp_delivery_read(delivery, piece, min(pending, sizeof(piece)))
+        if n == 0:
+            break
+        if pwrite(file.fd, piece, n, file.end) != <ssize_t>n:
+            return False
+        file.end += n
+        session.spilled += n
+        pending -= n
+    fit_session(inlet.base.peer, session)
+    return True
+
+
+cdef bint spill_open(Inlet *inlet) noexcept nogil:
+    """Create the file; without one, the bytes stay in memory and count there."""
+    global failed
+    cdef Spill *made = <Spill *>calloc(1, sizeof(Spill))
+    if made == NULL:
+        return False
+    with gil:
+        try:
+            with tempfile.TemporaryFile(buffering=0) as file:
+                made.fd = os.dup(file.fileno())
+        except OSError as error:
+            free(made)
+            if not failed:
+                failed = True
+                sys.stderr.write(
+                    f"quiver-server-pyfast: a stream that waits stays in memory: {error}\n")
+            return False
+    inlet.spill = made
+    return True
+
+
+cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil:
+    """Read the first ``most`` bytes of the file into the message; False if that fails."""
+    cdef Spill *file = <Spill *>inlet.spill
+    cdef size_t left = min(most, file.end - file.at)
+    cdef size_t size
+    cdef char *space
+    cdef ssize_t n
+    while left:
+        space = message_space(message, left, &size)
+        if space == NULL:
+            return False
+        n = pread(file.fd, space, size, file.at)
+        if n <= 0:
+            return False
+        message_filled(message, n)
+        leave_window(inlet, n)
+        left -= n
+    fit_session(inlet.base.peer, session_of(inlet.base.session))
+    return True
+
+
+cdef inline void leave_window(Inlet *inlet, size_t size) noexcept nogil:
+    cdef Spill *file = <Spill *>inlet.spill
+    session_of(inlet.base.session).spilled -= size
+    file.at += size
+    if file.at == file.end:
+        # The next bytes take the same place on the disk.
+        file.at = file.end = 0
+
+
+cdef void spill_forget(Inlet *inlet) noexcept nogil:
+    """Drop the bytes in the file: nothing needs them any more."""
+    if has_spilled(inlet):
+        leave_window(inlet, (<Spill *>inlet.spill).end - (<Spill *>inlet.spill).at)
+        fit_session(inlet.base.peer, session_of(inlet.base.session))
+
+
+cdef void spill_end(Inlet *inlet) noexcept nogil:
+    """Free the file at the stream's end."""
+    spill_forget(inlet)
+    if inlet.spill != NULL:
+        close((<Spill *>inlet.spill).fd)
+        free(inlet.spill)
+        inlet.spill = NULL

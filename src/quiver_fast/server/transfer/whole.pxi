@@ -1,0 +1,143 @@
+"""The short way of most messages: whole in one frame, in and out, accepted and settled.
+
+Each function does what the long way does (inlet.pxi, outlet.pxi), or returns False and does
+nothing: then the long way is taken. The tests hold both ways equal.
+"""
+
+cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil:
+    """Publish a message that came in one frame and accept it, without a record of its delivery."""
+    cdef Message *message
+    cdef const uint8_t *start = arrival.payload.start
+    cdef size_t size = arrival.payload.size
+    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size) or not (
+            is_shaped(&inlet.shape, start, size) or sections_are_plain(start, size, &inlet.shape)):
+        return False
+    message = message_plain(
+        start, size, &inlet.shape.header, inlet.base.peer.container.now_ms)
+    if message == NULL:
+        return False
+    message.origin = inlet.origin
+    message.from_trunk = inlet.base.peer.trunk
+    if is_stored(inlet.queue, message) and not store_at_once(inlet.queue, message):
+        message_release(message)
+        return False
+    note_size(inlet, message)
+    if not publish(inlet.queue, message):
+        return False
+    if not arrival.settled:
+        amqp_deliveries_accept(
+            inlet.base.deliveries.all, inlet.base.deliveries.end, arrival.delivery_id)
+    inlet_wake(inlet)
+    return True
+
+
+cdef inline bint is_whole(const amqp_arrival_t *arrival) noexcept nogil:
+    """Say whether a transfer is all of a delivery of AMQP's format, not of a transaction."""
+    return arrival.first and not (arrival.more or arrival.aborted) and (
+        arrival.state.start == NULL and arrival.message_format == 0 and arrival.payload.size > 0)
+
+
+cdef inline bint is_open(const Inlet *inlet) noexcept nogil:
+    """Say whether nothing waits on a client's link to one queue: the next message may be taken."""
+    return inlet.base.deliveries.current == NULL and inlet.base.role == CLIENT and (
+        inlet.receiving == NULL and inlet.blocked_by == NULL and inlet.destination == NULL
+        and inlet.wide and not inlet.base.refused)
+
+
+cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
+    """Say whether the link's queue has room, and takes a message of that size."""
+    cdef const Limits *limits = &inlet.base.peer.container.limits
+    cdef const Queue *queue = inlet.queue
+    return queue != NULL and not queue.multicast and queue.bytes < queue.limit and (
+        size <= limits.message_size and size <= limits.queue_bytes)
+
+
+cdef bint store_at_once(Queue *queue, Message *message) noexcept nogil:
+    """Write a message to its queue's file; not if that is to be opened, or synced first."""
+    return queue.store != NULL and not queue.container.group and store_append(queue, message)
+
+
+cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Send an acquired entry's message in one frame, as it came."""
+    cdef amqp_delivery_t *delivery = frame_whole(outlet, entry)
+    if delivery == NULL:
+        return False
+    note_sent(outlet, entry, delivery)
+    return True
+
+
+cdef bint send_run(Outlet *outlet, Queue *queue) noexcept nogil:
+    """Send a queue's first messages to the one consumer that is ready for any of them.
+
+    Returns False if none of them went.
+    """
+    cdef Entry *entry = queue.main.head
+    cdef amqp_delivery_t *delivery = NULL
+    cdef bint sent = False
+    while entry != NULL and not entry.message.expires and not is_beyond(outlet, entry.message):
+        delivery = frame_whole(outlet, entry)
+        if delivery == NULL:
+            break
+        queue_acquire(queue, entry)
+        note_sent(outlet, entry, delivery)
+        sent = True
+        entry = queue.main.head
+    return sent
+
+
+cdef amqp_delivery_t *frame_whole(Outlet *outlet, const Entry *entry) noexcept nogil:
+    """Write a message as a frame; NULL if it does not go so, or not now."""
+    cdef Message *message = entry.message
+    cdef amqp_bytes_t payload
+    if not goes_as_it_came(outlet, entry) or not has_room_for(outlet, message.first.size):
+        return NULL
+    payload.start = <const uint8_t *>chunk_bytes(message.first)
+    payload.size = message.first.size
+    return amqp_delivery_send_whole(
+        &outlet.base.deliveries, next_tag(&outlet.tag), payload, &message.hold,
+        outlet.presettled)
+
+
+cdef inline void note_sent(
+        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery) noexcept nogil:
+    """Wait for the outcome of a message that was sent; one that was sent settled has ended."""
+    went_out(&outlet.base.peer.container.traffic, entry.message.size)
+    if outlet.presettled:
+        amqp_delivery_drop(delivery)
+        entry_done(entry)
+    else:
+        delivery_hold(delivery, entry)
+
+
+cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
+    """Say whether a message of AMQP's format is in one chunk, and its header is still true.
+
+    Neither is a stream, nor does it go by a link of ours.
+    """
+    cdef const Message *message = entry.message
+    return message.complete and message.first.next == NULL and message.first.size > 0 and (
+        message.stream == NULL and message.chain == NULL and not message.header.has_ttl
+        and message.format == 0 and not entry.used and outlet.sending == NULL
+        and outlet.base.role == CLIENT)
+
+
+cdef inline bint has_room_for(const Outlet *outlet, size_t size) noexcept nogil:
+    """Say whether so many bytes may be framed, as `room` in framing.pxi does.
+
+    Whether the peer takes a transfer is asked when that is made.
+    """
+    cdef const Peer *peer = outlet.base.peer
+    return not (peer.full or peer.closed or peer.deliveries.failed or outlet.base.refused) and (
+        amqp_output_waiting(&peer.plane.output) + size <= OUTGOING_MAX)
+
+
+cdef bint end_accepted(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """End a delivery that its consumer accepted and settled, after all of it was sent."""
+    cdef Entry *entry = entry_of(delivery)
+    if entry == NULL or outlet.delivery == delivery or entry.message.stream != NULL:
+        return False
+    delivery_let_go(delivery)
+    entry_done(entry)
+    amqp_delivery_drop(delivery)
+    peer_dirty(outlet.base.peer)
+    return True
