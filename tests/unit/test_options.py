@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import initial_text
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, RECEIVER, SECURITY
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, RECEIVER, ArrowValues
 from quiver_fast.options.option import (
     CHOICE,
     NUMBER,
@@ -49,19 +48,12 @@ READ_OTHERWISE = {"password-fd", "connect-password-fd"}
 
 @pytest.mark.parametrize(
     ("declared", "config"),
-    [(ARROW_OPTIONS, contract.ArrowConfig), (SERVER_OPTIONS, server_config.ServerConfig)],
+    [(ARROW_OPTIONS, ArrowValues), (SERVER_OPTIONS, server_config.ServerConfig)],
 )
 def test_a_configuration_has_what_is_declared(declared, config) -> None:
     expected = {key.replace("-", "_") for key in keys(declared) - READ_OTHERWISE}
     made = {"revision", "unknown", "pinned"}
     assert set(config.__annotations__) - made == expected
-
-
-def test_the_options_of_both_arrows_are_what_is_declared() -> None:
-    groups = (LOAD, MESSAGE, RECEIVER, SECURITY)
-    expected = {one.name for one in ARROW_OPTIONS if one.flag and one.group in groups}
-    fields = {field.name for field in dataclasses.fields(ArrowOptions)}
-    assert fields == expected | {"password", "expose_password", "pacing"}
 
 
 def test_a_summary_has_every_option_that_is_no_secret() -> None:

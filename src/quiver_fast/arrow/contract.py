@@ -13,20 +13,16 @@ in their records, and are told apart by the arguments alone:
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from quiver_fast import arguments
 from quiver_fast.arrow.amqp.message_fields import parse_properties
-from quiver_fast.body_sizes import BodySize, largest_body
+from quiver_fast.body_sizes import largest_body
 from quiver_fast.errors import UsageError
 from quiver_fast.options import option
-from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.arrow import ARROW_OPTIONS, ArrowValues
 from quiver_fast.options.option import keys
-from quiver_fast.rate_steps import RateStep, parse_rate_steps
-from quiver_fast.receiving import Pauses, asked_silence, parse_pauses, parse_shares
-
-if TYPE_CHECKING:
-    from fractions import Fraction
+from quiver_fast.rate_steps import parse_rate_steps
+from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 
@@ -53,6 +49,7 @@ POSITIONAL = (
 REQUIRED = ("connection-mode", "channel-mode", "operation", "host", "path")
 KNOWN = keys(ARROW_OPTIONS)
 DEFAULTS = {one.key: one.default for one in ARROW_OPTIONS}
+_AMQP_ONLY = tuple(one for one in ARROW_OPTIONS if not one.csp)
 
 
 def usage() -> str:
@@ -60,75 +57,15 @@ def usage() -> str:
     return option.usage(_HEAD, ARROW_OPTIONS)
 
 
-class ArrowConfig:
+class ArrowConfig(ArrowValues):
     """One arrow's configuration; every value is checked and has its final type.
 
-    Attributes have the contract's names with underscores. ``revision`` is the
-    revision of the arguments; ``record_format`` that of the records; ``unknown``
-    has the keys that are not understood, and were ignored.
+    ``revision`` is the revision of the arguments, and ``record_format`` that of the records.
+    ``unknown`` has the keys that this arrow does not know and ignores.
     """
 
     revision: str
     unknown: tuple[str, ...]
-    connection_mode: str
-    channel_mode: str
-    operation: str
-    id: str
-    scheme: str
-    host: str
-    port: int
-    path: str
-    duration: int
-    count: int
-    rate: int | Fraction
-    rate_steps: tuple[RateStep, ...]
-    backlog: int
-    body_size: int | tuple[BodySize, ...]
-    body_file: bytes | None
-    credit_window: int
-    transaction_size: int
-    max_frame_size: int
-    idle_timeout: int
-    durable: bool
-    set_message_id: bool
-    settlement: bool
-    presettled: bool
-    priority: int
-    ttl: int
-    subject: str
-    group_id: str
-    properties: dict[str, str | int | bool]
-    receive_delay: int
-    pause: Pauses
-    release: int
-    reject: int
-    streaming: bool
-    spin: bool
-    tls_verify: bool
-    purge: bool
-    address: str | None
-    filter: str | None
-    exit_when: str | None
-    username: str | None
-    password: str | None
-    cert: str | None
-    key: str | None
-    trust_store: str | None
-    sasl_mechanisms: list[str] | None
-    record_format: str
-    time_unit: str
-    tail_from: str
-    pacing: str
-    run_start: int
-    clock_base: int
-    control_fd: int
-    run_id: str
-    first_id: int
-    report_file: str | None
-    connections: int
-    links: int
-    queues: int
-    first_end: int
 
     def __init__(self, revision: str, values: dict[str, object], unknown: tuple[str, ...]) -> None:
         self.revision = revision
@@ -236,8 +173,8 @@ def _file_body(file: str, as_text: bool) -> bytes:
     return body
 
 
-def _check(config: ArrowConfig) -> None:
-    """Refuse what cannot work together, before anything starts."""
+def _check(config: ArrowConfig, given: dict[str, str]) -> None:
+    """Refuse values that cannot work together, before anything starts."""
     if config.settlement and config.sends and not config.with_ids:
         raise UsageError("settlement=1 needs records with ids: record-format=v2")
     if largest_body(config.body_size) > LARGEST_SECTION and not config.streaming:
@@ -282,7 +219,7 @@ def _check(config: ArrowConfig) -> None:
     if config.has_many_ends:
         _check_many_ends(config)
     if config.scheme == "csp":
-        _check_csp(config)
+        _check_csp(config, given)
     elif config.tail_from != "start":
         raise UsageError("tail-from needs scheme=csp")
     if not config.run_id.isascii() or len(config.run_id) > 64:
@@ -307,37 +244,13 @@ def _check_many_ends(config: ArrowConfig) -> None:
         raise UsageError("queues needs a path with %d for their number")
 
 
-def _check_csp(config: ArrowConfig) -> None:
+def _check_csp(config: ArrowConfig, given: dict[str, str]) -> None:
     """Refuse what the queue protocol has no counterpart of."""
-    amqp_only = {
-        "connection-mode=server": config.server,
-        "channel-mode=passive": config.passive,
-        "transaction-size": config.transaction_size,
-        "durable": config.durable,
-        "streaming": config.streaming,
-        "presettled": config.presettled,
-        "priority": config.priority != DEFAULTS["priority"],
-        "ttl": config.ttl,
-        "subject": config.subject,
-        "group-id": config.group_id,
-        "properties": config.properties,
-        "backlog": config.backlog,
-        "receive-delay": config.receive_delay,
-        "pause": config.pause.length,
-        "release": config.release,
-        "reject": config.reject,
-        "first-id": config.first_id != DEFAULTS["first-id"],
-        "purge": config.purge,
-        "address": config.address,
-        "filter": config.filter,
-        "exit-when": config.exit_when,
-        "username": config.username,
-        "sasl-mechanisms": config.sasl_mechanisms,
-        "spin": not config.spin,
-        "max-frame-size": config.max_frame_size != DEFAULTS["max-frame-size"],
-        "idle-timeout": config.idle_timeout != DEFAULTS["idle-timeout"],
-    }
-    unfit = [key for key, given in amqp_only.items() if given]
+    unfit = [
+        *(["connection-mode=server"] if config.server else []),
+        *(["channel-mode=passive"] if config.passive else []),
+        *(key for key, value in option.values(_AMQP_ONLY, given).items() if value != DEFAULTS[key]),
+    ]
     if unfit:
         raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
     if largest_body(config.body_size) > CSP_BODY_LIMIT:
@@ -366,5 +279,5 @@ def parse(words: list[str]) -> ArrowConfig:
     else:
         revision, given = "v1", _positional(words)
     config = ArrowConfig(revision, _values(given.values, revision), given.unknown)
-    _check(config)
+    _check(config, given.values)
     return config

@@ -392,14 +392,7 @@ def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplat
         id_prefix=config.id_prefix,
         first_id=first_id,
         streaming=config.streaming,
-        fields=MessageFields(
-            durable=config.durable,
-            priority=config.priority,
-            ttl=config.ttl,
-            subject=config.subject,
-            group_id=config.group_id,
-            properties=config.properties,
-        ),
+        fields=MessageFields(**{name: getattr(config, name) for name in MessageFields._fields}),
         content=config.body_file,
         sizes=sizes,
     )

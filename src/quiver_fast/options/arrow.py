@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quiver_fast.options.option import CHOICE, NUMBER, RATE, SIZES, SWITCH, TEXT, Option
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from quiver_fast.body_sizes import BodySize
+    from quiver_fast.rate_steps import RateStep
+    from quiver_fast.receiving import Pauses
 
 # Headings of the usage text, and of the help of the commands.
 _REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
@@ -12,33 +21,33 @@ LOAD, MESSAGE, PAIR = "test options", "message options", "pair options"
 RECEIVER, SECURITY = "receiver options", "security options"
 
 ARROW_OPTIONS = (
-    Option("connection-mode", CHOICE, choices=("client", "server"), section=_REQUIRED,
+    Option("connection-mode", CHOICE, choices=("client", "server"), section=_REQUIRED, csp=True,
         about="connect, or listen for one peer"),
-    Option("channel-mode", CHOICE, choices=("active", "passive"), section=_REQUIRED,
+    Option("channel-mode", CHOICE, choices=("active", "passive"), section=_REQUIRED, csp=True,
         about="open session and link, or wait until the peer opens them"),
-    Option("operation", CHOICE, choices=("send", "receive"), section=_REQUIRED),
-    Option("host", TEXT, "TEXT", section=_REQUIRED),
-    Option("path", TEXT, "TEXT", section=_REQUIRED, about="the address, often a queue"),
-    Option("id", TEXT, "TEXT", shown="made up", section=_BESIDES,
+    Option("operation", CHOICE, choices=("send", "receive"), section=_REQUIRED, csp=True),
+    Option("host", TEXT, "TEXT", section=_REQUIRED, csp=True),
+    Option("path", TEXT, "TEXT", section=_REQUIRED, csp=True, about="the address, often a queue"),
+    Option("id", TEXT, "TEXT", shown="made up", section=_BESIDES, csp=True,
         about="container id and link name"),
-    Option("port", TEXT, "NUMBER|-", shown="-", section=_BESIDES,
+    Option("port", TEXT, "NUMBER|-", shown="-", section=_BESIDES, csp=True,
         about="'-' is the scheme's default port"),
     Option("duration", NUMBER, "SECONDS", "end the run after so long", 0, zero="no limit",
-        most=2**40, section=_LIMITS, flag="--duration", letter="-d", metavar="DURATION",
+        most=2**40, section=_LIMITS, csp=True, flag="--duration", letter="-d", metavar="DURATION",
         initial=30, group=LOAD, help="Stop after DURATION"),
     Option("count", NUMBER, "MESSAGES", "end the run after so many", 0, zero="no limit",
-        section=_LIMITS, flag="--count", letter="-c", metavar="COUNT", initial=0, group=LOAD,
-        help="Send or receive COUNT messages"),
+        section=_LIMITS, csp=True, flag="--count", letter="-c", metavar="COUNT", initial=0,
+        group=LOAD, help="Send or receive COUNT messages"),
     Option("rate", RATE, "PER-SECOND",
         "send by a schedule; latency counts from the time at which a message is due", 0,
-        zero="no limit", section=_LIMITS, flag="--rate", metavar="COUNT",
+        zero="no limit", section=_LIMITS, csp=True, flag="--rate", metavar="COUNT",
         initial=0, acts="send", group=LOAD,
         help="Send COUNT messages per second, with pyfast also 0.5; latency counts from the time "
         "at which each is due"),
     Option("rate-steps", TEXT, "RATE:TIME,…",
         "rates that follow each other, such as 10k:30s, or ramps: 1k..10k:1m; the last one goes on",
-        "", shown="none", section=_LIMITS, extension=True, flag="--rate-steps", alias="--ramp",
-        metavar="RATE:TIME,…", side="send", group=LOAD,
+        "", shown="none", section=_LIMITS, csp=True, title="Rate steps", extension=True,
+        flag="--rate-steps", alias="--ramp", metavar="RATE:TIME,…", side="send", group=LOAD,
         help="Send at rates that follow each other, such as 10k:30s,10k..50k:1m for 30 seconds at "
         "10k/s and a ramp to 50k/s within a minute; the duration is theirs, unless it is given. "
         "A single ramp may be called so: --ramp 1k..100k:60s"),
@@ -46,15 +55,16 @@ ARROW_OPTIONS = (
         most=2**31, group=LOAD,
         help="Leave the first DURATION out of all figures but the reckoning; the records have it"),
     Option("body-size", SIZES, "BYTES", "what a message carries; also LEAST..MOST, each size as "
-        "likely, or a mix such as 100:80%,10k:20%", 100, section=_LIMITS, flag="--body-size",
-        metavar="COUNT", initial=100, acts="send", group=LOAD,
+        "likely, or a mix such as 100:80%,10k:20%", 100, section=_LIMITS, csp=True,
+        flag="--body-size", metavar="COUNT", initial=100, acts="send", group=LOAD,
         help="Send message bodies of COUNT bytes; with pyfast of LEAST..MOST bytes, each size as "
         "likely, or of a mix such as 100:80%,10k:20%"),
     Option("body-file", TEXT, "FILE", "each message carries what is in the file",
-        section=_LIMITS, extension=True, flag="--body-file", metavar="FILE", side="send",
-        group=LOAD, help="Send what is in FILE as the body of each message"),
+        section=_LIMITS, csp=True, title="Body file", extension=True, flag="--body-file",
+        metavar="FILE", side="send", group=LOAD,
+        help="Send what is in FILE as the body of each message"),
     Option("credit-window", NUMBER, "MESSAGES", "credit that a receiver keeps up", 1000, least=1,
-        most=2**31 - 1, section=_LIMITS, flag="--credit", metavar="COUNT", initial=1000,
+        most=2**31 - 1, section=_LIMITS, csp=True, flag="--credit", metavar="COUNT", initial=1000,
         acts="receive", group=LOAD, help="Keep up credit for COUNT incoming messages"),
     Option("transaction-size", NUMBER, "MESSAGES", "transfer batches of so many in transactions",
         0, zero="no transactions", most=2**31 - 1, section=_LIMITS, flag="--transaction-size",
@@ -64,7 +74,7 @@ ARROW_OPTIONS = (
         section=_LIMITS, flag="--durable", acts="send", group=LOAD,
         help="Send messages that a server has to store"),
     Option("set-message-id", SWITCH, "", "give each message an id; receivers read it", False,
-        section=_LIMITS, flag="--set-message-id", group=LOAD,
+        section=_LIMITS, csp=True, flag="--set-message-id", group=LOAD,
         help="Give each message an id that is unique to the run; receivers read it"),
     Option("", NUMBER, "SECONDS", zero="never", flag="--timeout", metavar="DURATION", initial=10,
         group=LOAD, help="Fail after DURATION without a transfer"),
@@ -75,17 +85,18 @@ ARROW_OPTIONS = (
         section=_LIMITS, extension=True, flag="--presettled", side="send", group=LOAD,
         help="Send messages settled: at most once, no outcomes"),
     Option("priority", NUMBER, "", "priority of the messages", 4, most=9, section=_LIMITS,
-        extension=True, flag="--priority", metavar="0-9", side="send", group=MESSAGE,
-        help="Send messages of this priority"),
+        title="Priority", extension=True, flag="--priority", metavar="0-9", side="send",
+        group=MESSAGE, help="Send messages of this priority"),
     Option("ttl", NUMBER, "MILLISECONDS", "servers drop messages that are older", 0, zero="never",
-        most=2**32 - 1, section=_LIMITS, extension=True, flag="--ttl", metavar="MILLISECONDS",
-        side="send", group=MESSAGE, help="Have servers drop messages that are older"),
+        most=2**32 - 1, section=_LIMITS, title="Time to live (ms)", extension=True, flag="--ttl",
+        metavar="MILLISECONDS", side="send", group=MESSAGE,
+        help="Have servers drop messages that are older"),
     Option("subject", TEXT, "TEXT", "the messages' subject", "", shown="none", section=_LIMITS,
-        extension=True, flag="--subject", metavar="TEXT", side="send", group=MESSAGE,
-        help="Send messages with this subject"),
+        title="Subject", extension=True, flag="--subject", metavar="TEXT", side="send",
+        group=MESSAGE, help="Send messages with this subject"),
     Option("group-id", TEXT, "TEXT", "the group of the messages, whose order servers keep", "",
-        shown="none", section=_LIMITS, extension=True, flag="--group-id", metavar="TEXT",
-        side="send", group=MESSAGE, help="Send messages of this group"),
+        shown="none", section=_LIMITS, title="Group", extension=True, flag="--group-id",
+        metavar="TEXT", side="send", group=MESSAGE, help="Send messages of this group"),
     Option("properties", TEXT, "NAME=VALUE,…",
         "application properties; whole numbers become longs, true and false booleans", "",
         shown="none", section=_LIMITS, extension=True, flag="--properties",
@@ -94,38 +105,39 @@ ARROW_OPTIONS = (
         "and so are true and false"),
     Option("receive-delay", NUMBER, "MICROSECONDS",
         "receivers: take a message, wait so long, accept it, and only then take the next", 0,
-        zero="none", most=2**31 * 10**6, section=_LIMITS, extension=True, flag="--receive-delay",
-        metavar="DURATION", acts="receive", group=RECEIVER,
+        zero="none", most=2**31 * 10**6, section=_LIMITS, title="Receive delay (us)",
+        extension=True, flag="--receive-delay", metavar="DURATION", acts="receive", group=RECEIVER,
         help="Receive as a slow consumer: take a message, work on it for DURATION, such as 5ms or "
         "200us, accept it, and only then take the next"),
     Option("pause", TEXT, "RECEIVE:PAUSE",
         "receivers: receive for a time, take nothing and give no credit for another, and so on, "
-        "such as 10s:5s", "", shown="none", section=_LIMITS, extension=True,
-        flag="--pause-receivers", metavar="RECEIVE:PAUSE", acts="receive", group=RECEIVER,
+        "such as 10s:5s", "", shown="none", section=_LIMITS, title="Receive and pause",
+        extension=True, flag="--pause-receivers", metavar="RECEIVE:PAUSE", acts="receive",
+        group=RECEIVER,
         help="Have receivers stop again and again: with 10s:5s they receive for 10 seconds, take "
         "nothing and give no credit for 5, and so on"),
     Option("release", TEXT, "PERCENT",
         "receivers: release this share of the deliveries, which come again", "", shown="none",
-        section=_LIMITS, extension=True, side="receive", flag="--release", metavar="PERCENT",
-        group=RECEIVER,
+        section=_LIMITS, title="Released share", extension=True, side="receive", flag="--release",
+        metavar="PERCENT", group=RECEIVER,
         help="Have receivers release a share of what comes, such as 1% or 0.1%, evenly spread: "
         "the server gives it out again"),
     Option("reject", TEXT, "PERCENT",
         "receivers: reject this share of the deliveries, which do not come again", "",
-        shown="none", section=_LIMITS, extension=True, side="receive", flag="--reject",
-        metavar="PERCENT", group=RECEIVER,
+        shown="none", section=_LIMITS, title="Rejected share", extension=True, side="receive",
+        flag="--reject", metavar="PERCENT", group=RECEIVER,
         help="Have receivers reject a share of what comes, such as 0.1%, evenly spread: it counts "
         "as rejected, and the server drops it or keeps it apart"),
     Option("record-format", CHOICE, "", "revision of the records",
         shown="v3, or as the arguments are", choices=("v1", "v2", "v3"),
-        section=_PROTOCOL, extension=True, flag="--record-format", group=LOAD,
+        section=_PROTOCOL, csp=True, extension=True, flag="--record-format", group=LOAD,
         help="The revision of the transfer records; v1 and v2 have message ids"),
     Option("settlement", SWITCH, "", "record when each message is settled; needs records of v2",
-        False, section=_LIMITS, flag="--settlement", side="send", group=LOAD,
+        False, section=_LIMITS, csp=True, flag="--settlement", side="send", group=LOAD,
         help="Record when each sent message is settled, where the sender can; "
         "with pyfast it implies --record-format v2"),
     Option("time-unit", CHOICE, "", "unit of the times in records and messages", "ms",
-        choices=("ms", "us", "ns"), section=_PROTOCOL, extension=True, flag="--time-unit",
+        choices=("ms", "us", "ns"), section=_PROTOCOL, csp=True, extension=True, flag="--time-unit",
         group=LOAD,
         help="The clock unit of the transfer records. 'quiver' takes us for a pair of pyfast, "
         "because most of its latencies are fractions of a ms. Tools of upstream read ms only. "
@@ -160,14 +172,14 @@ ARROW_OPTIONS = (
         "the number of the first link; the ids of link N begin with first-id + N * 10^13", 0,
         most=400_000, section=_LIMITS, extension=True),
     Option("scheme", CHOICE, "", "AMQP, AMQP within TLS, or a remote queue", "amqp",
-        choices=("amqp", "amqps", "csp"), section=_SAFETY),
+        choices=("amqp", "amqps", "csp"), section=_SAFETY, csp=True),
     Option("username", TEXT, "TEXT", "authenticate as this user", section=_SAFETY,
         flag="--username", alias="--user", metavar="NAME", group=SECURITY,
         help="Authenticate as NAME; may also be in the URL"),
     Option("password", TEXT, "TEXT", "that user's; other users of the host can see it",
-        section=_SAFETY),
+        section=_SAFETY, csp=True),
     Option("password-fd", TEXT, "NUMBER", "a descriptor to read the password from",
-        section=_SAFETY),
+        section=_SAFETY, csp=True),
     Option("key", TEXT, "FILE", "the private key of cert", section=_SAFETY, flag="--key",
         metavar="FILE", group=SECURITY, help="The TLS private key file of the arrow"),
     Option("cert", TEXT, "FILE", "this side's certificate; a server needs one for amqps",
@@ -178,7 +190,7 @@ ARROW_OPTIONS = (
         shown="the system's", section=_SAFETY, extension=True, flag="--trust-store",
         metavar="FILE", group=SECURITY, help="The certificates to trust"),
     Option("tls-verify", SWITCH, "", "verify the peer's certificate", True, section=_SAFETY,
-        extension=True, flag="--tls-insecure", inverted=True, group=SECURITY,
+        csp=True, extension=True, flag="--tls-insecure", inverted=True, group=SECURITY,
         help="Do not verify the peer's certificate; the summary records it"),
     Option("sasl-mechanisms", TEXT, "'NAME NAME'", "the only mechanisms to use",
         shown="the strongest that fits", section=_SAFETY, extension=True,
@@ -187,8 +199,8 @@ ARROW_OPTIONS = (
     Option("idle-timeout", NUMBER, "SECONDS", "end the run when the peer is silent for so long",
         60, zero="never", most=2**21, section=_PROTOCOL),
     Option("tail-from", CHOICE, "", "csp receivers: from the first entry, or only new ones",
-        "start", choices=("start", "end"), section=_PROTOCOL, extension=True, flag="--tail-from",
-        help="Receive from a csp URL all entries, or only new ones"),
+        "start", choices=("start", "end"), section=_PROTOCOL, csp=True, extension=True,
+        flag="--tail-from", help="Receive from a csp URL all entries, or only new ones"),
     Option("filter", TEXT, "EXPRESSION", "receivers: only messages that this selector is true of",
         section=_LIMITS, extension=True, side="receive", flag="--filter", metavar="EXPRESSION",
         help="Receive only messages that EXPRESSION, a selector of JMS, is true of"),
@@ -200,23 +212,24 @@ ARROW_OPTIONS = (
     Option("run-start", NUMBER, "MILLISECONDS",
         "receivers: a message is of this run if it was sent since then (epoch) or, where records "
         "have ids, has this run-id; others are taken, and not counted", 0, shown="none",
-        most=2**63 // 10**6, section=_PROTOCOL),
+        most=2**63 // 10**6, section=_PROTOCOL, csp=True),
     Option("clock-base", NUMBER, "NANOSECONDS",
         "the wall clock less the monotonic clock at the start of the run: times are the monotonic "
         "clock and so much", 0, shown="the arrow reads both at its start", most=2**62,
-        section=_PROTOCOL, extension=True),
+        section=_PROTOCOL, csp=True, extension=True),
     Option("run-id", TEXT, "TEXT", "what the ids of this run's messages begin with", "",
-        shown="none", section=_PROTOCOL),
+        shown="none", section=_PROTOCOL, csp=True),
     # So that the last of its ids still fits 63 bits.
     Option("first-id", NUMBER, "NUMBER",
         "senders: the number in the id of the first message, from which the others count up", 1,
         least=1, most=2**62, section=_PROTOCOL, extension=True, side="send"),
     Option("pacing", CHOICE, "", "keep a rate awake, or asleep", choices=("exact", "sleep"),
         extension=True, side="send",
-        shown="sleep with ms, else exact", section=_PROTOCOL),
-    Option("report-file", TEXT, "FILE", "gets a report in JSON at the end", section=_PROTOCOL),
+        shown="sleep with ms, else exact", section=_PROTOCOL, csp=True),
+    Option("report-file", TEXT, "FILE", "gets a report in JSON at the end", section=_PROTOCOL,
+        csp=True),
     Option("control-fd", NUMBER, "NUMBER", "a stream socket to the wrapper", -1,
-        shown="none", most=2**31 - 1, section=_PROTOCOL),
+        shown="none", most=2**31 - 1, section=_PROTOCOL, csp=True),
     Option("address", TEXT, "TEXT",
         "used as it is in place of path, which RabbitMQ 4 may get as /queues/PATH",
         section=_PROTOCOL),
@@ -225,3 +238,70 @@ ARROW_OPTIONS = (
         section=_PROTOCOL),
 )  # fmt: skip
 """All options. Upstream's come first within each group of the help, in upstream's order."""
+
+SUMMARY_OPTIONS = tuple(one for one in ARROW_OPTIONS if one.flag and one.key != "key")
+"""The options in the configuration of a summary: all but the file of a private key."""
+
+
+class ArrowValues:
+    """The types of the values that an arrow gets, by the names of its options."""
+
+    connection_mode: str
+    channel_mode: str
+    operation: str
+    id: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+    duration: int
+    count: int
+    rate: int | Fraction
+    rate_steps: tuple[RateStep, ...]
+    backlog: int
+    body_size: int | tuple[BodySize, ...]
+    body_file: bytes | None
+    credit_window: int
+    transaction_size: int
+    max_frame_size: int
+    idle_timeout: int
+    durable: bool
+    set_message_id: bool
+    settlement: bool
+    presettled: bool
+    priority: int
+    ttl: int
+    subject: str
+    group_id: str
+    properties: dict[str, str | int | bool]
+    receive_delay: int
+    pause: Pauses
+    release: int
+    reject: int
+    streaming: bool
+    spin: bool
+    tls_verify: bool
+    purge: bool
+    address: str | None
+    filter: str | None
+    exit_when: str | None
+    username: str | None
+    password: str | None
+    cert: str | None
+    key: str | None
+    trust_store: str | None
+    sasl_mechanisms: list[str] | None
+    record_format: str
+    time_unit: str
+    tail_from: str
+    pacing: str
+    run_start: int
+    clock_base: int
+    control_fd: int
+    run_id: str
+    first_id: int
+    report_file: str | None
+    connections: int
+    links: int
+    queues: int
+    first_end: int

@@ -38,6 +38,7 @@ class Option(NamedTuple):
         choices: the values of a ``CHOICE``.
         section: the heading in the contract's usage text.
         csp: remote queues have it too.
+        title: how the printed summary names it, where the summary prints the value as it is.
         extension: only our own implementation takes the key.
         flag: the option of the commands; empty for a key that no option sets.
         alias: another word for it.
@@ -63,6 +64,7 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     section: str = ""
     csp: bool = False
+    title: str = ""
     extension: bool = False
     flag: str = ""
     alias: str = ""
@@ -84,6 +86,10 @@ class Option(NamedTuple):
     def dest(self) -> str:
         """The attribute of the parsed command line."""
         return self.flag.lstrip("-").replace("-", "_")
+
+    def is_asked(self, value: object) -> bool:
+        """Say whether ``value``, which a command passes on, changes what an arrow does."""
+        return value not in (None, self.initial, self.default)
 
     def acts_on(self, operation: str) -> bool:
         """Say whether it has an effect on an arrow that does ``operation``."""

@@ -7,12 +7,13 @@ from typing import Any
 
 from quiver_fast.arrow.amqp.message_fields import parse_properties
 from quiver_fast.cli.arrow.plan import ArrowPlan
+from quiver_fast.options.arrow import SUMMARY_OPTIONS
 
 
 def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
     """Return the ``config`` of a summary: upstream's keys in order, then ours; no secrets."""
     options = plan.options
-    return {
+    upstream = {
         "impl": plan.implementation.name,
         "url": plan.url.shown,
         "output_dir": str(output_dir),
@@ -33,36 +34,15 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "durable": options.durable,
         "set_message_id": options.set_message_id,
         "scheme": plan.url.scheme,
-        "username": options.username,
-        "cert": options.cert,
-        "trust_store": options.trust_store,
+    }
+    told = {option.name: plan.value(option) for option in SUMMARY_OPTIONS}
+    ours = {
         "tls_verify": options.tls_verify if plan.url.secure else None,
-        "sasl_mechanisms": options.sasl_mechanisms,
-        "rate_steps": options.rate_steps,
-        "body_file": options.body_file,
-        "warmup": options.warmup,
-        "backlog": plan.backlog,
-        "presettled": options.presettled,
-        "priority": options.priority,
-        "ttl": options.ttl,
-        "subject": options.subject,
-        "group_id": options.group_id,
         "properties": parse_properties(options.properties or ""),
-        "receive_delay": options.receive_delay,
-        "pause": options.pause,
-        "release": options.release,
-        "reject": options.reject,
-        "streaming": options.streaming,
         "record_format": plan.record_format,
-        "settlement": options.settlement,
-        "time_unit": options.time_unit,
-        "max_frame_size": options.max_frame_size,
-        "spin": options.spin,
-        "tail_from": plan.tail_from,
-        "filter": plan.filter,
-        "exit_when": plan.exit_when,
         "prelude": list(plan.prelude),
         "run_id": plan.run_id,
         "run_start": plan.run_start,
-        "drain_timeout": plan.drain_timeout,
-    } | ({} if plan.ends is None else {"ends": plan.ends})
+    }
+    ends = {} if plan.ends is None else {"ends": plan.ends}
+    return upstream | told | ours | ends

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from quiver_fast.arrow.amqp.message_fields import parse_properties
@@ -42,51 +43,22 @@ _JMS_PORT = 61616
 _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
 
 
-@dataclass(frozen=True)
-class ArrowOptions:
-    """The options that both arrows of a pair share. Durations are seconds, sizes bytes.
+class ArrowOptions(SimpleNamespace):
+    """The values of the options that both arrows of a pair share, by the options' names.
 
+    Durations are seconds, sizes bytes. Here are the types of those that code computes with.
     ``pacing`` is how a sender waits for its schedule, "exact" or "sleep"; with None the unit of
     its times decides.
     """
 
-    duration: int
-    count: int
     rate: float
     rate_steps: str | None
-    warmup: float
     body_size: int | str
-    body_file: str | None
-    credit_window: int
-    transaction_size: int
-    durable: bool
-    set_message_id: bool
-    timeout: float
-    streaming: bool
-    presettled: bool
-    priority: int | None
-    ttl: int | None
-    subject: str | None
-    group_id: str | None
-    properties: str | None
     receive_delay: int | None
     pause: str | None
-    release: str | None
-    reject: str | None
     record_format: str | None
-    settlement: bool
-    time_unit: str | None
-    max_frame_size: int | None
-    spin: bool
-    cert: str | None
-    key: str | None
-    trust_store: str | None
-    tls_verify: bool
-    sasl_mechanisms: str | None
-    username: str | None
+    timeout: float
     password: str | None
-    expose_password: bool
-    pacing: str | None = None
 
     @classmethod
     def from_arguments(cls, args: argparse.Namespace, url: AddressUrl) -> ArrowOptions:
@@ -136,7 +108,12 @@ class ArrowOptions:
             **values,
             password=read_password(args.password_file, {"the URL": url.password}),
             expose_password=args.expose_password,
+            pacing=None,
         )
+
+    def changed(self, **values: Any) -> ArrowOptions:
+        """Return the options with other values."""
+        return ArrowOptions(**vars(self) | values)
 
     @property
     def largest_body(self) -> int:
@@ -172,7 +149,7 @@ class ArrowOptions:
         """
         if self.time_unit is not None:
             return self
-        return replace(self, time_unit="us", pacing="sleep")
+        return self.changed(time_unit="us", pacing="sleep")
 
 
 @dataclass(frozen=True)
@@ -296,27 +273,15 @@ class ArrowPlan:
 
     def _check_csp(self) -> None:
         """Refuse options that the queue protocol cannot express."""
-        options = self.options
-        amqp_only = {
-            "--server": self.server,
-            "--passive": self.passive,
-            "--filter": self.filter,
-            "--exit-when": self.exit_when,
-            "--backlog": self.backlog,
-            "--transaction-size": options.transaction_size,
-            "--durable": options.durable,
-            "--streaming": options.streaming,
-            "--presettled": options.presettled,
-            **{flag: value is not None for flag, value in _flags_of(MESSAGE, options).items()},
-            **_flags_of(RECEIVER, options),
-            "--max-frame-size": options.max_frame_size,
-            "--sasl-mechanisms": options.sasl_mechanisms,
-            "a user": options.username,
+        amqp_only = {"--server": self.server, "--passive": self.passive} | {
+            "a user" if option.key == "username" else option.flag: option.is_asked(value)
+            for option, value in self.values
+            if not option.csp
         }
-        for flag, value in amqp_only.items():
-            if value:
+        for flag, asked in amqp_only.items():
+            if asked:
                 raise UsageError(f"a csp URL does not go with {flag}")
-        if options.largest_body > CSP_BODY_LIMIT:
+        if self.options.largest_body > CSP_BODY_LIMIT:
             raise UsageError(f"with a csp URL --body-size is at most {CSP_BODY_LIMIT}")
 
     def _check_as_ours(self) -> None:
@@ -335,18 +300,26 @@ class ArrowPlan:
         name = self.implementation.name
         if self.url.scheme == "csp":
             raise UsageError(f"implementation '{name}' does not support csp URLs")
-        for flag, given in (("--filter", self.filter), ("--exit-when", self.exit_when)):
-            if given is not None:
-                raise UsageError(f"implementation '{name}' does not support {flag}")
-        if self.backlog is not None and self.operation == "send":
-            raise UsageError(f"implementation '{name}' does not support --backlog")
-        flags = _extension_flags(self.options, self.operation)
+        flags = {
+            option.flag: _given(option, value, self.operation)
+            for option, value in self.values
+            if option.extension
+        }
         if self.operation == "send":
             flags |= self.options.fractions_and_mixes()
         for flag, value in flags.items():
             if value is not None:
                 raise UsageError(f"implementation '{name}' does not support {flag}")
         check_exposure(self.implementation, self.options.password, self.options.expose_password)
+
+    @property
+    def values(self) -> Iterator[tuple[Option, Any]]:
+        """The options that an arrow is told, with their values."""
+        return ((one, self.value(one)) for one in ARROW_OPTIONS if one.key and one.flag)
+
+    def value(self, option: Option) -> Any:
+        """Return the value of an option that has a flag."""
+        return getattr(self.options if option in _OF_BOTH else self, option.name)
 
     @property
     def record_format(self) -> str | None:
@@ -432,12 +405,8 @@ def contract_arguments(
         "port": plan.port,
         "path": plan.url.path,
     }
-    values = vars(plan.options) | {
-        "tail_from": plan.tail_from,
-        "filter": plan.filter,
-        "exit_when": plan.exit_when,
-        "backlog": plan.backlog,
-    }
+    values = {option.name: value for option, value in plan.values}
+    values |= {name: getattr(plan.options, name) for name in ("password", "pacing")}
     values["rate"] = rate_text(plan.options.rate)
     if plan.operation == "receive":
         # Wrappers pass them to both ends; they are the sender's.
@@ -483,15 +452,6 @@ def _flags_of(group: str, options: ArrowOptions) -> dict[str, Any]:
     """Return the flags under a heading, with their values."""
     return {
         option.flag: getattr(options, option.name) for option in _OF_BOTH if option.group == group
-    }
-
-
-def _extension_flags(options: ArrowOptions, operation: str) -> dict[str, Any]:
-    """Return the flags that only implementations with extensions support, with their values."""
-    return {
-        option.flag: _given(option, getattr(options, option.name), operation)
-        for option in _OF_BOTH
-        if option.extension
     }
 
 

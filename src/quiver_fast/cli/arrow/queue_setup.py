@@ -264,8 +264,8 @@ class QueueSetup:
     def _purger_plan(self) -> ArrowPlan:
         """Return the plan of an arrow of ours that gets to the queue as the run's own does."""
         plan = self._plan
-        options = dataclasses.replace(
-            plan.options, duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,
+        options = plan.options.changed(
+            duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,
             settlement=False, streaming=False, presettled=False, record_format=None,
             time_unit=None, receive_delay=None, pause=None, release=None, reject=None,
         )  # fmt: skip

@@ -9,20 +9,8 @@ from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
 from quiver_fast.analysis.model.units import latency_text, per_millisecond
 from quiver_fast.cli.arrow.steps_text import step_lines
+from quiver_fast.options.arrow import ARROW_OPTIONS
 
-# What of the messages and of the receiver was asked for.
-_FIELDS = {
-    "rate_steps": "Rate steps",
-    "body_file": "Body file",
-    "priority": "Priority",
-    "ttl": "Time to live (ms)",
-    "subject": "Subject",
-    "group_id": "Group",
-    "receive_delay": "Receive delay (us)",
-    "pause": "Receive and pause",
-    "release": "Released share",
-    "reject": "Rejected share",
-}
 # In messages/s.
 _LOW_RATE = 10
 # A larger share of the send delay in a latency is told.
@@ -166,7 +154,9 @@ def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) ->
     if config["set_message_id"]:
         lines.append(text_field("Set message ID", "Yes"))
     lines += [
-        text_field(title, str(config[key])) for key, title in _FIELDS.items() if config.get(key)
+        text_field(option.title, str(config[option.name]))
+        for option in ARROW_OPTIONS
+        if option.title and config.get(option.name)
     ]
     properties = config.get("properties") or {}
     if properties:

@@ -225,9 +225,8 @@ class EndsPlans(PairPlans):
         if operation == "receive":
             # From a server no receiver knows how many there are for it: we tell it when to end.
             count = count if self.peer_to_peer else 0
-            return dataclasses.replace(options, count=count, rate=0, rate_steps=None)
-        return dataclasses.replace(
-            options,
+            return options.changed(count=count, rate=0, rate_steps=None)
+        return options.changed(
             count=count,
             **self._rates(options, lambda rate: share_of(rate, part, self.senders)),
         )
@@ -245,8 +244,7 @@ class EndsPlans(PairPlans):
         return path if self.queues == 1 else f"{path}-{queue}"
 
     def _sender_part(self, options: ArrowOptions, number: int) -> ArrowOptions:
-        return dataclasses.replace(
-            options,
+        return options.changed(
             count=part_of(options.count, number, self.senders),
             **self._rates(options, lambda rate: part_of(rate, number, self.senders)),
         )
@@ -279,7 +277,7 @@ class EndsPlans(PairPlans):
             for number in range(queue, self.senders, self.queues)
         )  # fmt: skip
         # The rate is the senders'.
-        return dataclasses.replace(options, count=of_queue, rate=0, rate_steps=None)
+        return options.changed(count=of_queue, rate=0, rate_steps=None)
 
     def _in_all(self, number: int, queue: int | None) -> dict[str, Any]:
         args = self._args
