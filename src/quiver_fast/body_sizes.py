@@ -1,24 +1,22 @@
-"""The sizes of message bodies: their text, and what it says.
+"""The sizes of message bodies, read from their text.
 
-`100` is one size, `1k..64k` a range whose sizes are as likely each, and of `100:80%,10k:20%` four
-bodies of five have 100 bytes, and one has 10,000.
+`100` is one size. `1k..64k` is a range, whose sizes are equally likely. With `100:80%,10k:20%`
+four bodies of five have 100 bytes, and one has 10,000.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
+from quiver_fast.quantities import COUNTS, PERCENT, fixed_point
 
 # What one Data section holds; only a body that streams has several, and then all are alike.
 _LARGEST_MIXED = 2**32 - 1
 _MOST_PARTS = 100
-_UNITS = {None: 1, "": 1, "k": 1000, "m": 10**6}
-_SIZE = r"([0-9]{1,10})([km]?)"
-_PART = rf"{_SIZE}(?:\.\.{_SIZE})?(?::([0-9]{{1,3}})(?:\.([0-9]{{1,2}}))?%)?"
-_WHOLE = 10_000
+# Shares are in hundredths of a percent.
+_PLACES, _WHOLE = 2, 10_000
 
 
 class BodySize(NamedTuple):
@@ -54,21 +52,19 @@ def parse_body_size(text: str) -> int | tuple[BodySize, ...]:
 
 
 def _part(text: str) -> BodySize:
-    match = re.fullmatch(_PART, text)
-    if match is None:
+    sizes, colon, percent = text.partition(":")
+    first, dots, last = sizes.partition("..")
+    least = fixed_point(first, COUNTS)
+    most = fixed_point(last, COUNTS) if dots else least
+    share = fixed_point(percent, PERCENT, _PLACES) if colon else _WHOLE
+    if least is None or most is None or share is None:
         raise UsageError(
             f"body-size: '{text}' is not BYTES, LEAST..MOST or either with a share, such as 10k:20%"
         )
-    first, first_unit, last, last_unit, percent, hundredths = match.groups()
-    least = int(first) * _UNITS[first_unit]
-    most = least if last is None else int(last) * _UNITS[last_unit]
     if not least <= most <= _LARGEST_MIXED:
         raise UsageError(
             f"body-size: '{text}': sizes of a mix rise, and are at most {_LARGEST_MIXED}"
         )
-    share = _WHOLE
-    if percent is not None:
-        share = int(percent) * 100 + int((hundredths or "").ljust(2, "0"))
     if share == 0:
         raise UsageError(f"body-size: '{text}': a share is more than 0 %")
     return BodySize(least, most, share)

@@ -1,4 +1,4 @@
-"""A rate that changes during a run: its text, and the pieces of constant rate that it consists of.
+"""A rate that changes during a run: its text, and its pieces of constant rate.
 
     10k:30s,10k..50k:1m,50k:30s
 
@@ -10,14 +10,13 @@ A rate is a whole number, or a fraction of billionths: schedules are exact sums 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
+from quiver_fast.quantities import COUNTS, fixed_point, microseconds
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -29,10 +28,8 @@ _FASTEST_FRACTION = 10**6
 _LONGEST = 2**31
 _MOST_STEPS = 1000
 _RAMP_PIECES = 1000
-_RATE_UNITS = {"": 1, "k": 1000, "m": 10**6}
-# Compiled when it is used: every arrow imports this module, and few change their rate.
-_RATE = r"[0-9]{1,10}(?:\.[0-9]{1,9})?[km]?"
-_STEP = rf"({_RATE})(?:\.\.({_RATE}))?:([0-9hmsu]{{1,60}})"
+# Rates are counted in billionths.
+_PLACES = 9
 
 
 class RateStep(NamedTuple):
@@ -89,12 +86,10 @@ def parse_rate(text: str) -> int | Fraction:
     Raises:
         UsageError: it says none.
     """
-    if re.fullmatch(_RATE, text) is None:
+    number = fixed_point(text, COUNTS, _PLACES)
+    if number is None:
         raise UsageError(f"rate '{text}' is no number of messages per second, such as 10k or 0.5")
-    number = text.rstrip("km")
-    whole, _, decimals = number.partition(".")
-    unit = _RATE_UNITS[text[len(number) :]]
-    rate = exact_rate(int(whole + decimals.ljust(9, "0")) * unit)
+    rate = exact_rate(number)
     if rate > _FASTEST:
         raise UsageError(f"rate '{text}' is above {_FASTEST} messages per second")
     if rate > _FASTEST_FRACTION and not isinstance(rate, int):
@@ -119,16 +114,18 @@ def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
 
 
 def _step(text: str) -> RateStep:
-    match = re.fullmatch(_STEP, text)
-    time = None if match is None else microseconds(match[3])
-    if match is None or time is None:
+    rates, _, duration = text.partition(":")
+    first, dots, last = rates.partition("..")
+    time = microseconds(duration)
+    if time is None or None in (
+        fixed_point(rate, COUNTS, _PLACES) for rate in (first, last if dots else first)
+    ):
         raise UsageError(
             f"rate-steps: '{text}' is not RATE:DURATION or RATE..RATE:DURATION, such as 10k:30s"
         )
-    first, last, _ = match.groups()
     try:
         begin = parse_rate(first)
-        end = begin if last is None else parse_rate(last)
+        end = parse_rate(last) if dots else begin
     except UsageError as error:
         raise UsageError(f"rate-steps: '{text}': {error}") from None
     if min(begin, end) == 0:

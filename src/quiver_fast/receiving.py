@@ -1,16 +1,15 @@
-"""How a receiver is asked to treat its messages: texts of its options, and what they mean."""
+"""How a receiver is asked to treat its messages: the options' texts, read into numbers."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
+from quiver_fast.quantities import PERCENT, fixed_point, microseconds
 
 _LONGEST = 2**31 * 10**6
-_WHOLE = 10**6
-_PERCENT = r"([0-9]{1,3})(?:\.([0-9]{1,4}))?%"
+# Shares are in millionths: a percent has four more digits.
+_PLACES, _WHOLE = 4, 10**6
 
 
 class Pauses(NamedTuple):
@@ -29,10 +28,10 @@ NO_PAUSES = Pauses(0, 0)
 
 
 def parse_pauses(text: str) -> Pauses:
-    """Return the pauses that a text such as ``10s:5s`` says; none for no text.
+    """Return the pauses of a text such as ``10s:5s``; no pauses for no text.
 
     Raises:
-        UsageError: it says none.
+        UsageError: the text has no pauses.
     """
     if not text:
         return NO_PAUSES
@@ -52,11 +51,10 @@ def parse_share(key: str, text: str) -> int:
     Raises:
         UsageError: it is none; the message names ``key``.
     """
-    match = re.fullmatch(_PERCENT, text)
-    if text and match is None:
+    share = fixed_point(text or "0%", PERCENT, _PLACES)
+    if share is None:
         raise UsageError(f"{key}: '{text}' is not a share, such as 1% or 0.1%")
-    whole, part = match.groups() if match is not None else ("0", "")
-    return int(whole) * 10**4 + int((part or "").ljust(4, "0"))
+    return share
 
 
 def parse_shares(release: str, reject: str) -> tuple[int, int]:

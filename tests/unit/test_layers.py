@@ -27,10 +27,10 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     (
         "arguments",
         "body_sizes",
-        "durations",
         "extras",
         "process",
         "program",
+        "quantities",
         "rate_steps",
         "ready_file",
         "receiving",

@@ -22,9 +22,9 @@ from quiver_fast.cli.pair.options import add_measuring_options, add_set_options
 from quiver_fast.cli.shared.common import ArgumentParser, error_text
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import parse_url, shown_words
-from quiver_fast.durations import duration_text
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.quantities import duration_text
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -9,16 +9,14 @@ from decimal import Decimal
 from typing import TypeVar
 
 from quiver_fast.body_sizes import parse_body_size
-from quiver_fast.durations import microseconds
 from quiver_fast.errors import UsageError
+from quiver_fast.quantities import COUNTS, DURATIONS, fixed_point, microseconds
 from quiver_fast.rate_steps import parse_rate
 
 Number = TypeVar("Number", int, float)
 
-_COUNT_UNITS = {"m": 1_000_000, "k": 1_000}
-_DURATION_UNITS = {"h": 3600, "m": 60, "s": 1}
-_EXAMPLES = "such as 30, 30s, 1m30s or 1h"
-# What people write for a unit, and the unit that they mean.
+_SECONDS = {unit: DURATIONS[unit] // 10**6 for unit in "hms"} | {"": 1}
+# Words for a unit, and the unit.
 _COUNT_WORDS = {"kb": "k", "mb": "m", "million": "m"}
 _DURATION_WORDS = {
     "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
@@ -36,7 +34,10 @@ def count(text: str) -> int:
     Raises:
         ArgumentTypeError: it is none; the message says what to type, where that can be guessed.
     """
-    return _with_unit(text, _COUNT_UNITS, _COUNT_WORDS, "such as 500, 10k or 1m")
+    number = fixed_point(text, COUNTS)
+    if number is None:
+        raise _mistake(text, COUNTS, _COUNT_WORDS, "such as 500, 10k or 1m")
+    return number
 
 
 def positive_count(text: str) -> int:
@@ -85,7 +86,7 @@ def duration(text: str) -> int:
     """
     found = microseconds(text)
     if found is None:
-        return _with_unit(text, _DURATION_UNITS, _DURATION_WORDS, _EXAMPLES)
+        raise _mistake(text, _SECONDS, _DURATION_WORDS, "such as 30, 30s, 1m30s or 1h")
     if found % 10**6:
         raise argparse.ArgumentTypeError(f"must be whole seconds, 1s at least, not {text}")
     return found // 10**6
@@ -130,15 +131,14 @@ def within(parse: Callable[[str], Number], least: int, most: int) -> Callable[[s
     return checked
 
 
-def _with_unit(text: str, units: Mapping[str, int], words: Mapping[str, str], examples: str) -> int:
-    factor = units.get(text[-1:], 1)
-    digits = text[:-1] if text[-1:] in units else text
-    if digits.isascii() and digits.isdigit():
-        return int(digits) * factor
+def _mistake(
+    text: str, units: Mapping[str, int], words: Mapping[str, str], examples: str
+) -> argparse.ArgumentTypeError:
     guess = _guess(text, units, words)
     hint = f"write {guess}" if guess else examples
-    what = f"a whole number with an optional unit ({', '.join(reversed([*units]))})"
-    raise argparse.ArgumentTypeError(f"'{text}' is not {what}: {hint}")
+    names = ", ".join(reversed([unit for unit in units if unit]))
+    expected = f"a whole number with an optional unit ({names})"
+    return argparse.ArgumentTypeError(f"'{text}' is not {expected}: {hint}")
 
 
 def _guess(text: str, units: Mapping[str, int], words: Mapping[str, str]) -> str | None:
@@ -147,9 +147,9 @@ def _guess(text: str, units: Mapping[str, int], words: Mapping[str, str]) -> str
     if match is None:
         return None
     unit = words.get(match["word"], match["word"])
-    if unit and unit not in units:
+    if unit not in units:
         return None
-    number = Decimal(re.sub("[,_]", "", match["number"])) * units.get(unit, 1)
+    number = Decimal(re.sub("[,_]", "", match["number"])) * units[unit]
     return _shortest(int(number), units) if number == int(number) else None
 
 
