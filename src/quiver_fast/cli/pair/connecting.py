@@ -1,26 +1,35 @@
-"""What `quiver --churn` and `--hold` share: whom they connect to, how, and what that costs."""
+"""The frame of `quiver --churn` and `--hold`: the target, one run, and its cost."""
 
 from __future__ import annotations
 
 import argparse
 import ipaddress
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.model.ranks import BENCH, IN_MICROSECONDS
 from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.arguments import endpoint
+from quiver_fast.arrow.amqp.ends import allow_files
 from quiver_fast.arrow.contract import parse
 from quiver_fast.arrow.main import make_connection, security_of
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, new_id
-from quiver_fast.cli.arrow.queue_setup import QueueOptions
+from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.pair.run_set import remove_set
+from quiver_fast.cli.shared.common import report_error
+from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
-from quiver_fast.errors import UsageError
+from quiver_fast.cli.shared.output import make_output_dir, write_json
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.process import Usage
+from quiver_fast.schemas import marked
 
 if TYPE_CHECKING:
     import socket
@@ -78,6 +87,82 @@ class Target:
         self._made += 1
         name = f"{self.config.id}-{self._made}"
         return make_connection(self.config, sock, self._place, name, self._security, self._control)
+
+
+class ConnectingRun:
+    """One run, from the queue's preparation to the report; subclasses measure."""
+
+    name: str
+    """What the run is called: ``churn`` or ``hold``, as its option, document and schema are."""
+    unfinished: str
+    """The report of a run that a signal ended."""
+
+    def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
+        """Prepare a run.
+
+        Args:
+            command: who speaks.
+            args: the options of `quiver`, checked.
+            console: where the report goes.
+
+        Raises:
+            UsageError: the target does not allow it.
+        """
+        self._command, self._args, self._console = command, args, console
+        self._target = Target(args, f"--{self.name}")
+        self._signals = SignalWatch()
+        queue, plan = self._target.queue, self._target.plan
+        self._queue = QueueSetup(command, queue, plan, console, self._signals)
+
+    def run(self) -> int:
+        """Measure and report; return the exit code.
+
+        Raises:
+            QuiverError: the host does not resolve, the queue cannot be prepared, or the system
+                allows fewer connections.
+        """
+        directory = make_output_dir(self._args.output)
+        self._console.note(f"Saving output files to '{directory}'")
+        remove_set(directory)
+        allow_files(self._connections())
+        with self._signals:
+            self._queue.prepare()
+            with closing(self._queue):
+                measured = self._measure()
+        document = marked(self.name, {
+            "output_dir": str(directory),
+            "workload": self._args.workload,
+            "target": self._target.plan.url.shown,
+            **measured,
+            "reason": self._signals.reason,
+            "environment": environment(),
+        })  # fmt: skip
+        write_json(directory / f"{self.name}.json", document)
+        self._console.document(document)
+        self._console.show(self._text(document).rstrip("\n"))
+        problems = [*self._problems(document)]
+        for problem in problems:
+            report_error(self._command, problem)
+        if self._signals.exit_code is not None:
+            report_error(self._command, f"{self._signals.reason}: {self.unfinished}")
+            return self._signals.exit_code
+        return EXIT_FAILURE if problems else EXIT_OK
+
+    def _connections(self) -> int:
+        """Return how many connections are open at a time."""
+        raise NotImplementedError
+
+    def _measure(self) -> dict[str, Any]:
+        """Return the keys of the document that are the run's own."""
+        raise NotImplementedError
+
+    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
+        """Yield the failures of the run, a line each."""
+        raise NotImplementedError
+
+    def _text(self, document: dict[str, Any]) -> str:
+        """Return the printed report."""
+        raise NotImplementedError
 
 
 class Process:

@@ -2,64 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.read.set_layout import HOLD_DOCUMENT
-from quiver_fast.arrow.amqp.ends import allow_files
 from quiver_fast.arrow.amqp.hold import Hold
 from quiver_fast.cli.arrow.summary_text import number_field, section, text_field
-from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.connecting import (
+    ConnectingRun,
     Process,
-    Target,
     failures,
     failures_text,
     latency_of,
     latency_table,
     server_at,
 )
-from quiver_fast.cli.pair.run_set import remove_set
-from quiver_fast.cli.shared.common import report_error
-from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.output import make_output_dir, write_json
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
-from quiver_fast.schemas import marked
 
 
-class HoldRun:
-    """One run, from the first connection to the report."""
+class HoldRun(ConnectingRun):
+    """Opens connections, and keeps them."""
 
-    def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
-        """Prepare a run; the arguments are those of :class:`ChurnRun`.
+    name = "hold"
+    unfinished = "the connections were not kept"
 
-        Raises:
-            UsageError: it cannot be done.
-        """
-        self._command, self._args, self._console = command, args, console
-        self._target = Target(args, "--hold")
-        self._signals = SignalWatch()
-
-    def run(self) -> int:
-        """Measure and report; return the exit code.
-
-        Raises:
-            QuiverError: the host does not resolve, or the system allows fewer connections.
-        """
-        directory = make_output_dir(self._args.output)
-        self._console.note(f"Saving output files to '{directory}'")
-        remove_set(directory)
-        allow_files(self._args.hold)
-        with self._signals:
-            document = self._measure()
-        document = marked("hold", {"output_dir": str(directory), **document})
-        write_json(directory / HOLD_DOCUMENT, document)
-        self._console.document(document)
-        self._console.show(hold_text(document).rstrip("\n"))
-        return self._verdict(document)
+    def _connections(self) -> int:
+        return int(self._args.hold)
 
     def _measure(self) -> dict[str, Any]:
         target, args = self._target, self._args
@@ -83,8 +51,6 @@ class HoldRun:
         finally:
             hold.close()
         return {
-            "workload": args.workload,
-            "target": target.plan.url.shown,
             "connections": args.hold,
             "duration": args.duration,
             "opening": {
@@ -98,25 +64,20 @@ class HoldRun:
             "losses": failures(hold.losses),
             "server": server and cost_of(server, hold.opened),
             "own": cost_of(own, hold.opened),
-            "reason": self._signals.reason,
-            "environment": environment(),
         }
 
-    def _verdict(self, document: dict[str, Any]) -> int:
-        """Say what went wrong, and return the exit code."""
+    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
         failed, lost = document["opening"]["failed"], document["holding"]["lost"]
         for count, word, key in ((failed, "not opened", "failures"), (lost, "lost", "losses")):
             if count:
                 most = document[key][0]
-                report_error(
-                    self._command,
+                yield (
                     f"{count:,} of {self._args.hold:,} connections were {word}, "
-                    f"{most['count']:,} of them so: {most['reason']}",
+                    f"{most['count']:,} of them so: {most['reason']}"
                 )
-        if self._signals.exit_code is not None:
-            report_error(self._command, f"{self._signals.reason}: the connections were not kept")
-            return self._signals.exit_code
-        return EXIT_FAILURE if failed or lost else EXIT_OK
+
+    def _text(self, document: dict[str, Any]) -> str:
+        return hold_text(document)
 
 
 def cost_of(process: Process, connections: int) -> dict[str, Any]:
