@@ -1,20 +1,18 @@
 import socket
 from collections.abc import Callable
+from typing import TypeAlias
 
 from quiver_fast.arrow.amqp.connection import Connection
 
 STEPS: tuple[str, ...]
 
+# Host, port, timeout, make_connection and is_stopped: what a subclass passes on.
+Common: TypeAlias = tuple[
+    str, int, float, Callable[[socket.socket], Connection], Callable[[], bool]
+]
+
 class Attempts:
     failed: int
     reasons: dict[str, int]
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        timeout: float,
-        make_connection: Callable[[socket.socket], Connection],
-        is_stopped: Callable[[], bool],
-    ) -> None: ...
     @property
     def peer_address(self) -> tuple[str, int]: ...

@@ -1,7 +1,8 @@
-import socket
 from collections.abc import Callable
 
-from quiver_fast.arrow.amqp.attempts import Attempts
+from typing_extensions import Unpack
+
+from quiver_fast.arrow.amqp.attempts import Attempts, Common
 from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.run.pacer import DelayHistogram
 
@@ -15,12 +16,7 @@ class Churn(Attempts):
     steps: list[DelayHistogram]
     def __init__(
         self,
-        host: str,
-        port: int,
-        timeout: float,
-        make_connection: Callable[[socket.socket], Connection],
-        is_stopped: Callable[[], bool],
-        *,
+        *common: Unpack[Common],
         kind: str,
         rate: int,
         duration: int,

@@ -48,7 +48,7 @@ cdef class Churn(Attempts):
     """Attempts of one kind, begun by a schedule that waits for nobody.
 
     Args:
-        host, port, timeout, make_connection, is_stopped: see Attempts.
+        common: the arguments of Attempts.
         kind: a word of KINDS.
         rate: attempts per second.
         duration: seconds during which attempts are due.
@@ -84,10 +84,9 @@ cdef class Churn(Attempts):
     cdef readonly DelayHistogram latency
     cdef readonly list steps
 
-    def __init__(self, host: str, port: int, timeout: float, make_connection: object,
-                 is_stopped: object, *, kind: str, rate: int, duration: int, address_at: object,
+    def __init__(self, *common: object, kind: str, rate: int, duration: int, address_at: object,
                  make_message: object, name: str) -> None:
-        super().__init__(host, port, timeout, make_connection, is_stopped)
+        super().__init__(*common)
         self.kind = KINDS.index(kind)
         self.pacer = Pacer(rate)
         self.duration = duration * SECOND

@@ -1,8 +1,6 @@
-import socket
-from collections.abc import Callable
+from typing_extensions import Unpack
 
-from quiver_fast.arrow.amqp.attempts import Attempts
-from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.amqp.attempts import Attempts, Common
 from quiver_fast.arrow.run.pacer import DelayHistogram
 
 class Hold(Attempts):
@@ -10,16 +8,7 @@ class Hold(Attempts):
     lost: int
     losses: dict[str, int]
     latency: DelayHistogram
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        timeout: float,
-        make_connection: Callable[[socket.socket], Connection],
-        is_stopped: Callable[[], bool],
-        *,
-        count: int,
-    ) -> None: ...
+    def __init__(self, *common: Unpack[Common], count: int) -> None: ...
     def open(self) -> None: ...
     def keep(self, seconds: float) -> None: ...
     def close(self) -> None: ...

@@ -25,7 +25,7 @@ cdef class Hold(Attempts):
     """Idle connections: call `open`, `keep` and `close`, in this order.
 
     Args:
-        host, port, timeout, make_connection, is_stopped: see Attempts.
+        common: the arguments of Attempts.
         count: how many connections there are to be.
     """
 
@@ -41,9 +41,8 @@ cdef class Hold(Attempts):
     # From the beginning of each to its open.
     cdef readonly DelayHistogram latency
 
-    def __init__(self, host: str, port: int, timeout: float, make_connection: object,
-                 is_stopped: object, *, count: int) -> None:
-        super().__init__(host, port, timeout, make_connection, is_stopped)
+    def __init__(self, *common: object, count: int) -> None:
+        super().__init__(*common)
         self.count = count
         self.held = {}
         self.losses = {}
