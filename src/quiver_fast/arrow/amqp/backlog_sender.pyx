@@ -19,6 +19,9 @@ cdef class BacklogSchedule(Schedule):
         backlog: how many messages go before it.
     """
 
+    # Messages before it begins.
+    cdef int64_t backlog
+
     def __init__(self, pacer, clock_base, backlog: int) -> None:
         super().__init__(pacer, clock_base)
         self.backlog = backlog
@@ -46,6 +49,8 @@ cdef class BacklogSender(Sender):
         backlog: how many messages; 1 or more.
         options: see Sender. There is a schedule, and no count.
     """
+
+    cdef bint is_full
 
     def __init__(self, connection, writer, limits, *, backlog: int, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)

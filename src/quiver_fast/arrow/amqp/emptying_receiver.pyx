@@ -12,6 +12,12 @@ cdef class EmptyingReceiver(Receiver):
     A peer that answers no drain has no more when it is silent; `queue_empty` is not true then.
     """
 
+    # The queue was seen to be empty.
+    cdef bint emptied
+    # Messages taken when that last changed, and when the peer has been silent for too long.
+    cdef int64_t seen
+    cdef int64_t silence_end
+
     def __init__(self, connection, writer, limits, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
         self.seen = -1

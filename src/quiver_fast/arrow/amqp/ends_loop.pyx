@@ -8,7 +8,7 @@ An *end* is a link with a session of its own, on one of the lines (`lines.pyx`).
 (`Endpoint.turn`) when something came for it, when its time has come, or when it had more to do.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from quiver_fast.amqp.data_plane cimport (
@@ -21,9 +21,10 @@ from quiver_fast.arrow.amqp.link cimport OVER, Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.amqp.sender cimport Sender
 from quiver_fast.errors import LinkError, PeerError
-from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
+from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
+from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.course cimport flush_and_tell, next_flush_after
 
@@ -38,6 +39,27 @@ cdef int64_t CREDIT_GRACE = SECOND
 cdef int64_t AWAKE = 100 * 1000
 # A line that has more than this to write writes before its next end has a turn.
 cdef size_t FULL_LINE = 32768
+
+
+# One of the ends: a link with a session of its own.
+cdef struct End:
+    # In the heap of wake times, by `due`; first, as that of a line.
+    uint32_t place
+    # It has a turn soon.
+    bint is_queued
+    # It has nothing more to do.
+    bint is_over
+    int64_t due
+    # Which end of its side it is.
+    int64_t number
+    # Its messages that are in `EndsLoop.transferred`.
+    int64_t counted
+    # The last round in which it received.
+    uint64_t round
+    # A Sender or Receiver, to which the loop has a reference.
+    void *endpoint
+    Line *line
+    End *next
 
 
 cdef class EndsLoop(Lines):
@@ -58,6 +80,35 @@ cdef class EndsLoop(Lines):
     Raises:
         MemoryError, OSError: the system has no room for them.
     """
+
+    cdef bint sends
+    # Messages are transferred in the turns of the ends.
+    cdef bint counts_turns
+    # Schedules are kept awake, not asleep.
+    cdef bint is_exact
+    cdef RecordWriter writer
+    # The number of the first end.
+    cdef int64_t first_number
+    # What the wrapper says; and what the ends are told.
+    cdef Control control
+    cdef Control inner
+    cdef list endpoints
+    cdef End *ends
+    cdef readonly int end_count
+    cdef int end_capacity
+    cdef Heap wakes
+    # Ends that have a turn, in this order.
+    cdef End *first
+    cdef End *last
+    cdef uint64_t round
+    # Ends that are not over.
+    cdef readonly int live
+    cdef readonly int64_t transferred
+    # Messages with which receivers have all, together.
+    cdef int64_t goal
+    cdef int signals
+    cdef int64_t next_flush
+    cdef int64_t next_look
 
     def __init__(self, writer, Control control, Control inner, *, connections: int, links: int,
                  sends: bool, first_number: int = 0, goal: int = 0, exact: bool = False,

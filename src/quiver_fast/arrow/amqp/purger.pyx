@@ -26,6 +26,15 @@ cdef class Purger(Endpoint):
         credit_window: messages that the peer may send ahead.
     """
 
+    cdef int64_t credit_window
+    cdef bint drainable
+    cdef bint was_drained
+    # When the peer has been silent for too long.
+    cdef int64_t silence_end
+    cdef readonly int64_t purged
+    # How many there were when the last drain was asked for.
+    cdef int64_t drained_at
+
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  credit_window: int) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,

@@ -10,11 +10,12 @@ from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, amqp_arrival_t,
-    amqp_code,
+    amqp_code, amqp_session_end_t,
 )
 from quiver_fast.arrow.amqp.inflow cimport Inflow
 from quiver_fast.arrow.amqp.link cimport OVER
 from quiver_fast.arrow.amqp.receiver cimport Receiver
+from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
     PN_REMOTE_CLOSED, pn_connection_state, pn_session_state,
@@ -36,6 +37,15 @@ cdef class Outcomes:
         release: the share to release, in millionths.
         reject: the share to reject, likewise; both are less than the whole together.
     """
+
+    # Which parts of the deliveries are to be released and rejected, in millionths, and what of a
+    # delivery is due of each.
+    cdef int64_t release
+    cdef int64_t reject
+    cdef int64_t release_due
+    cdef int64_t reject_due
+    # It is told of the rejected ones, of which there are no records.
+    cdef Control control
 
     def __init__(self, control, release: int, reject: int) -> None:
         self.control = control
@@ -69,6 +79,25 @@ cdef class ShapedReceiver(Receiver):
         outcomes: what becomes of messages; None for accepting all of them.
         options: see Receiver.
     """
+
+    # Of all receivers of the process; None for accepting everything.
+    cdef Outcomes outcomes
+    cdef readonly int64_t released
+    cdef readonly int64_t rejected
+    # Work on each message, and times of receiving and of pausing, in nanoseconds; 0 for none.
+    cdef int64_t delay
+    cdef int64_t receiving
+    cdef int64_t pausing
+    cdef bint is_paused
+    # When to look again at what waits, if nothing wakes us before.
+    cdef int64_t next_step
+    # A message is taken and not answered yet: until when it is worked on, and its delivery.
+    cdef bint is_busy
+    cdef int64_t busy_until
+    cdef bint is_owed
+    cdef amqp_session_end_t *owed_session
+    cdef uint32_t owed_id
+    cdef amqp_code owed_code
 
     def __init__(self, connection, writer, limits, *, delay: int, receiving: int, pausing: int,
                  outcomes: Outcomes | None, **options: object) -> None:

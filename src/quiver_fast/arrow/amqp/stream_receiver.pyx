@@ -41,6 +41,11 @@ cdef class StreamReceiver(Receiver):
         See Receiver. The connection must offer ``qd.streaming-links``.
     """
 
+    # The links that the peer attached for streams, besides the base link.
+    cdef Inflow *streams
+    # Bytes of bodies.
+    cdef readonly int64_t bytes
+
     def __cinit__(self) -> None:
         self.streams = NULL
 

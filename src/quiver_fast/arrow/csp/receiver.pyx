@@ -33,6 +33,22 @@ cdef class Receiver(Endpoint):
         from_end: begin after the last entry there is, instead of with the first.
     """
 
+    cdef int64_t batch
+    cdef bint from_end
+    cdef int64_t next_tid
+    cdef int64_t outstanding
+    cdef bytes event            # the request, always the same
+    cdef const char *event_text
+    # The index after the last entry read.
+    cdef int64_t position
+    # At the end of the run: the request that asks where the queue ends, and its answer.
+    cdef int64_t end_tid
+    cdef int64_t queue_end
+    cdef readonly int64_t received
+    # Entries that are not of this run: written before it, and during it by others.
+    cdef readonly int64_t older
+    cdef readonly int64_t foreign
+
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  window: int, id_prefix: str = "", with_ids: bool = False,
                  from_end: bool = False, time_unit: str = "ms") -> None:

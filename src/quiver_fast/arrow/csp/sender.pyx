@@ -18,6 +18,7 @@ from quiver_fast.arrow.csp.endpoint cimport Endpoint
 from quiver_fast.remote.wire.buffer cimport pending
 from quiver_fast.remote.wire.wire cimport HEADER_SIZE, MORE, end_document
 from quiver_fast.arrow.run.course cimport Limits
+from quiver_fast.arrow.run.pacer cimport DelayHistogram, Schedule
 from quiver_fast.arrow.run.sizes cimport Sizes
 
 cdef int BURST = 256
@@ -46,6 +47,22 @@ cdef class Sender(Endpoint):
         window: how many submits may be without a reply.
         settlement: write S and s records, as indexes come.
     """
+
+    # None: as fast as can be.
+    cdef Schedule schedule
+    cdef bytes body
+    cdef const char *body_text
+    cdef size_t body_size
+    cdef int64_t window
+    cdef bint settlement
+    # The tid of the last reply, and how many replies had it: a batch's requests share one.
+    cdef int64_t reply_tid
+    cdef int64_t reply_count
+    cdef readonly int64_t sent
+    cdef readonly int64_t settled
+    cdef readonly int64_t accepted
+    cdef readonly int64_t rejected
+    cdef readonly str first_refusal
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  body: bytes, window: int, id_prefix: str = "", with_ids: bool = False,
