@@ -1,10 +1,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_link_end_t
-from quiver_fast.arrow.amqp.inflow cimport Inflow
+from quiver_fast.arrow.amqp.incoming cimport Backlog, Inflow
 from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.scanner cimport ScanLikeness, ScanResult
-from quiver_fast.arrow.amqp.backlog cimport Backlog
 
 cdef class Receiver(Endpoint):
     cdef bint with_ids

@@ -7,10 +7,9 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_TRANSACTIONAL, AMQP_CREDIT, AMQP_OUTCOME,
     amqp_arrival_t, amqp_event, amqp_link_end_t, amqp_plane_next, amqp_plane_t,
 )
-from quiver_fast.arrow.amqp.backlog cimport Backlog
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED
-from quiver_fast.arrow.amqp.inflow cimport (
-    LARGEST_HEAD, Inflow, free_inflow, keep_head, new_inflow,
+from quiver_fast.arrow.amqp.incoming cimport (
+    LARGEST_HEAD, Backlog, Inflow, free_inflow, keep_head, new_inflow,
 )
 from quiver_fast.arrow.amqp.link cimport OVER, Endpoint
 from quiver_fast.arrow.amqp.message_ids import flaw_of_id, id_as_text

@@ -12,7 +12,7 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, amqp_arrival_t,
     amqp_code, amqp_session_end_t,
 )
-from quiver_fast.arrow.amqp.inflow cimport Inflow
+from quiver_fast.arrow.amqp.incoming cimport Inflow
 from quiver_fast.arrow.amqp.link cimport OVER
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.run.control cimport Control

@@ -15,7 +15,7 @@ from quiver_fast.amqp.data_plane cimport amqp_link_end_release
 from quiver_fast.arrow.amqp.body cimport (
     BODY_NOT_DATA, BODY_NOT_X, begin_body, body_is_whole, check_body,
 )
-from quiver_fast.arrow.amqp.inflow cimport Inflow, free_inflow, new_inflow
+from quiver_fast.arrow.amqp.incoming cimport Inflow, free_inflow, new_inflow
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (

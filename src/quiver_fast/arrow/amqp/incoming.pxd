@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from quiver_fast.amqp.data_plane cimport amqp_link_end_t
+from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_link_end_t
 from quiver_fast.arrow.amqp.body cimport Body
 from quiver_fast.arrow.amqp.scanner cimport ScannedMessage, ScanResult
 from quiver_fast.proton.libproton cimport pn_link_t
@@ -32,3 +32,17 @@ cdef Inflow *new_inflow(pn_link_t *link) except NULL
 cdef void free_inflow(Inflow *flow) noexcept nogil
 cdef ScanResult keep_head(
     Inflow *flow, const uint8_t *bytes, size_t size) except? ScanResult.SCAN_MALFORMED nogil
+
+cdef class Backlog:
+    cdef uint8_t *memory
+    cdef size_t capacity
+    # The bytes that were put and not taken.
+    cdef size_t begin
+    cdef size_t end
+    cdef readonly int64_t frames
+    # Those that begin a message.
+    cdef readonly int64_t messages
+
+    cdef int put(self, const amqp_arrival_t *arrival) except -1 nogil
+    cdef int make_room(self, size_t size) except -1 nogil
+    cdef int take(self, amqp_arrival_t *arrival) noexcept nogil
