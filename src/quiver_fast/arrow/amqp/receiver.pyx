@@ -12,10 +12,9 @@ from quiver_fast.arrow.amqp.incoming cimport (
     LARGEST_HEAD, Backlog, Inflow, free_inflow, keep_head, new_inflow,
 )
 from quiver_fast.arrow.amqp.link cimport OVER, Endpoint
-from quiver_fast.arrow.amqp.message_ids import flaw_of_id, id_as_text
 from quiver_fast.arrow.amqp.scanner cimport (
-    SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, is_alike,
-    scan_alike, time_field,
+    SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, flaw_of_id, id_as_text,
+    is_alike, scan_alike, time_field,
 )
 from quiver_fast.arrow.amqp.selector cimport ask_for_selector, has_selector
 from quiver_fast.errors import LinkError, MessageError

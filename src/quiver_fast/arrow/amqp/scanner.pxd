@@ -57,6 +57,12 @@ cdef inline int64_t time_field(const uint8_t *field) noexcept nogil:
         | (<uint64_t>field[3] << 32) | (<uint64_t>field[4] << 24) | (<uint64_t>field[5] << 16)
         | (<uint64_t>field[6] << 8) | <uint64_t>field[7])
 
+# Return a message-id that is no string as text (parts 3.2.11 to 3.2.13), by its constructor, 0
+# where there is none; None if records cannot hold it.
+cdef bytes id_as_text(uint8_t code, bytes raw)
+# Say why records cannot hold an id of that constructor.
+cdef str flaw_of_id(uint8_t code)
+
 # Like scan_message; most messages are like the one before and are compared instead of read.
 cdef ScanResult scan_alike(ScanLikeness *likeness, const uint8_t *data, size_t size,
                            ScannedMessage *found) noexcept nogil

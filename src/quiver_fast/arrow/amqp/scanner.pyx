@@ -139,6 +139,26 @@ cdef int learn(ScanLikeness *likeness, const uint8_t *data, size_t size,
     return 0
 
 
+cdef bytes id_as_text(uint8_t code, bytes raw):
+    if code == 0x98:  # uuid
+        import uuid
+
+        return str(uuid.UUID(bytes=raw)).encode()
+    if code in (0xA0, 0xB0):  # binary
+        return raw.hex().encode()
+    if code in (0x44, 0x53, 0x80):  # ulong
+        return str(int.from_bytes(raw, "big")).encode()
+    return None
+
+
+cdef str flaw_of_id(uint8_t code):
+    if code == 0:
+        return (
+            "has no message-id, which the records of revisions v1 and v2 need "
+            "(record-format=v3 does without)")
+    return f"has a message-id of AMQP type {code:#04x}, which is no string, ulong, uuid or binary"
+
+
 RESULT_NAMES = ("found", "more", "missing", "wrong-type", "malformed")
 
 
