@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
+    from quiver_fast.arrow.amqp.emptying import Purger
     from quiver_fast.arrow.amqp.ends import Ends
-    from quiver_fast.arrow.amqp.purger import Purger
     from quiver_fast.arrow.amqp.receiver import Receiver
     from quiver_fast.arrow.amqp.sender import Sender
     from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
@@ -253,7 +253,7 @@ def make_endpoint(
     """Return the sending or receiving end that the configuration asks for."""
     address = address_at(config, connection)
     if config.purge:
-        from quiver_fast.arrow.amqp.purger import Purger
+        from quiver_fast.arrow.amqp.emptying import Purger
 
         return Purger(
             connection,
@@ -309,7 +309,7 @@ def make_receiver(
 
         kind = StreamReceiver
     elif config.exit_when:
-        from quiver_fast.arrow.amqp.emptying_receiver import EmptyingReceiver
+        from quiver_fast.arrow.amqp.emptying import EmptyingReceiver
 
         kind = EmptyingReceiver
     elif config.is_shaped:

@@ -1,6 +1,9 @@
 from quiver_fast.arrow.amqp.connection import Connection
+from quiver_fast.arrow.amqp.receiver import Receiver
 from quiver_fast.arrow.run.course import Limits
 from quiver_fast.records.writer import RecordWriter
+
+class EmptyingReceiver(Receiver): ...
 
 class Purger:
     interrupted: int

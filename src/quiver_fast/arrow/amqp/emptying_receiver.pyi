@@ -1,3 +1,0 @@
-from quiver_fast.arrow.amqp.receiver import Receiver
-
-class EmptyingReceiver(Receiver): ...
