@@ -352,10 +352,6 @@ def make_sender(
     from quiver_fast.arrow.amqp.sender import Sender
 
     kind: Callable[..., Sender] = Sender
-    if config.body_file is not None:
-        from quiver_fast.arrow.amqp.file_sender import FileSender
-
-        kind = FileSender
     if config.backlog:
         from quiver_fast.arrow.amqp.backlog_sender import BacklogSender
 

@@ -3,7 +3,8 @@
     message   head · body ················ · section · body ·····
     frames    ├───────────┼───────────┼───────────┼─────────────┤
 
-The body is one block of memory that goes out again and again, by reference.
+A body of ``x`` bytes is one block of memory that goes out again and again; any other is all in
+memory. Both go out by reference.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -169,7 +170,11 @@ cdef class Outgoing(Endpoint):
         amqp_output_add(&self.connection.plane.output, out + lead)
         self.lead += lead
         self.lead_left -= lead
-        body.start = <const uint8_t *>self.template.body
+        if self.template.content_text == NULL:
+            body.start = <const uint8_t *>self.template.body
+        else:
+            body.start = <const uint8_t *>self.template.content_text + (
+                self.template.body_size - self.body_left)
         body.size = size - lead
         if body.size and not amqp_output_refer(&self.connection.plane.output, body, NULL):
             no_memory()

@@ -1,3 +1,0 @@
-from quiver_fast.arrow.amqp.sender import Sender
-
-class FileSender(Sender): ...
