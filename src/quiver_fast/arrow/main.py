@@ -353,7 +353,7 @@ def make_sender(
 
     kind: Callable[..., Sender] = Sender
     if config.backlog:
-        from quiver_fast.arrow.amqp.backlog_sender import BacklogSender
+        from quiver_fast.arrow.amqp.sender import BacklogSender
 
         kind = partial(BacklogSender, backlog=config.backlog)
     return kind(

@@ -24,7 +24,7 @@ from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 from quiver_fast.arrow.run.course cimport flush_and_tell
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Schedule
+from quiver_fast.arrow.run.pacer cimport BacklogSchedule, DelayHistogram, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
@@ -517,3 +517,32 @@ cdef class Sender(Outgoing):
         raise LinkError(
             f"{self.connection.peer}: the peer closed the link after {self.sent}{goal} messages, "
             f"{unsettled} of them without an outcome")
+
+
+cdef class BacklogSender(Sender):
+    """Send a backlog as fast as can be; then the duration and the schedule of the run begin.
+
+    Args:
+        backlog: how many messages; 1 or more.
+        options: see Sender. There is a schedule, and no count.
+    """
+
+    cdef bint is_full
+
+    def __init__(self, connection, writer, limits, *, backlog: int, **options: object) -> None:
+        super().__init__(connection, writer, limits, **options)
+        self.schedule = BacklogSchedule(self.limits.pacer, self.clock_base, backlog)
+
+    cdef int start_clock(self) noexcept nogil:
+        Sender.start_clock(self)
+        if self.schedule.start == 0:
+            self.deadline = INT64_MAX
+        return 0
+
+    cdef bint is_done(self, int64_t now) noexcept nogil:
+        if not self.is_full and self.schedule.start:
+            self.is_full = True
+            self.started = self.schedule.start
+            if self.limits.duration_ns:
+                self.deadline = self.started + self.limits.duration_ns
+        return Sender.is_done(self, now)

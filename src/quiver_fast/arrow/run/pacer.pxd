@@ -56,3 +56,8 @@ cdef class Schedule:
     cdef int64_t send_time(self, int64_t index) noexcept nogil
     cdef int64_t wake(self, int64_t index) noexcept nogil
     cdef object passed_until(self, int64_t moment)
+
+
+cdef class BacklogSchedule(Schedule):
+    # Messages before it begins.
+    cdef int64_t backlog

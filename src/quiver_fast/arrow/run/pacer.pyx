@@ -215,3 +215,34 @@ cdef class Schedule:
     cdef object passed_until(self, int64_t moment):
         """Return the nanoseconds from the start to a moment (monotonic ns); None before either."""
         return max(moment - self.start, 0) if self.start and moment else None
+
+
+cdef class BacklogSchedule(Schedule):
+    """A schedule that begins with the message after a backlog.
+
+        message 0 … backlog - 1            as fast as can be; SendTime is when it goes
+        message backlog, backlog + 1, …    due by the schedule, which begins then
+
+    Args:
+        pacer, clock_base: see Schedule.
+        backlog: how many messages go before it.
+    """
+
+    def __init__(self, pacer, clock_base, backlog: int) -> None:
+        super().__init__(pacer, clock_base)
+        self.backlog = backlog
+
+    cdef int64_t due(self, int64_t now) noexcept nogil:
+        return self.backlog + (self.pacer.due(now - self.start) if self.start else 0)
+
+    cdef int64_t send_time(self, int64_t index) noexcept nogil:
+        cdef int64_t now
+        if index >= self.backlog:
+            return Schedule.send_time(self, index)
+        now = monotonic_ns()
+        if index == self.backlog - 1:
+            self.begin(now)
+        return now + self.clock_base
+
+    cdef int64_t wake(self, int64_t index) noexcept nogil:
+        return self.start + self.pacer.intended(index - self.backlog)
