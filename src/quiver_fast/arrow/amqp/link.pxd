@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from quiver_fast.amqp.data_plane cimport amqp_link_end_t
 from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
-from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t
+from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t, pn_terminus_t
 from quiver_fast.arrow.run.course cimport Course
 
 cdef enum:
@@ -49,3 +49,7 @@ cdef class Endpoint(Course):
     cdef bint closed_by_peer(self) except? -1 nogil
     cdef int excuse_loss(self, bint closed) except -1 nogil
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1
+
+
+cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1
+cdef bint has_selector(pn_terminus_t *source) noexcept nogil

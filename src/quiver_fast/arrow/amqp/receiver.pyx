@@ -11,12 +11,11 @@ from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED
 from quiver_fast.arrow.amqp.incoming cimport (
     LARGEST_HEAD, Backlog, Inflow, free_inflow, keep_head, new_inflow,
 )
-from quiver_fast.arrow.amqp.link cimport OVER, Endpoint
+from quiver_fast.arrow.amqp.link cimport OVER, Endpoint, ask_for_selector, has_selector
 from quiver_fast.arrow.amqp.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, flaw_of_id, id_as_text,
     is_alike, scan_alike, time_field,
 )
-from quiver_fast.arrow.amqp.selector cimport ask_for_selector, has_selector
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_remote_source, pn_link_set_rcv_settle_mode,
