@@ -218,6 +218,6 @@ cdef bint evaluate(Filter *filter) noexcept nogil:
             among(top, step.among, step.count)
         elif step.code == LIKE:
             like(top, &step.pattern)
-        else:
+        elif step.code == IS_NULL:
             set_truth(top, top.kind == UNKNOWN)
     return is_truth(top, True)

@@ -16,9 +16,9 @@ from quiver_fast.server.messages.messages cimport (
 )
 from quiver_fast.server.selectors.selector import HEADERS, PROPERTIES, parse
 from quiver_fast.server.selectors.steps cimport (
-    ADD, AMONG, AND, BETWEEN, DIVIDE, EQUAL, LESS, LESS_EQUAL, LIKE, LITERAL, MORE, MORE_EQUAL,
-    MULTIPLY, NAME, NEGATE, NOT, OR, OTHER, PROPERTY_COUNT, REAL, SUBTRACT, TEXT, TRUTH, UNEQUAL,
-    UNKNOWN, WHOLE, Code, Filter, Name, Pattern, Step, Value,
+    ADD, AMONG, AND, BETWEEN, DIVIDE, EQUAL, IS_NULL, LESS, LESS_EQUAL, LIKE, LITERAL, MORE,
+    MORE_EQUAL, MULTIPLY, NAME, NEGATE, NOT, OR, OTHER, PROPERTY_COUNT, REAL, SUBTRACT, TEXT, TRUTH,
+    UNEQUAL, UNKNOWN, WHOLE, Code, Filter, Name, Pattern, Step, Value,
 )
 
 include "evaluate.pxi"

@@ -88,7 +88,7 @@ cdef struct Filter:
     uint32_t name_count
     # The slots of the properties' fields and of HEADERS, plus one; 0 for fields that the
     # selector does not name.
-    uint16_t[18] fields
+    uint16_t[FIELD_COUNT] fields
     bint asks_properties
     Value *values
     uint32_t value_count
