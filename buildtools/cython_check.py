@@ -1,4 +1,4 @@
-"""Translate every .pyx on its own and fail on any warning or performance hint.
+"""Translate every .pyx on its own and fail on any warning, performance hint or unused name.
 
 ``--annotate DIR`` also writes HTML that shows which lines call Python.
 """
@@ -18,6 +18,7 @@ SOURCE = ROOT / "src"
 sys.path.insert(0, str(ROOT))
 
 from buildtools.cython_options import DIRECTIVES  # noqa: E402
+from buildtools.cython_unused import unused  # noqa: E402
 
 
 def translate(module: Path, output: Path, options: list[str]) -> str:
@@ -35,7 +36,7 @@ def translate(module: Path, output: Path, options: list[str]) -> str:
 
 
 def main() -> int:
-    """Check all modules; return 1 when Cython had anything to say."""
+    """Check all modules; return 1 when there was anything to say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--annotate", metavar="DIR", type=Path)
     arguments = parser.parse_args()
@@ -44,6 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         output = arguments.annotate or Path(scratch)
         said = list(pool.map(lambda module: translate(module, output, options), modules))
+    said += unused(SOURCE)
     for text in filter(None, said):
         sys.stderr.write(f"{text}\n")
     return 1 if any(said) else 0

@@ -215,7 +215,6 @@ cdef extern from "output.h" nogil:
 cdef extern from "input.h" nogil:
     const int AMQP_INPUT_END
     const int AMQP_INPUT_AGAIN
-    const int AMQP_INPUT_FAILED
 
     ctypedef struct amqp_input_t:
         uint8_t *buffer
@@ -228,7 +227,7 @@ cdef extern from "input.h" nogil:
     ssize_t amqp_receive(void *origin, void *buffer, size_t size)
 
 cdef extern from "endpoints.h" nogil:
-    enum amqp_side:
+    enum:
         AMQP_OURS
         AMQP_THEIRS
 
@@ -236,13 +235,11 @@ cdef extern from "endpoints.h" nogil:
         bint seen
         uint32_t max_frame_size
         uint16_t channel_max
-        bint has_idle_timeout
         uint32_t idle_timeout
 
     enum amqp_phase:
         AMQP_BEFORE
         AMQP_ACTIVE
-        AMQP_CLOSED
 
     ctypedef struct amqp_session_end_t:
         amqp_session_end_t *next
@@ -262,7 +259,6 @@ cdef extern from "endpoints.h" nogil:
         amqp_role role
         bint displaced
         amqp_bytes_t default_outcome
-        uint8_t[2] snd_settle_mode
         amqp_phase[2] phase
         uint32_t[2] handle
         uint64_t[2] max_message_size
@@ -294,7 +290,6 @@ cdef extern from "plane.h" nogil:
     enum amqp_extent:
         AMQP_OF_LINK
         AMQP_OF_SESSION
-        AMQP_OF_CONNECTION
 
     ctypedef struct amqp_refusal_t:
         amqp_extent extent
@@ -446,7 +441,7 @@ cdef extern from "timers.h" nogil:
 
 cdef extern from "wait.h" nogil:
     ctypedef struct amqp_wait_t:
-        bint may_spin
+        pass
 
     void amqp_wait_init(amqp_wait_t *wait, bint allowed)
     int64_t amqp_wait_span(amqp_wait_t *wait)

@@ -2,13 +2,11 @@
 
 cdef extern from "<sys/uio.h>" nogil:
     struct iovec:
-        void *iov_base
-        size_t iov_len
+        pass
 
 cdef extern from "tls_socket.h" nogil:
     ctypedef struct tls_context_t
     ctypedef struct tls_t
-    const int TLS_END
     const int TLS_AGAIN
     const int TLS_FAILED
     enum tls_peer:
@@ -31,7 +29,6 @@ cdef extern from "tls_socket.h" nogil:
     bint tls_has_input(const tls_t *tls)
     short tls_events(const tls_t *tls)
     bint tls_established(const tls_t *tls)
-    bint tls_truncated(const tls_t *tls)
     int tls_socket_error(const tls_t *tls)
     const char *tls_failure(const tls_t *tls)
     const char *tls_peer_subject(tls_t *tls)

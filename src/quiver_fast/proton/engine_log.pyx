@@ -1,7 +1,7 @@
-"""The engine's log: its last line, for our messages, or all of it on standard error.
+"""The engine's log: on standard error if the user wants it, else nowhere.
 
-A user who sets the engine's own variables (`PN_LOG=frame`) wants to see its frames, but not a
-password: a client's SASL responses are left out, in frames and in raw bytes.
+A user who sets the engine's own variables (`PN_LOG=frame`) wants to see its frames, but no
+passwords: the log leaves out a client's SASL responses, in frames and in raw bytes.
 """
 
 from libc.string cimport memcpy, strlen, strncmp, strstr
@@ -13,41 +13,31 @@ from quiver_fast.proton.libproton cimport (
     pn_logger_get_log_sink_context, pn_logger_set_log_sink,
 )
 
-# Lines of the log, and what is put where a password may be.
+# The longest line of the log, and the texts that replace a password.
 cdef enum:
     LINE_MAX = 1200
 cdef const char *HIDDEN = b"(not shown)]"
 cdef const char *HIDDEN_BYTES = b"(bytes that may have a password)"
-# How dumps of raw bytes begin: direction, offset, size, then two digits and a blank per byte.
+# A dump of raw bytes begins with direction, offset and size. Each byte is two digits and a blank.
 cdef size_t DUMP_PLACE = 2
 cdef size_t DUMP_TYPE = 5
 
-cdef char[512] latest
-cdef size_t latest_size = 0
-# The engine's own sink, and whether the raw frame that is being dumped is SASL's.
+# The engine's own sink, and whether the current dump is of a SASL frame.
 cdef pn_log_sink_t standard = NULL
 cdef bint in_sasl_dump = False
 
 
-cdef str last_engine_message():
-    """Return the last line that the engine logged: only the log has OpenSSL's errors."""
-    return latest[:latest_size].decode("utf-8", "replace").strip()
-
-
-cdef void keep_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+cdef void drop_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
                        const char *message) noexcept nogil:
-    global latest_size
-    latest_size = min(strlen(message), sizeof(latest))
-    memcpy(latest, message, latest_size)
+    pass
 
 
 cdef void show_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
                        const char *message) noexcept nogil:
-    """Pass a line on to the engine's own sink, without what may be a password."""
+    """Pass a line on to the engine's own sink, without a password."""
     cdef char[LINE_MAX] line
     cdef const char *secret = strstr(message, b"response=")
     cdef size_t size
-    keep_message(context, subsystem, level, message)
     if is_sasl_dump(message) or strstr(message, b"decrypted data") != NULL:
         standard(context, subsystem, level, HIDDEN_BYTES)
         return
@@ -61,7 +51,7 @@ cdef void show_message(long context, pn_log_subsystem_t subsystem, pn_log_level_
 
 
 cdef bint is_sasl_dump(const char *message) noexcept nogil:
-    """Say whether a line is of the raw bytes of a SASL frame, whose type is 1 (part 5.3.1)."""
+    """Say whether a line dumps raw bytes of a SASL frame, whose type is 1 (part 5.3.1)."""
     global in_sasl_dump
     cdef const char *bytes = strstr(message, b": ")
     if bytes == NULL or strncmp(message, b"->", 2) != 0 and strncmp(message, b"<-", 2) != 0:
@@ -73,11 +63,11 @@ cdef bint is_sasl_dump(const char *message) noexcept nogil:
 
 
 def follow_engine_log() -> None:
-    """Redirect the engine's log: keep its last line, and show all of it if the user wants that."""
+    """Redirect the engine's log: drop it, or show it without passwords if the user wants it."""
     global standard
     wanted = ("PN_LOG", "PN_TRACE_FRM", "PN_TRACE_RAW")
     if not any(name in os.environ for name in wanted):
-        pn_logger_set_log_sink(pn_default_logger(), keep_message, 0)
+        pn_logger_set_log_sink(pn_default_logger(), drop_message, 0)
     elif standard == NULL:
         standard = pn_logger_get_log_sink(pn_default_logger())
         pn_logger_set_log_sink(

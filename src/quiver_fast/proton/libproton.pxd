@@ -44,9 +44,9 @@ cdef extern from "proton/object.h" nogil:
 cdef extern from "proton/logger.h" nogil:
     ctypedef struct pn_logger_t
     ctypedef enum pn_log_subsystem_t:
-        PN_SUBSYSTEM_NONE
+        pass
     ctypedef enum pn_log_level_t:
-        PN_LEVEL_NONE
+        pass
     ctypedef void (*pn_log_sink_t)(
         long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
         const char *message) noexcept nogil
@@ -73,7 +73,6 @@ cdef extern from "proton/codec.h" nogil:
         PN_ULONG
         PN_STRING
         PN_SYMBOL
-        PN_BINARY
         PN_MAP
         PN_ARRAY
     pn_data_t *pn_data(size_t capacity)
@@ -140,7 +139,6 @@ cdef extern from "proton/terminus.h" nogil:
     ctypedef enum pn_terminus_type_t:
         PN_UNSPECIFIED
         PN_SOURCE
-        PN_TARGET
         PN_COORDINATOR
     ctypedef enum pn_distribution_mode_t:
         PN_DIST_MODE_UNSPECIFIED
@@ -151,12 +149,9 @@ cdef extern from "proton/terminus.h" nogil:
         PN_EXPIRE_NEVER
     ctypedef enum pn_durability_t:
         PN_NONDURABLE
-        PN_CONFIGURATION
-        PN_DELIVERIES
     pn_durability_t pn_terminus_get_durability(pn_terminus_t *terminus)
     int pn_terminus_set_durability(pn_terminus_t *terminus, pn_durability_t durability)
     pn_expiry_policy_t pn_terminus_get_expiry_policy(pn_terminus_t *terminus)
-    bint pn_terminus_has_expiry_policy(const pn_terminus_t *terminus)
     pn_data_t *pn_terminus_properties(pn_terminus_t *terminus)
     int pn_terminus_set_expiry_policy(pn_terminus_t *terminus, pn_expiry_policy_t policy)
     pn_terminus_type_t pn_terminus_get_type(pn_terminus_t *terminus)
@@ -178,10 +173,8 @@ cdef extern from "proton/link.h" nogil:
     ctypedef enum pn_snd_settle_mode_t:
         PN_SND_UNSETTLED
         PN_SND_SETTLED
-        PN_SND_MIXED
     ctypedef enum pn_rcv_settle_mode_t:
         PN_RCV_FIRST
-        PN_RCV_SECOND
     pn_link_t *pn_sender(pn_session_t *session, const char *name)
     pn_link_t *pn_receiver(pn_session_t *session, const char *name)
     bint pn_link_is_sender(pn_link_t *link)
@@ -258,7 +251,6 @@ cdef extern from "proton/connection_driver.h" nogil:
     ctypedef struct pn_connection_driver_t:
         pn_connection_t *connection
         pn_transport_t *transport
-        pn_collector_t *collector
     int pn_connection_driver_init(
         pn_connection_driver_t *driver, pn_connection_t *connection, pn_transport_t *transport)
     int pn_connection_driver_bind(pn_connection_driver_t *driver)
@@ -292,7 +284,6 @@ cdef extern from "proton/sasl_plugin.h" nogil:
         SASL_POSTED_RESPONSE
         SASL_POSTED_CHALLENGE
         SASL_POSTED_OUTCOME
-        SASL_ERROR
     ctypedef struct pnx_sasl_implementation:
         void (*free)(pn_transport_t *transport) noexcept nogil
         const char *(*list_mechanisms)(pn_transport_t *transport) noexcept nogil

@@ -7,9 +7,6 @@ cdef extern from "<time.h>" nogil:
     # The time of the system's last tick: some ms old, for a tenth of the cost.
     const int CLOCK_REALTIME_COARSE
 
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
-
 cdef extern from "<poll.h>" nogil:
     struct pollfd:
         int fd

@@ -14,8 +14,7 @@ cdef int64_t SECOND = 1000000000
 cdef int64_t PARTS = 1000000000000000000
 # Some 70 years of nanoseconds: a message that is due later is never waited for.
 cdef int64_t NEVER = 1 << 61
-cdef int SUB_BITS = 5
-cdef int SUB_COUNT = 1 << 5
+cdef int SUB_COUNT = 32
 
 
 cdef class Pacer:

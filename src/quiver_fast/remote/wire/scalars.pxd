@@ -3,7 +3,7 @@
 from libc.stdint cimport uint8_t
 
 # What a byte is to the scanners; 0 is an ordinary character.
-cdef enum ByteClass:
+cdef enum:
     BLANK = 1           # space, tab
     BREAK = 2           # line feed, carriage return
     INDICATOR = 4       # , [ ] { }: they end a plain scalar inside a map or sequence

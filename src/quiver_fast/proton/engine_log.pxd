@@ -1,1 +1,0 @@
-cdef str last_engine_message()
