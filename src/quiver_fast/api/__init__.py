@@ -1,7 +1,7 @@
 """Measure messaging from Python: :func:`measure`, and :class:`Server` to measure against.
 
-Both run the same programs as the commands, in processes of their own, so that a figure is the
-same wherever it was asked for. ``docs/api.md`` has examples.
+Both run the programs of the commands in processes of their own, so Python and the commands
+measure the same figures. ``docs/api.md`` has examples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A measurement as a function: what `quiver` does, with its document as the result."""
+"""A measurement as a function: it runs `quiver` and returns its document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quiver_fast.records.transfers import Transfers
 
 _COMMAND = (sys.executable, "-m", "quiver_fast.cli.pair.command")
-# Options that make a set of runs or a search, whose document is another one.
+# Options without a run, or for a set of runs or a search, whose documents are different.
 _NOT_ONE_RUN = (
     "runs", "baseline", "allow_incomplete", "find_rate", "within", "sweep", "resume",
     "print_workload", "init_only",
@@ -28,11 +28,11 @@ _NOT_ONE_RUN = (
 
 @dataclass(frozen=True)
 class Result:
-    """What one measurement found.
+    """The result of one measurement.
 
     Attributes:
-        document: what ``quiver --json`` prints; ``docs/analysis.md`` has its keys.
-        breaches: the conditions of ``fail_if`` that hold, a line each.
+        document: the document of ``quiver --json``; ``docs/analysis.md`` has its keys.
+        breaches: a line for each condition of ``fail_if`` that holds.
     """
 
     document: dict[str, Any]
@@ -40,7 +40,7 @@ class Result:
 
     @property
     def directory(self) -> Path:
-        """Where the records and summaries are."""
+        """The directory of the records and summaries."""
         return Path(self.document["output_dir"])
 
     @property
@@ -55,7 +55,7 @@ class Result:
 
     @property
     def unreceived(self) -> int:
-        """How many messages were sent and not received."""
+        """The number of messages that were sent and not received."""
         return int(self.document["delivery"]["unreceived"])
 
     @property
@@ -67,8 +67,8 @@ class Result:
         """Return a percentile of the latency in milliseconds.
 
         Args:
-            rank: "0" (the least) to "100" (the greatest): one of those that the document has,
-                such as 50, 99 or "99.9".
+            rank: a percentile of the document, such as 50, 99 or "99.9"; 0 is the least latency and
+                100 the greatest.
 
         Raises:
             KeyError: the document does not have it.
@@ -81,7 +81,7 @@ class Result:
         """Return the records of "sender" or "receiver" as NumPy arrays.
 
         Raises:
-            RecordError: they are not there any more, or damaged.
+            RecordError: the records were removed or are damaged.
         """
         from quiver_fast.records.parser import read_transfers
 
@@ -91,7 +91,7 @@ class Result:
 
 
 def measure(url: str | None = None, **options: Any) -> Result:
-    """Measure once, as ``quiver`` does, and return what was found.
+    """Measure once, as ``quiver`` does, and return the result.
 
     Args:
         url: the queue, such as ``//localhost/q0``; None for peer-to-peer.
@@ -107,7 +107,7 @@ def measure(url: str | None = None, **options: Any) -> Result:
         if options.get(name):
             raise UsageError(f"{name} is not for a single run: use the command")
     words = [*_COMMAND, *_words(options), "--json"]
-    # Others can read a command line, and so a password in the URL; not the environment.
+    # Others can read a command line, but not the environment. The URL may have a password.
     environment = dict(os.environ) if url is None else os.environ | {"QUIVER_URL": url}
     with tempfile.TemporaryFile("w+") as errors:
         end = subprocess.run(

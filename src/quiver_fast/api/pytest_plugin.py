@@ -1,4 +1,4 @@
-"""A pytest plugin: a broker and a measurement as fixtures, for projects that gate their own.
+"""A pytest plugin: fixtures for a broker and a measurement, for the tests of other projects.
 
 pytest loads it by its entry point. ``docs/api.md`` shows its use.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def amqp_server() -> Iterator[Server]:
-    """A broker for all tests of the session; each queue that a client names is there."""
-    # Only tests that use it pay for the imports.
+    """A broker for all tests of the session; it makes each queue that a client names."""
+    # The imports are slow: only tests that use the fixture wait for them.
     from quiver_fast.api.server import Server
 
     with Server() as server:

@@ -22,13 +22,13 @@ _TICK = 0.01
 
 
 class Server:
-    """A broker of our own on this machine, from the entry of the block to its end.
+    """Our own broker on this machine, which runs as long as the ``with`` block.
 
-    It makes each queue that a client names. A crash of this process ends it, too.
+    It makes each queue that a client names. It ends when this process crashes.
 
     Attributes:
-        host: where it listens.
-        port: where it listens; one that was free, unless another was asked for.
+        host: the host where it listens.
+        port: the port where it listens; a free one if 0 was given.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Server:
             path: the first queue.
             host: where to listen.
             port: where to listen; 0 for a port that is free.
-            keys: other keys of the server with ``_`` for ``-``: ``store="/var/lib/q"``,
+            keys: other keys of the server, with ``_`` for ``-``: ``store="/var/lib/q"``,
                 ``queue_limit=10_000_000``. ``docs/server.md`` lists them.
         """
         self.host = host
@@ -76,7 +76,7 @@ class Server:
         return self
 
     def _start(self, ready: Path) -> Child:
-        """Start the process. Its passwords go through pipes: others can read a command line."""
+        """Start the process. Passwords go through pipes, because others can read a command line."""
         pipes = {
             f"{name.replace('_', '-')}-fd": secret_pipe(str(self._keys[name]))
             for name in _SECRETS
@@ -125,7 +125,7 @@ class Server:
         """End the server in order.
 
         Raises:
-            QuiverError: it had failed meanwhile, and no other error ends the block.
+            QuiverError: the server failed during the block, and the block raised no other error.
         """
         child, self._child = self._child, None
         if child is None:

@@ -1,4 +1,4 @@
-"""Where the commands begin, before what they are made of is imported."""
+"""The entry points of the commands. Each imports its command when it is called."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def server() -> int:
 
 
 def _run(module: str) -> int:
-    # A command that is interrupted while it imports has nothing to save or to report. If the
-    # signal is ignored, as in a shell's background, it stays ignored.
+    # A command that is interrupted during its imports has nothing to save or report. A signal that
+    # is ignored, as in a shell's background, stays ignored.
     watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if watched:
         signal.signal(signal.SIGINT, _leave)

@@ -49,10 +49,10 @@ def run_cell(
     signals: SignalWatch,
     label: str,
 ) -> dict[str, Any] | None:
-    """Run ``cell``, keep its files and its result under ``output_dir``, and return the result.
+    """Run ``cell``, save its files and its result in ``output_dir``, and return the result.
 
-    Any error makes the result a failure, with the reason. Only a run that did all that was
-    asked is a success. See :func:`_result` for the keys.
+    Any error makes the result a failure, with the reason. Only a complete run is a success.
+    See :func:`_result` for the keys.
 
     Args:
         cell: the combination.
@@ -78,7 +78,7 @@ def run_cell(
             except QuiverError as error:
                 reason = str(error)
             except Exception as error:
-                # An error of ours is a failure of the cell, and must not end the whole bench.
+                # An error of ours fails the cell, and must not end the whole bench.
                 traceback.print_exc(file=log)
                 reason = f"unexpected {type(error).__name__}: {error}"
         if reason is not None:
@@ -110,9 +110,9 @@ class _CellRun:
         self._progress = progress
 
     def run(self) -> dict[str, Any]:
-        """Return the pair's ``document``, and of the server ``server_cpu_ms`` and its ``command``.
+        """Return the pair's ``document``, and the server's ``server_cpu_ms`` and ``command``.
 
-        The latter two are None without a server.
+        The last two are None without a server.
         """
         if self._cell.server is None:
             return {"document": self._pair(None), "server_cpu_ms": None, "command": None}
@@ -122,7 +122,7 @@ class _CellRun:
         try:
             if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
                 raise QuiverError(self._signals.reason or "")
-            # The CPU of the server's start and end is not part of what a message costs.
+            # Messages do not cause the CPU of the server's start and end.
             before = server.cpu_ms()
             document = self._pair(url)
             server.check_alive()
@@ -159,7 +159,7 @@ class _CellRun:
                 "find-rate": conditions,
                 "within": args.within,
             }
-            # Only a search pays for the import.
+            # The import is slow: only a search waits for it.
             from quiver_fast.cli.pair.found_rate import FindRate
 
             search = FindRate(args, self._cell.name, directory, self._signals, self._progress)
@@ -177,10 +177,10 @@ def _pair_arguments(
     """Return the arguments of `quiver` for this cell."""
     return argparse.Namespace(**{
         **vars(args),
-        # The certificate is the server's; arrows have none here.
+        # The certificate is the server's; the arrows have none.
         **dict.fromkeys(("cert", "key", "username", "password_file", "sasl_mechanisms")),
         "expose_password": False,
-        # Each cell has a server of its own, which has the one queue and nothing in it.
+        # Each cell has a server of its own, with one empty queue.
         "address": None,
         **dict.fromkeys(("purge", "delete", "unique_queue"), False),
         "declare": (args.queues or 1) > 1,
@@ -195,15 +195,16 @@ def _result(
 ) -> dict[str, Any]:
     """Return the result of a cell.
 
-    Keys: ``name``, ``sender``, ``server`` (None peer-to-peer), ``receiver``, ``status``,
-    ``reason``, ``output_dir``, and, None where not known: ``broker`` (``product`` and ``version``
-    as its open frame has them, and the ``command`` that started it), ``workload`` (the options of
-    `quiver` that made the run), ``count`` (messages received),
+    Keys: ``name``, ``sender``, ``server`` (None if peer-to-peer), ``receiver``, ``status``,
+    ``reason``, ``output_dir``, and the following, which are None if unknown: ``broker``
+    (``product`` and ``version`` from its open frame, and the ``command`` that started it),
+    ``workload`` (the options of `quiver` for the run), ``count`` (messages received),
     ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
-    ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and still
-    in the queue, or lost, when the receiver ended), ``lost`` (those of them that are proven
-    to be), ``older`` (left in the queue by an earlier run) and ``duplicate``. With --find-rate
-    ``found_rate`` is what was found, ``rate`` its answer, and the other figures are None.
+    ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and lost or still
+    in the queue when the receiver ended), ``lost`` (unreceived and proven to be lost),
+    ``older`` (left in the queue by an earlier run) and ``duplicate``. With --find-rate
+    ``found_rate`` is the result of the search, ``rate`` the rate that was found, and the other
+    figures are None.
     """
     return {
         "name": cell.name,

@@ -66,10 +66,10 @@ exit codes:
   0 success, 1 a test failed, 2 usage error, 130 and 143 interrupted by a signal
 """
 
-# Sides of a combination, as options name them.
+# The sides of a combination, as in the names of options.
 _KINDS = ("senders", "receivers", "servers")
-# Options that choose combinations, or what to show. All other options must be the same when
-# a bench is resumed, so that its results can be compared.
+# Options that choose combinations or output. All other options must stay the same when a bench
+# is resumed, so that its results can be compared.
 _OF_THIS_CALL = {
     "output", "force", "json", "markdown", "junit", "resume", "quiet", "verbose", "init_only",
     "client_server", "peer_to_peer", "mixed_pairs",
@@ -99,8 +99,8 @@ def _run(argv: list[str]) -> int:
 
 
 def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
-    """Check what a search in each combination needs, and give its trials their length."""
-    # Only a search pays for the import.
+    """Check the options of a search in each combination, and set the length of its trials."""
+    # The import is slow: only a search waits for it.
     from quiver_fast.cli.pair.rate_search import trial_seconds
 
     if "duration" not in given:
@@ -142,7 +142,7 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--resume: there is no {file}") from None
     usual = vars(make_parser().parse_args([]))
     for name, value in _options(args).items():
-        # The bench may be older than an option, which it then did not give.
+        # The bench may be older than an option: then it did not use the option.
         if begun.get(name, usual[name]) != value:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"--resume: {args.output} was begun with another {flag}")

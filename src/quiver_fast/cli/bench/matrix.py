@@ -1,4 +1,4 @@
-"""What `quiver-bench` runs: every combination of installed implementations that can work."""
+"""The matrix of `quiver-bench`: all combinations of installed implementations that can work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cell:
 
     Attributes:
         sender: the implementation that sends.
-        server: the one between, or None: peer-to-peer.
+        server: the server between them; None for peer-to-peer.
         receiver: the implementation that receives.
     """
 
@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def path(self) -> Path:
-        """Return its directory inside of the output directory."""
+        """Return its directory in the output directory."""
         server = _NO_SERVER if self.server is None else self.server.name
         return Path(self.sender.name, server, self.receiver.name)
 
@@ -59,7 +59,7 @@ def bench_cells(args: argparse.Namespace) -> list[Cell]:
     """Return the combinations that the arguments of `quiver-bench` ask for, in upstream's order.
 
     Raises:
-        UsageError: an implementation asked for is not there, or nothing is left.
+        UsageError: an included implementation is not installed, or no combination is left.
     """
     arrows = (all_arrows, find_arrow, arrow_name)
     senders = _chosen(args.include_senders, args.exclude_senders, *arrows)

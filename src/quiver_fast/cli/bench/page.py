@@ -1,4 +1,4 @@
-"""The page of `quiver-bench`: ranked bars, curves, failures in words, and what each broker was."""
+"""The page of `quiver-bench`: ranked bars, curves, failures, and each broker's version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quiver_fast.cli.bench.table import Result, caption, heads, table_rows
 _LOG_LINES = 12
 _LOG_BYTES = 8192
 _LOGS = ("pair/output.txt", "server/output.txt")
-# Curves that are told apart: as many as a page has colours.
+# A page has colours for so many curves.
 _MOST_CURVES = 8
 _FINEST = 1e-3
 
@@ -27,8 +27,8 @@ def bench_html(document: Mapping[str, Any], logs: Mapping[str, str] | None = Non
     """Return the document of a bench as one HTML file that needs no other.
 
     Args:
-        document: what is in ``bench.json``; those that passed come first, the best at first.
-        logs: the end of what a failed combination printed, by its name.
+        document: the content of ``bench.json``: the passed combinations come first, best first.
+        logs: the last lines that each failed combination printed, by its name.
     """
     results, options = document["results"], document["options"]
     at_a_rate = bool(options["rate"] or options["rate_steps"]) and not options.get("find_rate")
@@ -58,7 +58,7 @@ def _end_of(file: Path) -> str:
         with file.open("rb") as log:
             log.seek(max(file.stat().st_size - _LOG_BYTES, 0))
             text = log.read().decode(errors="replace")
-    except FileNotFoundError:  # peer to peer, or ended before it began
+    except FileNotFoundError:  # Peer-to-peer, or the combination ended before it began.
         return ""
     return "\n".join(text.strip().splitlines()[-_LOG_LINES:])
 
@@ -108,7 +108,7 @@ def _bars(
     text_of: Callable[[float], str],
     larger_is_better: bool,
 ) -> str:
-    """Return one metric as bars, the best at first; without those that do not have it."""
+    """Return one metric as bars, the best first, without combinations that do not have it."""
     known = [(one["name"], value) for one in results if (value := value_of(one)) is not None]
     if not known:
         return ""
@@ -141,7 +141,7 @@ def _cpu_text(microseconds: float) -> str:
 
 
 def _curves(passed: Sequence[Result]) -> str:
-    """Return the latencies of the first in rank by percentile, one over the other."""
+    """Return a chart of latency by percentile with a curve for each of the first in rank."""
     known = [one for one in passed if one["latency_ms"]][:_MOST_CURVES]
     if not known:
         return ""
@@ -186,7 +186,7 @@ def _failures(failed: Sequence[Result], logs: Mapping[str, str]) -> str:
 
 
 def _servers(results: Sequence[Result]) -> str:
-    """Return what each server said that it is, and how it was started."""
+    """Return a table of each server's name for itself, and the command that started it."""
     rows: dict[str, tuple[str, str, str]] = {}
     for one in results:
         broker = one.get("broker")

@@ -32,12 +32,12 @@ def cell_line(name: str, status: str) -> str:
 
 
 def ranked(results: Sequence[Result], at_a_rate: bool) -> list[Result]:
-    """Return those that passed, best first.
+    """Return the results that passed, best first.
 
     Args:
-        results: of any order.
-        at_a_rate: all had the same rate. Then the 99th percentile of latency decides, and
-            otherwise the rate.
+        results: all results, in any order.
+        at_a_rate: all had the same rate: the 99th percentile of latency decides. Otherwise
+            the rate decides.
     """
     passed = [result for result in results if result["status"] == PASSED]
     if at_a_rate:
@@ -94,7 +94,7 @@ def _figures(result: Result) -> list[str]:
     if found is not None:
         rates = [_shown(found[key], ",d") for key in ("rate", "low", "high")]
         return [*rates, found["reason"] or "-"]
-    # In milliseconds, whatever the clock of the implementation; shown with three digits.
+    # Implementations have different clocks: all latencies are in milliseconds.
     latency, cpu = result["latency_ms"] or {}, result["cpu_us"]
     return [
         _shown(result["rate"], ",.0f"),

@@ -1,4 +1,4 @@
-"""Lines of JSON over a TCP connection: what the command and its hosts tell each other."""
+"""Lines of JSON over a TCP connection between the command and a host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 _READ_SIZE = 1 << 16
 _SEND_SECONDS = 5.0
-# A longer line is none of ours: a host tells a few hundred bytes of each of its ends.
+# A longer line is not ours: a host sends a few hundred bytes for each of its ends.
 _MOST_BYTES = 64 << 20
 
 
@@ -20,7 +20,7 @@ class Channel:
         """Take over a connected socket."""
         self._socket = connection
         self._socket.settimeout(_SEND_SECONDS)
-        # Of a thousand hosts some have numbers of descriptors that select() does not take.
+        # With a thousand hosts some descriptors are too large for select().
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
         self._text = b""
@@ -37,7 +37,7 @@ class Channel:
             self.closed = True
 
     def received(self) -> list[dict[str, Any]]:
-        """Return the documents that have come. Does not wait."""
+        """Return the documents that have come, without waiting."""
         while not self.closed and self._poll.poll(0):
             try:
                 data = self._socket.recv(_READ_SIZE)

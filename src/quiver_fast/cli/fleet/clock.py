@@ -1,9 +1,9 @@
-"""The offset between the clocks of two hosts, by exchanges as of NTP, and how exact it is.
+"""The offset between the clocks of two hosts, measured as NTP does, with a bound of its error.
 
-One host answers each question with the times at which it came and left, by its own clock. The
-one that asks knows when it asked and when the answer came. Of all exchanges the one with the
-shortest round trip tells most: whatever the ways there and back took of it, the offset is wrong
-by half of the round trip at most (RFC 5905, section 8; Mills calls it the clock filter).
+One host asks, and notes when it asked and when the answer came. The other host answers with two
+times of its own clock: when the question came and when the answer left. The exchange with the
+shortest round trip is the most exact: the offset is wrong by at most half of the round trip
+(RFC 5905, section 8; Mills calls it the clock filter).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXCHANGES = 64
 _TIMES = struct.Struct(">QQ")
 _QUESTION = b"?"
 _SECONDS = 5.0
-# Exchanges follow each other after so long: a burst would meet one queue at a switch.
+# A pause between exchanges: all exchanges of a burst would wait in the same queue of a switch.
 _PAUSE = 0.002
 
 
@@ -32,7 +32,7 @@ class Offset:
 
     Attributes:
         nanoseconds: their time minus ours.
-        bound: by how much that may be wrong at most, nanoseconds, if both clocks ran on while
+        bound: the largest possible error of the offset, nanoseconds, if no clock was set while
             it was measured.
     """
 
@@ -40,23 +40,23 @@ class Offset:
     bound: int
 
     def minus(self, other: Offset) -> Offset:
-        """Return how far this clock is ahead of another one that was compared with the same."""
+        """Return how far this clock is ahead of another one; both were compared with one clock."""
         return Offset(self.nanoseconds - other.nanoseconds, self.bound + other.bound)
 
 
 def best_offset(exchanges: Iterable[tuple[int, int, int, int]]) -> Offset:
-    """Return the offset that the exchange with the shortest round trip tells.
+    """Return the offset of the exchange with the shortest round trip.
 
     Args:
-        exchanges: of each, at least one: asked (our clock), came there, left there (theirs),
-            answered (ours).
+        exchanges: at least one tuple of four times: question sent (our clock), question
+            received, answer sent (their clock), answer received (our clock).
     """
     found = []
     for asked, came, left, answered in exchanges:
         trip = (answered - asked) - (left - came)
         found.append((trip, ((came - asked) + (left - answered)) // 2))
     trip, offset = min(found)
-    # Half of the round trip, and what rounding and the clocks' own ticks add.
+    # Half of the round trip, and one nanosecond for rounding.
     return Offset(offset, max(trip, 0) // 2 + 1)
 
 
@@ -64,10 +64,10 @@ class ClockServer:
     """Answers with the time of this host until it is closed."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin to listen on a free port of all addresses.
+        """Listen on a free port of all addresses.
 
         Raises:
-            OSError: it cannot.
+            OSError: the system refuses.
         """
         self._clock = clock
         self._listener = socket.create_server(("", 0), backlog=1024)
@@ -75,7 +75,7 @@ class ClockServer:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         # A thread that waits in accept() would keep the socket open.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -43,9 +43,9 @@ _DESCRIPTION = """\
 Run senders and receivers on the hosts of a Spark cluster, all at once.
 
 'quiver-fleet' is one of the Quiver tools for testing the performance of message
-servers and APIs. What is behind -- are the URL and the options of 'quiver': its
---senders and --receivers are spread over the hosts. Each host's records stay on
-its disk and are read there; the summary is that of all of them together.
+servers and APIs. The URL and the options of 'quiver' follow --. Its --senders and
+--receivers are spread over the hosts. Each host keeps its records on its disk and
+reads them there; the summary covers the records of all hosts.
 """
 
 _EPILOG = """\
@@ -117,7 +117,7 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    """Parse the fleet's own options, and behind -- those of the run.
+    """Parse the fleet's own options, and the options of the run after --.
 
     Raises:
         UsageError: they are wrong.
@@ -141,14 +141,14 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _of_run(words: list[str], args: argparse.Namespace | None = None) -> argparse.Namespace:
-    """Parse what is behind --, into ``args`` if there are some."""
+    """Parse the words after --, into ``args`` if it is given."""
     parser = ArgumentParser(f"{_NAME} --", "", "")
     add_measuring_options(parser)
     return parser.parse_args(words, args)
 
 
 def make_plans(words: list[str]) -> EndsPlans:
-    """Return the plans of all ends that words behind -- mean.
+    """Return the plans of all ends for the words after --.
 
     Raises:
         UsageError: they are wrong.
@@ -157,7 +157,7 @@ def make_plans(words: list[str]) -> EndsPlans:
 
 
 def _spark() -> ModuleType:
-    """Return the part that needs Spark.
+    """Return the module that needs Spark.
 
     Raises:
         QuiverError: it is not installed.

@@ -1,4 +1,4 @@
-"""The command's view of all hosts while the run goes on: who is there, how far, and who is lost."""
+"""The command's view of all hosts during the run: which are there, their progress, losses."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Host:
     """A host of the fleet.
 
     Attributes:
-        number: which one, from 0.
-        name: what it calls itself; None before it has come.
+        number: its number, from 0.
+        name: its own name; None before it has connected.
         ends: its ends.
         outlines: by end, how it ended and where its records are; None before all have ended.
-        lost: why it is lost; None where it is not.
-        started: when it started its senders, by its own clock, epoch nanoseconds.
+        lost: why it is lost; None if it is not.
+        started: the time at which it started its senders, by its own clock, epoch nanoseconds.
     """
 
     number: int
@@ -43,11 +43,11 @@ class Host:
 
     @property
     def title(self) -> str:
-        """What to call it."""
+        """Its name in messages."""
         return f"host {self.number}" + (f" ({self.name})" if self.name else "")
 
     def say(self, **document: Any) -> None:
-        """Tell it something, if it is there."""
+        """Send it a document, if it is connected."""
         if self.channel is not None:
             self.channel.send(**document)
 
@@ -66,7 +66,7 @@ class Fleet:
         Args:
             signals: the watch on signals, entered.
             listener: a listening socket.
-            on_sides: called with the number of a host and the snapshots of its sides.
+            on_sides: takes the number of a host and the snapshots of its sides.
         """
         self._signals = signals
         self._listener = listener
@@ -81,9 +81,9 @@ class Fleet:
         self._looked = False
         self.hosts: list[Host] = []
         self.stopped: str | None = None
-        """Why the sending was ended before its time; None where it was not."""
+        """Why the senders were stopped early; None if they were not."""
         self.ending: float | None = None
-        """Since when all ends are to end; None while they need not."""
+        """When all ends were told to end, by the monotonic clock; None before."""
 
     def take_on(self, jobs: Sequence[HostJob], drain_timeout: float) -> None:
         """Begin to wait for the hosts of ``jobs``."""
@@ -99,7 +99,7 @@ class Fleet:
             sides = [
                 [end for end in ends if end.plan.role == role] for role in ("sender", "receiver")
             ]
-            # A remote end has what a drain asks of a run.
+            # QueueDrain calls of a run only methods that a RemoteEnd has too.
             senders, receivers = (cast("list[ArrowRun]", side) for side in sides)
             self._drains.append(QueueDrain(senders, receivers, drain_timeout))
 
@@ -110,16 +110,16 @@ class Fleet:
 
     @property
     def over(self) -> bool:
-        """Whether every host has said how its ends ended, or is lost."""
+        """Whether every host has reported how its ends ended, or is lost."""
         return all(host.outlines is not None or host.lost is not None for host in self.hosts)
 
     @property
     def arrived(self) -> int:
-        """How many hosts have come."""
+        """How many hosts have connected."""
         return sum(host.name is not None for host in self.hosts)
 
     def turn(self) -> None:
-        """Do what is due; call it several times a second."""
+        """Do all that is due; call it several times a second."""
         self._accept()
         for host in self.hosts:
             self._hear(host)
@@ -149,7 +149,7 @@ class Fleet:
             host.say(kind="stop", reason=reason, signal=int(signum))
 
     def close(self) -> None:
-        """Close all connections: hosts that still run end by that."""
+        """Close all connections: that ends hosts that still run."""
         for host in self.hosts:
             if host.channel is not None:
                 host.channel.close()
@@ -177,7 +177,7 @@ class Fleet:
         self._waiting = still
 
     def _greet(self, channel: Channel, documents: list[dict[str, Any]]) -> None:
-        """Take a host that says the token; anybody else, and a host that was here, is sent away."""
+        """Take a new host that sends the token; refuse anybody else, and a host that was here."""
         hello, *rest = documents
         number = hello.get("number")
         known = hmac.compare_digest(str(hello.get("token", "")), self._token)
@@ -186,7 +186,7 @@ class Fleet:
             return
         host = self.hosts[number]
         if host.name is not None:
-            # Spark repeats a stage that failed: the load must not begin again.
+            # Spark repeats a failed stage, but the load must not begin again.
             channel.close()
             return
         host.name, host.channel = str(hello.get("name")), channel
@@ -230,7 +230,7 @@ class Fleet:
                 host.say(kind="kill")
 
     def _stop_sending(self, reason: str) -> None:
-        """Stop the senders, and receivers that nobody can tell when to end."""
+        """Stop the senders, and the receivers that no drain will end."""
         self.stopped = reason
         for end in self.ends:
             if end.running and (end.plan.role == "sender" or end.control is None):
@@ -248,7 +248,7 @@ class Fleet:
             drain.advance()
 
     def _judge_silence(self, ends: Sequence[RemoteEnd]) -> None:
-        """Stop the ends of a queue at which nothing moves any more, while it has senders."""
+        """Stop the ends of a queue that has senders and moves no messages any more."""
         running = [end for end in ends if end.running]
         if not self._patience or not any(end.plan.role == "sender" for end in running):
             return

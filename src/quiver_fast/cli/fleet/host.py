@@ -1,7 +1,7 @@
-"""The process that runs the arrows of one host: started by a task, told what to do by the command.
+"""The process that runs the arrows of one host: a task starts it, and the command controls it.
 
-It is a process of its own because Spark kills a task of Python without a word: then its arrows
-would go on. When the task is gone, or the command, all arrows end in order.
+Spark kills a Python task without warning, and arrows below the task would go on. This process
+ends all arrows in order when the task or the command is gone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TICK = 0.02
 _STATUS_SECONDS = 0.25
 _SNAPSHOT_SECONDS = 2.0
 _CONNECT_SECONDS = 20.0
-# How long the command has to take what a host says last.
+# The time that the command has to read a host's last document.
 _LAST_SECONDS = 20.0
 _TASK_GONE = "stopped because its Spark task ended"
 _COMMAND_GONE = "stopped because quiver-fleet is gone"
@@ -45,10 +45,10 @@ class HostRun:
         """Prepare to run.
 
         Args:
-            job: what to do.
+            job: the work of this host.
             channel: the connection to the command.
             task: the pipes to the task that started this process.
-            clock: the clock of this host, as its task has it.
+            clock: the clock of this host, shared with the task.
         """
         self._job, self._channel, self._task = job, channel, task
         self._clock = clock
@@ -62,7 +62,7 @@ class HostRun:
         self._next_status = self._next_snapshot = 0.0
 
     def run(self) -> None:
-        """Run until all arrows have ended, and say what became of them."""
+        """Run until all arrows have ended, and report how they ended."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=False)
             self._run()
@@ -98,14 +98,14 @@ class HostRun:
 
     def _start(self, plan: ArrowPlan) -> ArrowRun:
         run = ArrowRun(plan, self._folder)
-        # Who is silent is the command's to judge: it sees the others of the queue.
+        # Only the command can judge silence: it sees all ends of a queue.
         run.tolerate_silence()
         self._runs.append(run)
         run.start()
         return run
 
     def _start_receiver(self, plan: ArrowPlan) -> int | None:
-        """Start a receiver and return its port, 0 for a client's; None if it is not ready."""
+        """Start a receiver and return its port (0 for a client); None if it is not ready."""
         if self._job.peer_to_peer:
             started = self._starting.listen(partial(self._listen, plan), self._drop)
             return None if started is None else started[1]
@@ -135,7 +135,7 @@ class HostRun:
                 self._start(plan)
 
     def _still_waits(self) -> bool:
-        """Say whether the task's word is still awaited; an arrow that ends meanwhile is told of."""
+        """Say whether to go on waiting for the task; report arrows that end meanwhile."""
         self._turn()
         return self._stopped is None
 
@@ -145,7 +145,7 @@ class HostRun:
             time.sleep(_TICK)
 
     def _turn(self) -> None:
-        """Look at the arrows, obey, and tell how far they are."""
+        """Check the arrows, obey the command, and report progress."""
         for run in self._runs:
             if run not in self._ended and run.poll():
                 run.snapshot()
@@ -185,7 +185,7 @@ class HostRun:
             run.stop(reason, signum)
 
     def _tell(self) -> None:
-        """Tell how far each end is; its table's figures every two seconds, as `quiver` does."""
+        """Report the progress of each end, and every two seconds the figures of the live table."""
         now = time.monotonic()
         due = now >= self._next_snapshot
         if due or self._looks:
@@ -209,14 +209,14 @@ class HostRun:
         self._channel.send(kind="status", ends=ends, sides=sides)
 
     def _failure(self, run: ArrowRun) -> str | None:
-        """Return why an end failed by itself; None where it did not."""
+        """Return why an end failed by itself; None if it did not."""
         if run not in self._ended:
             return None
         ending = run.ending()
         return None if ending.complete or not ending.at_fault else ending.reason
 
     def _sides(self) -> dict[str, dict[str, Any]]:
-        """Return the snapshot of all arrows of each side that runs, and its latencies."""
+        """Return one snapshot for each running side, over all its arrows, with latencies."""
         found = {}
         for role in ("sender", "receiver"):
             of_role = [run for run in self._runs if run.plan.role == role]
@@ -227,7 +227,7 @@ class HostRun:
         return found
 
     def _finish(self) -> None:
-        """Say what became of each arrow, and wait until the command has read it."""
+        """Report how each arrow ended, and wait until the command has read the report."""
         self._tell()
         outlines = {
             run.plan.title: run.outline()
@@ -250,7 +250,7 @@ class HostRun:
 
 
 def main() -> int:
-    """Run the job that comes on standard input; return the exit code.
+    """Run the job from standard input, and return the exit code.
 
     The only argument is the base of the host's clock (:class:`WallClock`).
     """

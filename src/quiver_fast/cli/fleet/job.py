@@ -1,4 +1,4 @@
-"""What one host of a fleet is to do, as the command tells it."""
+"""The job of one host of a fleet, as the command sends it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class HostJob:
     """The work of one host.
 
     Attributes:
-        token: what a host says first, so that nobody else is taken for one; the name of the
-            run's folder on every host is made of its beginning.
+        token: a secret that a host sends first, to show that it is one; its beginning is part of
+            the name of the run's folder on every host.
         driver: the host and the port where the command listens.
-        number: which host this is, from 0.
+        number: the host's number, from 0.
         plans: its arrows, receivers first.
-        time_unit: that of their records.
+        time_unit: the time unit of their records.
         peer_to_peer: whether its receivers listen.
-        work_dir: below which folder records are kept; None for that of temporary files.
+        work_dir: the folder for records; None for the folder of temporary files.
     """
 
     token: str
@@ -35,25 +35,25 @@ class HostJob:
 
 
 def folder_name(token: str) -> str:
-    """Return the name of the folder that a run has on each host."""
+    """Return the name of a run's folder on each host."""
     return f"quiver-fleet-{token[:16]}"
 
 
 def host_of(operation: str, number: int, hosts: int, *, peer_to_peer: bool) -> int:
     """Return the host of an end.
 
-    Sender and receiver of one number are on one host, so that they have one clock; peer-to-peer
-    they are on neighbours, because the network between hosts is what is measured.
+    Sender N and receiver N are on one host, so that they have one clock. Peer-to-peer they are on
+    neighbours, to measure the network between hosts.
     """
     shift = 1 if peer_to_peer and operation == "send" else 0
     return (number + shift) % hosts
 
 
 def check_hosts(plans: EndsPlans, hosts: int) -> None:
-    """See to it that each host has something to do.
+    """Check that each host has at least one end.
 
     Raises:
-        UsageError: one has not.
+        UsageError: a host has none.
     """
     if max(plans.senders, plans.receivers) < hosts:
         raise UsageError(
@@ -68,11 +68,11 @@ def jobs_of(
     """Return the work of each host.
 
     Args:
-        plans: what all ends are to do.
-        hosts: how many hosts there are; :func:`check_hosts` has let them pass.
-        token: as of the jobs; so are the next two.
+        plans: the plans of all ends.
+        hosts: the number of hosts, checked by :func:`check_hosts`.
+        token: see :class:`HostJob`, also for the next two.
         driver: where the command listens.
-        work_dir: where records are kept.
+        work_dir: the folder for records.
     """
     of_host: list[list[ArrowPlan]] = [[] for _ in range(hosts)]
     for operation, count in (("receive", plans.receivers), ("send", plans.senders)):

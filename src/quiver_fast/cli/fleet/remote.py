@@ -1,4 +1,4 @@
-"""What the command knows of an end on a host: enough to end its queue as `quiver` does."""
+"""The command's view of an end on a host, with all that is needed to drain the end's queue."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _UNTOLD = Snapshot(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class RemoteEnd:
-    """An end on a host, with what :class:`.ends_drain.QueueDrain` asks of an arrow's run."""
+    """An end on a host, with the methods of an arrow's run that `QueueDrain` calls."""
 
     def __init__(self, plan: ArrowPlan, host: int, say: Callable[..., None]) -> None:
-        """Prepare to know an end.
+        """Begin without any word from the host.
 
         Args:
-            plan: what the end is to do.
+            plan: the end's plan.
             host: the number of its host.
-            say: tells the host something.
+            say: sends a document to the host.
         """
         self.plan = plan
         self.host = host
@@ -29,12 +29,12 @@ class RemoteEnd:
         self.count = self.rejected = 0
         self.silence = 0.0
         self.failed: str | None = None
-        """Why it failed by itself; None where it did not."""
+        """Why it failed by itself; None if it did not."""
         self.control: RemoteEnd | None = self if plan.controlled else None
 
     @property
     def title(self) -> str:
-        """What to call it."""
+        """Its name in messages."""
         return self.plan.title
 
     @property
@@ -44,25 +44,25 @@ class RemoteEnd:
 
     @property
     def running(self) -> bool:
-        """Whether it runs; one that was not started counts, because it will."""
+        """Whether it runs, or will be started."""
         return self._running is not False
 
     @property
     def transferred(self) -> int:
-        """Messages so far."""
+        """The number of messages so far."""
         return self.count
 
     @property
     def last_snapshot(self) -> Snapshot:
-        """Its count, as a snapshot has it."""
+        """A snapshot that has its count."""
         return Snapshot(0, 0, self.count, 0, 0, 0, 0, 0)
 
     def snapshot(self) -> Snapshot:
-        """Return :attr:`last_snapshot`: its host tells by itself."""
+        """Return :attr:`last_snapshot`: the host reports without being asked."""
         return self.last_snapshot
 
     def told(self, status: dict[str, Any]) -> None:
-        """Take what the host says of it."""
+        """Take the host's report of it."""
         self._running = bool(status["running"])
         self.count, self.silence = int(status["count"]), float(status["silence"])
         self.rejected = int(status["rejected"])
@@ -73,14 +73,14 @@ class RemoteEnd:
         self._running = False
 
     def tolerate_silence(self) -> None:
-        """Nothing to do: its host never judges its silence."""
+        """Do nothing: its host never judges silence."""
 
     def sent(self, count: int) -> None:
         """Tell a receiver that its queue has ``count`` messages of the run."""
         self._say(kind="sent", ends=[self.title], count=count)
 
     def stop(self, reason: str = "", *, at_fault: bool = False) -> None:
-        """Have it end: a receiver in order, if no reason is given."""
+        """Tell it to end; without a reason a receiver ends in order."""
         if reason:
             self._say(kind="stop", ends=[self.title], reason=reason, at_fault=at_fault)
         else:

@@ -1,4 +1,4 @@
-"""What a fleet's report says of its hosts: who was there, how they started, and their clocks."""
+"""The report on a fleet's hosts: their names and ends, their start, and their clocks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _US = 1000
 def clocks_ahead(tasks: Sequence[dict[str, Any]]) -> dict[int, Offset] | None:
     """Return how far the clock of each host is ahead of host 0's during the run.
 
-    It is the middle between before and after; the bound covers both, so that a clock that drifts
-    evenly meanwhile is within it. None where a clock was not compared.
+    Each offset is the mean of the offsets before and after the run, and its bound covers both: a
+    clock that drifts evenly stays within it. None if a clock was not compared.
     """
     found = {}
     for task in tasks:
@@ -35,16 +35,15 @@ def clock_report(
 ) -> dict[str, Any] | None:
     """Return how far the clocks of the hosts differ, in microseconds.
 
-    Keys: ``hosts``, of each: ``before`` and ``after``, each ``offset_us`` (its clock less that of
-    host 0) and ``bound_us`` (how far that may be wrong), None where host 0 was not reached;
-    ``widest_us``: the most by which the clocks of two hosts may differ at any of both times. The
-    offset of two hosts is the difference of theirs, its bound the sum. ``corrected_within_us``:
-    how far a corrected latency may be wrong, None where they were not corrected. None without
-    tasks.
+    Keys: ``hosts``, for each host: ``before`` and ``after``, each with ``offset_us`` (its clock
+    less that of host 0) and ``bound_us`` (the largest error of the offset), None if host 0 was not
+    reached; ``widest_us``: the largest possible difference of two hosts' clocks at either time
+    (the difference of their offsets plus the sum of their bounds); ``corrected_within_us``: the
+    largest error of a corrected latency, None if latencies were not corrected. None without tasks.
 
     Args:
-        tasks: what the tasks of all hosts say.
-        corrected: the ends of a run whose latencies were corrected; else None.
+        tasks: the reports of the tasks of all hosts.
+        corrected: the ends of the run if their latencies were corrected, else None.
     """
     if not tasks:
         return None
@@ -57,7 +56,7 @@ def clock_report(
             if found is None:
                 row[name] = None
                 continue
-            # What was measured is how far host 0 is ahead.
+            # The task measured how far host 0 is ahead of its own host.
             offset = Offset(-found["nanoseconds"], found["bound"])
             row[name] = {"offset_us": offset.nanoseconds / _US, "bound_us": offset.bound / _US}
             reach[place].append(
@@ -89,10 +88,10 @@ def _corrected_within(tasks: Sequence[dict[str, Any]], ends: Sequence[RemoteEnd]
 
 
 def start_report(hosts: Sequence[Host], tasks: Sequence[dict[str, Any]]) -> dict[str, float] | None:
-    """Return how close together the hosts began to start their senders, by the clock of host 0.
+    """Return how close together the hosts started their senders, by the clock of host 0.
 
-    Keys: ``spread_us``: the last less the first; ``bound_us``: how far that may be wrong. None
-    where some did not start, or a clock was not compared.
+    Keys: ``spread_us``: the last start less the first; ``bound_us``: the largest error of it.
+    None if a host did not start, or a clock was not compared.
     """
     offsets = {task["number"]: task["offsets"][0] for task in tasks}
     found = []

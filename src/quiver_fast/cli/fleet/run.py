@@ -31,10 +31,10 @@ from quiver_fast.cli.shared.json_text import json_pieces
 from quiver_fast.errors import QuiverError
 
 _TICK = 0.05
-# How long hosts have to end their arrows in order once their stage has failed.
+# The time that hosts have to end their arrows in order after their stage has failed.
 _END_SECONDS = 30.0
 _ROLES = ("sender", "receiver")
-# Of each end the document has no series.
+# The document has no series of single ends.
 _NOT_SHOWN = ("series", "environment")
 _OF_HOST = ("file", "cpu_ms", "at_fault")
 
@@ -54,11 +54,11 @@ class FleetRun:
         """Prepare a run.
 
         Args:
-            command: the command that warns.
-            spark: :mod:`spark_analysis.fleet`, or what has its functions.
-            plans: what all ends are to do.
+            command: the command's name, for warnings.
+            spark: :mod:`spark_analysis.fleet`, or an object with its functions.
+            plans: the plans of all ends.
             args: the fleet's options.
-            console: where progress goes.
+            console: shows the live table.
             signals: a watch on signals, not yet entered.
         """
         self._command, self._spark, self._plans, self._args = command, spark, plans, args
@@ -85,7 +85,7 @@ class FleetRun:
         """
         session = self._spark.make_fleet_session(self._args.master, dict(self._args.conf))
         try:
-            # Until there is something to end in order, a signal ends the command.
+            # Before any arrow runs, a signal ends the command at once.
             hosts = self._spark.wait_for_executors(session, self._args.hosts, self._args.host_time)
             check_hosts(self._plans, hosts)
             with self._signals, ExitStack() as stack:
@@ -94,7 +94,7 @@ class FleetRun:
                 if not self._plans.peer_to_peer:
                     self._prepare_queues()
                 fleet = self._run(session, hosts)
-            # A signal that comes later ends the command: the arrows have ended.
+            # The arrows have ended: from here on a signal ends the command at once.
             return self._document(session, fleet)
         finally:
             session.stop()
@@ -118,12 +118,12 @@ class FleetRun:
 
     @contextmanager
     def _stage(self, session: Any, jobs: list[HostJob]) -> Iterator[threading.Thread]:
-        """Run the tasks of all hosts in a thread, which ends before this does."""
+        """Run the tasks of all hosts in a thread, and wait for its end at exit."""
 
         def work() -> None:
             try:
                 self._tasks = self._spark.run_hosts(session, [pickle.dumps(job) for job in jobs])
-            except Exception as error:  # Whatever it is, the command reports it.
+            except Exception as error:  # The command reports any error.
                 self._error = error
 
         thread = threading.Thread(target=work, daemon=True)
@@ -132,7 +132,7 @@ class FleetRun:
             yield thread
         finally:
             if thread.is_alive():
-                # Its hosts are gone, or it still waits for room on the cluster.
+                # The hosts are gone, or the stage still waits for room on the cluster.
                 self._spark.cancel(session)
             thread.join(_END_SECONDS)
 
@@ -159,10 +159,10 @@ class FleetRun:
         self._learn_of_loss(fleet)
 
     def _learn_of_loss(self, fleet: Fleet) -> None:
-        """Say which host was lost with its executor, if Spark's error tells it."""
+        """Note which host was lost with its executor, if Spark's error tells it."""
         found = None if self._error is None else self._spark.lost_executor(self._error)
         if found is None:
-            # A stage that has ended has hosts that have ended, or that will not come.
+            # The stage has ended: its hosts have ended too, or will not come.
             if not fleet.over and fleet.ending is None:
                 fleet.stop_all("stopped because its Spark tasks ended")
             return
@@ -221,7 +221,7 @@ class FleetRun:
         }
 
     def _read(self, session: Any, fleet: Fleet) -> tuple[AnalysedRun | None, list[str]]:
-        """Have the records read where they are; return the run, and whose cannot be reached."""
+        """Let the hosts read their records; return the run, and the ends without records."""
         known = {
             title: outline
             for host in fleet.hosts
@@ -243,7 +243,7 @@ class FleetRun:
         return data, [*untold, *unread]
 
     def _ahead(self, fleet: Fleet) -> dict[str, int] | None:
-        """Return how far the clock of each end is ahead; None where that was not measured."""
+        """Return how far the clock of each end is ahead; None if not all clocks were compared."""
         offsets = clocks_ahead(self._tasks)
         if offsets is None or len(offsets) < len(fleet.hosts):
             report_warning(
@@ -254,7 +254,7 @@ class FleetRun:
         return {end.title: offsets[end.host].nanoseconds for end in fleet.ends}
 
     def _keep(self, session: Any, data: AnalysedRun, place: tuple[str, str | None]) -> None:
-        """Copy the records, with what `quiver-analyze` needs to know of each end beside them."""
+        """Copy the records, with a summary of each end for `quiver-analyze`."""
         uri = self._args.keep_records
         summaries = {
             f"{end['role']}.{end['number']}-summary.json": "".join(

@@ -14,7 +14,7 @@ _ROW_SECONDS = 2.0
 
 
 class FleetTable:
-    """Adds up what hosts tell, and shows a row when all have told, or after two seconds."""
+    """Adds up the snapshots of all hosts, and shows a row every two seconds."""
 
     def __init__(self, console: Console, plans: EndsPlans) -> None:
         """Prepare the table."""
@@ -26,7 +26,7 @@ class FleetTable:
         self._next = 0.0
 
     def add(self, host: int, sides: dict[str, Any]) -> None:
-        """Take what a host tells of its sides."""
+        """Take a host's snapshots of its sides."""
         told = {role: Snapshot(**fields) for role, fields in sides.items()}
         self._fresh[host] = told
         self._hosts[host] = self._hosts.get(host, {}) | told
@@ -55,12 +55,12 @@ class FleetTable:
 def added_up(fresh: list[Snapshot], every: list[Snapshot], timestamp: int) -> Snapshot:
     """Return one snapshot of one side of all hosts.
 
-    Means are by the messages of each host. A percentile is the largest of any host: the hosts
-    tell theirs, not all of their latencies.
+    Means are weighted by the messages of each host. A percentile is the largest of any host,
+    because hosts report only their own percentiles.
 
     Args:
-        fresh: of the hosts that have told since the last row, one or more.
-        every: the latest of each host.
+        fresh: the snapshots since the last row, at least one.
+        every: the latest snapshot of each host.
         timestamp: the present time, epoch milliseconds.
     """
     count = sum(one.period_count for one in fresh)

@@ -20,11 +20,11 @@ def job_text(job: bytes) -> bytes:
 
 
 class TaskLine:
-    """The host's end: a job comes first, then lines of JSON go both ways.
+    """The host's end of the pipes: first a job, then lines of JSON both ways.
 
     Args:
-        words: what the task says; its end is the end of the task.
-        answers: what the host says.
+        words: the pipe from the task; its end means the end of the task.
+        answers: the pipe to the task.
     """
 
     def __init__(self, words: IO[bytes], answers: IO[bytes]) -> None:
@@ -34,7 +34,7 @@ class TaskLine:
         self._documents: list[dict[str, Any]] = []
 
     def read_job(self) -> bytes:
-        """Return the job; it waits for it."""
+        """Wait for the job and return it."""
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         return self._exactly(size)
 
@@ -48,7 +48,7 @@ class TaskLine:
         return found
 
     def say(self, **document: Any) -> None:
-        """Tell the task something; one that is gone is told nothing."""
+        """Send the task a document, unless the task is gone."""
         try:
             self._answers.write(json.dumps(document).encode() + b"\n")
             self._answers.flush()
@@ -56,7 +56,7 @@ class TaskLine:
             self._gone = True
 
     def gone(self) -> bool:
-        """Say whether the task has ended. Does not wait."""
+        """Say whether the task has ended, without waiting."""
         while not self._gone and select.select([self._words], [], [], 0)[0]:
             data = os.read(self._words.fileno(), 1 << 16)
             self._gone = not data
@@ -65,11 +65,11 @@ class TaskLine:
         return self._gone
 
     def wait(self, name: str, go_on: Callable[[], bool]) -> dict[str, Any] | None:
-        """Return the document that the task says of ``name``; None if it ends or gives up.
+        """Wait for the task's document called ``name``; return None if the task ends before.
 
         Args:
             name: its key.
-            go_on: called again and again; what waits gives up once it is false.
+            go_on: called again and again; the wait gives up when it returns False.
         """
         while True:
             gone = self.gone()

@@ -1,1 +1,1 @@
-"""`quiver-queue`: look into queues, and append to them."""
+"""`quiver-queue`: show queues, check them, and append to them."""

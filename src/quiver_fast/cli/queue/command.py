@@ -1,4 +1,4 @@
-"""`quiver-queue`: look into queues, in a directory or behind csp, and append to them."""
+"""`quiver-queue`: show, follow, check and extend queues, in a directory or behind csp."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ example usage:
   $ quiver-queue verify /var/lib/queues/orders
 
 exit codes:
-  0 success, 1 failure (verify: a fault was found; dump, tail: damage was passed by),
+  0 success, 1 failure (verify: a fault was found; dump, tail: damage was skipped),
   2 usage error, 130 interrupted
 """
 
@@ -93,7 +93,7 @@ def _run(argv: list[str]) -> int:
     if args.reconnect and not (args.operation == "tail" and _is_remote(args.queue)):
         raise UsageError(f"--reconnect is for tail and a csp URL (see {_NAME} --help)")
     if _URL.match(args.queue) and not _is_remote(args.queue):
-        # To append would make a directory, with what may be a password in its name.
+        # Appending would make a directory of that name, which may have a password in it.
         raise UsageError(f"'{args.queue}' is no directory, and no csp URL")
     operations: dict[str, Callable[[argparse.Namespace], int]] = {
         "dump": _dump,
@@ -124,7 +124,7 @@ def _binary(content: bytes) -> str:
 
 
 def _value(entry: bytes) -> Value:
-    """Return what an entry of a file stands for: the server's rule of what is text (A.6)."""
+    """Return the value of a file's entry, text or bytes by the same rule as the server's (A.6)."""
     if entry[:1] == b"\x82" and entry[5:6] == b"\x8a" and (
         int.from_bytes(entry[1:5], "little") == len(entry) - _RAW_HEAD + 1
     ):  # fmt: skip
@@ -140,13 +140,13 @@ def _value(entry: bytes) -> Value:
 
 
 class _Damage:
-    """Damage that was met in files, and shown: `dump` and `tail` go on, and fail at their end."""
+    """Shows damage in files. `dump` and `tail` go on after it, and fail at their end."""
 
     def __init__(self) -> None:
         self.exit_code = EXIT_OK
 
     def tell(self, path: Path, offset: int, reason: str) -> None:
-        """Show where it is, in its place among the entries."""
+        """Show the damage between the entries that are before and after it."""
         sys.stdout.flush()
         report_warning(_NAME, f"{path}: at {offset}: {reason}")
         self.exit_code = EXIT_FAILURE
@@ -160,7 +160,7 @@ def _dump(args: argparse.Namespace) -> int:
         entries = _file_entries(args.queue, args.start, args.quiet, damage)
     for entry in entries:
         _show(entry, args.json)
-    # A reader of our output that is gone is noticed here, not at the interpreter's end.
+    # Notice here, and not at the interpreter's end, that the reader of our output is gone.
     sys.stdout.flush()
     return damage.exit_code
 
@@ -230,7 +230,7 @@ def _follow_files(args: argparse.Namespace, damage: _Damage) -> NoReturn:
     tailer = _open_files(args.queue, damage)
     if args.start is None:
         cycles = tailer.cycles()
-        # An index beyond what is there stands at the end.
+        # An index after the last entry means the end.
         tailer.move_to(((cycles[-1] + 1) << 32) - 1 if cycles else 0)
     else:
         tailer.move_to(args.start)
@@ -293,7 +293,7 @@ def _append(args: argparse.Namespace) -> int:
 
 
 def _lines(text: Iterable[str]) -> Iterator[str]:
-    """Yield lines without their ends, and the first without a byte-order mark."""
+    """Yield lines without line ends, and without a byte-order mark before the first one."""
     mark = "\ufeff"
     for line in text:
         yield line.removeprefix(mark).rstrip("\r\n")
@@ -301,7 +301,7 @@ def _lines(text: Iterable[str]) -> Iterator[str]:
 
 
 def _parse(text: str) -> Value:
-    """Return the value that a word or line stands for; refuse what a server would."""
+    """Return the value of a word or line; refuse what a server would refuse."""
     if text.startswith(_BINARY):
         try:
             return base64.b64decode(text.removeprefix(_BINARY).strip().strip('"'), validate=True)
@@ -316,7 +316,7 @@ def _parse(text: str) -> Value:
 def _append_locally(appender: Appender, value: Value) -> int:
     if isinstance(value, bytes):
         return appender.append_raw(value)
-    # A first byte with the top bit set would stand for binary wire (A.6).
+    # A first byte with the top bit set would mean binary wire (A.6).
     return appender.append_text(value if value[0] < "\x80" else f"\n{value}")
 
 

@@ -55,7 +55,7 @@ example usage:
 Options marked (pyfast) need our own server.
 
 exit codes:
-  0 the server ended in order, as SIGINT, SIGTERM and SIGHUP have it do; 1 failure, 2 usage
+  0 the server ended in order, also after SIGINT, SIGTERM or SIGHUP; 1 failure, 2 usage
   error; 130 and 143 a second signal ended it at once
 """
 
@@ -81,9 +81,9 @@ def _run(argv: list[str]) -> int:
 
 
 def _serve(plan: ServerPlan) -> int:
-    """Run the server until it ends; signals are passed on, and the server ends in order."""
+    """Run the server until it ends; pass signals on to it, so that it ends in order."""
     server = ServerRun(plan)
-    # Servers of others leave the file as it is, and so does a server that is killed.
+    # Other implementations do not remove the file, nor does a server that is killed.
     with ready_file(plan.ready_file), SignalWatch() as signals:
         forwarder = SignalForwarder(signals)
         server.start()

@@ -1,4 +1,4 @@
-"""What one server is asked to do: the checked options and the contract arguments they become."""
+"""The plan of one server: its checked options, and its arguments of the server contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
 from quiver_fast.server import config
 
 _FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
-# How a command calls the keys of the contract.
+# The names of the contract's keys in messages of the command.
 _NAMES = _FLAGS | {
     "scheme=amqps": "an amqps URL",
     "scheme=csp": "a csp URL",
@@ -36,20 +36,20 @@ class ServerPlan:
     """One server. Creating it checks that the implementation can do what is asked.
 
     Attributes:
-        implementation: what serves.
-        url: where, and the queue that is there from the start.
+        implementation: the server's implementation.
+        url: its address, and the queue that exists from the start.
         ready_file: the file that gets the line ``ready``, or None.
-        user: whom clients must authenticate as, or None.
-        password: that user's, or None.
-        expose_password: whether it may show on a command line.
+        user: the user that clients must authenticate as, or None.
+        password: the user's password, or None.
+        expose_password: whether the password may show on a command line.
         cert: the server's certificate file, or None.
         key: its key file, or None.
         trust_store: the authorities that vouch for clients, or None.
         extensions: keys of ``SERVER_EXTENSIONS`` with their values.
-        connect_password: that of the user at other servers, or None.
+        connect_password: the password for other servers, or None.
         prelude: words before those of the implementation.
-        quiet: have the server say nothing.
-        verbose: have it say more.
+        quiet: the server prints nothing.
+        verbose: the server prints details.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose the password.
@@ -90,13 +90,13 @@ class ServerPlan:
 
     @property
     def secrets(self) -> dict[str, str]:
-        """The texts that the server reads from descriptors, by the keys that name them."""
+        """The secrets that the server reads from descriptors, by the keys of the descriptors."""
         if self.connect_password is None:
             return {}
         return {"connect-password-fd": self.connect_password}
 
     def _check_csp(self) -> None:
-        """Refuse what remote queues have no counterpart of."""
+        """Refuse options that mean nothing for remote queues."""
         if "csp-port" not in self.implementation.keys:
             raise UsageError(
                 f"implementation '{self.implementation.name}' does not support csp URLs"
@@ -118,10 +118,10 @@ class ServerPlan:
 def server_plan(
     args: argparse.Namespace, implementation: Implementation, url: AddressUrl
 ) -> ServerPlan:
-    """Return the plan that the arguments of `quiver-server` make.
+    """Return the plan for the arguments of `quiver-server`.
 
     Raises:
-        UsageError: they contradict each other, or the implementation lacks one.
+        UsageError: the arguments contradict each other, or the implementation lacks one of them.
         QuiverError: the implementation cannot run here.
     """
     check_certificate(args.cert, args.key)
@@ -156,7 +156,7 @@ def server_plan(
 
 
 def check_arguments(plan: ServerPlan) -> None:
-    """Refuse what our own server would refuse, before it is started.
+    """Refuse arguments that our own server would refuse, before it is started.
 
     Raises:
         UsageError: the values do not fit each other; the message names the options.
@@ -170,8 +170,8 @@ def server_arguments(plan: ServerPlan, password_fd: int | None = None) -> list[s
     """Return the ``key=value`` arguments of the server contract, in upstream's order, then ours.
 
     Args:
-        plan: what the server is to do.
-        password_fd: where an implementation with extensions reads the password.
+        plan: the plan of the server.
+        password_fd: the descriptor of the password, for an implementation with extensions.
     """
     ours = plan.implementation.extensions
     arguments: dict[str, Any] = {

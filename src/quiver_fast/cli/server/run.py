@@ -23,7 +23,7 @@ class ServerRun:
     """Runs one server. `stop` asks it to end; `end` also waits until it has ended."""
 
     def __init__(self, plan: ServerPlan, output: Path | None = None) -> None:
-        """Prepare to run ``plan``; all that it prints goes to ``output``, or where ours does."""
+        """Prepare to run ``plan``; its output goes to ``output``, else to ours."""
         self.plan = plan
         self._output = output
         self._child: Child | None = None
@@ -66,7 +66,7 @@ class ServerRun:
         return shlex.join([*plan.prelude, *plan.implementation.command, *arguments])
 
     def wait_until_ready(self, forwarder: SignalForwarder, patience: float) -> bool:
-        """Wait for the ready file; say whether the server serves, False if it was told to end.
+        """Wait for the ready file. Return True when the server serves, False if it was told to end.
 
         Raises:
             QuiverError: it ended by itself, or is not ready after ``patience`` seconds.
@@ -92,7 +92,7 @@ class ServerRun:
             raise QuiverError(f"the server ended by itself: {exit_text(self.child.returncode)}")
 
     def stop(self, reason: str, signum: int) -> None:
-        """Have the server drain and end."""
+        """Tell the server to drain and end."""
         self.child.stop(signum)
 
     def kill(self) -> None:
@@ -100,7 +100,7 @@ class ServerRun:
         self.child.kill()
 
     def failure(self) -> QuiverError:
-        """Return why the server, which has ended, did not end well."""
+        """Return the error of a server that did not end well."""
         how, line = exit_text(self.child.returncode), self.child.last_error_line
         if not self._own_errors or not line.startswith(self._own_errors):
             return QuiverError(f"the server ended: {how}")
@@ -109,23 +109,23 @@ class ServerRun:
 
     @property
     def _own_errors(self) -> str:
-        """How the error lines of our own programs begin; empty for those of others."""
+        """The beginning of the error lines of our own programs; empty for other implementations."""
         implementation = self.plan.implementation
         return f"quiver-server-{implementation.name}: error: " if implementation.extensions else ""
 
     def end(self) -> str | None:
-        """Have the server end and wait for it; return what was wrong with its end, if anything."""
+        """Tell the server to end and wait for it; return the reason if it did not end well."""
         self.child.end()
         if self.ended_well(signal.SIGTERM):
             return None
         return f"the server did not end well: {exit_text(self.child.returncode)}"
 
     def ended_well(self, signum: int | None) -> bool:
-        """Say whether the server, which has ended, ended as it was told to.
+        """Say whether the server ended well: by itself without a failure, or after a signal.
 
         Args:
-            signum: the signal that told it; None for none. Servers without a handler for it
-                die of it, and some end with the code that says so.
+            signum: the signal that it got, or None. Servers without a handler die of the signal,
+                and some end with the exit code for it.
         """
         told = () if signum is None else (-signum, 128 + signum)
         return self.child.returncode in (0, *told)

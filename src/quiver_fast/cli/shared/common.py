@@ -45,7 +45,7 @@ class ArgumentParser(argparse.ArgumentParser):
         epilog: str | Callable[[], str],
         usage: str | None = None,
     ) -> None:
-        """Prepare to parse; ``epilog`` may be what makes the text, once the help is asked for."""
+        """Prepare to parse; ``epilog`` may be a function that makes the text for the help."""
         self._epilog = epilog
         super().__init__(
             prog=prog,
@@ -63,7 +63,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise a :class:`UsageError`; the boundary prints it as one line."""
         if message.startswith("unrecognized"):
-            # What was to be a password, of an option that does not exist or cut off by a blank.
+            # Words that nobody expects may be a password: of an unknown option, or after a blank.
             message = re.sub(r"(--pass[a-z]*[= ]).*", r"\1***", message, flags=re.DOTALL)
             message = re.sub(r"\S+@", "***@", message)
         flags = [flag for action in self._actions for flag in action.option_strings]
@@ -77,8 +77,8 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
     """Run ``command`` with ``argv`` (``sys.argv`` by default) and return its exit code.
 
     A :class:`QuiverError` becomes one line on standard error and its exit code;
-    so do operating system errors, such as a full disk. Where the reader of our output is
-    gone, as with ``| head``, there is nobody to write to, and nothing to complain about.
+    so do errors of the operating system, such as a full disk. It is no error if the reader of
+    our output is gone, as with ``| head``.
     """
     code = _run(name, command, argv)
     flush_output()
@@ -92,7 +92,7 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
     except SystemExit as end:  # argparse, after --help and --version
         return EXIT_OK if end.code is None else int(end.code)
     except UsageError as error:
-        # It may quote any word, and any word may be a URL that stands in the wrong place.
+        # The message may quote a misplaced URL, which may have a password.
         report_error(name, hide_user(with_advice(_with_flags(str(error)), words)))
         return error.exit_code
     except QuiverError as error:
@@ -108,7 +108,7 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
 
 
 def _with_flags(message: str) -> str:
-    """Return a message of a contract, which names a key, with the flag that sets the key."""
+    """Return a contract's message with the flags of the command in place of the contract's keys."""
     flags = {option.key: option.flag for option in (*SERVER_OPTIONS, *ARROW_OPTIONS) if option.flag}
 
     return re.sub(
@@ -117,7 +117,7 @@ def _with_flags(message: str) -> str:
 
 
 def error_text(error: OSError) -> str:
-    """Return in one line what the system refused, and of which file."""
+    """Return the system's reason in one line, with the file if there is one."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -135,7 +135,7 @@ def report_warning(command: str, message: str) -> None:
 def _report(command: str, kind: str, message: str, colour: str) -> None:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         kind = f"{colour}{kind}{_PLAIN}"
-    # The exit code tells as well, where nobody reads.
+    # If nobody reads standard error, the exit code still tells.
     with suppress(BrokenPipeError):
         print(f"{command}: {kind}: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
@@ -155,7 +155,7 @@ class _Completion(argparse.Action):
 
 
 def add_completion_option(group: argparse._ActionsContainer) -> None:
-    """Add the option that prints what completes the command in a shell."""
+    """Add the option that prints a completion script for a shell."""
     group.add_argument(
         "--completion",
         action=_Completion,
@@ -171,7 +171,7 @@ def add_completion_option(group: argparse._ActionsContainer) -> None:
 
 
 def add_arrow_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a measurement: how much, how fast, of what kind."""
+    """Add the options of a measurement: its load, its messages, its receiver."""
     add_options(parser, arrow.LOAD, ARROW_OPTIONS)
     add_options(parser, arrow.MESSAGE, ARROW_OPTIONS)
     add_options(parser, arrow.RECEIVER, ARROW_OPTIONS)
@@ -188,7 +188,7 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust_options(group: argparse._ActionsContainer) -> None:
-    """Add the options about whom an arrow trusts."""
+    """Add the options for the authorities that an arrow trusts."""
     for option in ARROW_OPTIONS:
         if option.key in ("trust-store", "tls-verify"):
             add_option(group, option)
@@ -219,13 +219,13 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
         metavar=option.metavar or None,
         choices=option.choices or None,
         type=_type(option),
-        # Makes no difference but for `_RateSteps`: argparse parses a default that is a text last.
+        # Argparse parses a default that is a text last: so `_RateSteps` sees whether it was given.
         default=str(option.initial) if text_until_given else option.initial,
         help=_help(option),
     )
 
 
-# Whether the steps were called a ramp.
+# The attribute that says whether the steps came from --ramp.
 _RAMP = "rate_steps_are_ramp"
 
 
@@ -257,7 +257,7 @@ def _type(option: Option) -> Callable[[str], float | str]:
     if option.kind != NUMBER:
         return str
     if option.metavar == "DURATION":
-        # Contracts have whole seconds; without a key it is ours alone.
+        # Contracts have whole seconds; an option without a key is in no contract.
         parse = _DURATIONS[option.unit] if option.key else part_duration
         return within(parse, option.least, option.most)
     # 0 is refused where it has no meaning.
@@ -266,7 +266,7 @@ def _type(option: Option) -> Callable[[str], float | str]:
 
 
 def _help(option: Option) -> str:
-    """Return the help of an option: what it does, its default, what 0 means, who has it."""
+    """Return the help of an option, with its default, the meaning of 0, and who supports it."""
     notes = []
     if option.kind != SWITCH and (default := initial_text(option)):
         notes.append(f"default {default}")
@@ -282,13 +282,13 @@ def _help(option: Option) -> str:
 
 
 def initial_text(option: Option) -> str:
-    """Return what holds where the flag is not given; empty for nothing that can be told."""
+    """Return the default of an option as text; empty if there is none to show."""
     text = default_text(option) if option.initial is None else str(option.initial)
     return f"{text}s" if text and option.metavar == "DURATION" else text
 
 
 def add_password_options(group: argparse._ActionsContainer) -> None:
-    """Add the ways of a password that do not show it."""
+    """Add the options for passing a password."""
     group.add_argument(
         "--password-file", metavar="FILE", help="Read the password from the first line of FILE"
     )
@@ -301,7 +301,7 @@ def add_password_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_implementation_options(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Add the choice of one implementation, and what comes before its command line."""
+    """Add the options that choose an implementation and the words before its command line."""
     add = parser.add_argument
     add(
         "--impl",

@@ -1,4 +1,4 @@
-"""What completes the options of a command in bash, zsh and fish, made from its parser."""
+"""Scripts that complete a command's options in bash, zsh and fish, made from its parser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BASH = """\
 complete -o default -F {function} {command}
 """
 
-# zsh has a function that completes as bash does; it is loaded where it is not there yet.
+# zsh has a function that completes as bash does; the script loads it if needed.
 _ZSH = """\
 (( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
 (( $+functions[complete] )) || { autoload -U +X bashcompinit && bashcompinit; }
@@ -62,7 +62,7 @@ def _bash(parser: argparse.ArgumentParser) -> str:
 
 
 def _values(command: str, action: argparse.Action) -> str:
-    """Return the command that makes the values of an option; empty where any will do."""
+    """Return the shell's command that lists the values of an option; empty if any value will do."""
     words = _words(command, action)
     if words:
         return f'$(compgen -W {shlex.quote(words)} -- "$word")'
@@ -71,7 +71,7 @@ def _values(command: str, action: argparse.Action) -> str:
 
 
 def _words(command: str, action: argparse.Action) -> str:
-    """Return the values that an option takes; empty where they are not of a list."""
+    """Return the values that an option takes; empty if they are not from a list."""
     if action.metavar != "IMPL":
         return " ".join(map(str, action.choices or ()))
     names = SERVER_ALIASES if command == "quiver-server" else ARROW_ALIASES
@@ -98,7 +98,7 @@ def _fish_option(parser: argparse.ArgumentParser, action: argparse.Action) -> st
 
 
 def _fish_value(command: str, action: argparse.Action) -> list[str]:
-    """Return what tells fish of an option's value: a list of words, a file or a folder."""
+    """Return fish's arguments for an option's value: a list of words, a file or a folder."""
     if action.nargs == 0:
         return []
     words = _words(command, action)
@@ -118,4 +118,4 @@ SHELLS: dict[str, Callable[[argparse.ArgumentParser], str]] = {
     "zsh": _zsh,
     "fish": _fish,
 }
-"""What makes the script, by the shell that it is for."""
+"""The function that makes the script of each shell."""

@@ -1,4 +1,4 @@
-"""What goes where: results on standard output, everything else on standard error."""
+"""The console: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Console:
     """Prints under ``--quiet``, ``--verbose`` and ``--json``.
 
     With ``--json`` standard output carries one JSON document and nothing else;
-    tables and summaries go to standard error then. Where the reader is gone, as with
-    ``| head``, the work goes on: its exit code tells how it ended.
+    tables and summaries go to standard error then. If the reader is gone, as with
+    ``| head``, the work goes on, and its exit code tells how it ended.
     """
 
     def __init__(self, args: argparse.Namespace, log: TextIO | None = None) -> None:
@@ -44,10 +44,10 @@ class Console:
 
     @property
     def terminal(self) -> TextIO | None:
-        """The terminal that the normal output goes to, or None where it is upstream's text.
+        """The terminal that shows the normal output; None if the output is upstream's text.
 
-        Upstream's text goes to pipes and files, to terminals that cannot move the cursor, to
-        people who set NO_COLOR, and wherever ``--format upstream`` asks for it.
+        Pipes and files get upstream's text. So do terminals that cannot move the cursor, or any
+        terminal with NO_COLOR or ``--format upstream``.
         """
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
         if self.quiet or self.errors or plain or self._format == UPSTREAM:
@@ -61,7 +61,7 @@ class Console:
                 print(text, file=self._out, flush=True)
 
     def show_all(self, texts: Iterable[str]) -> None:
-        """Print texts that follow each other as :meth:`show` does, without their last newlines."""
+        """Print texts one after the other as :meth:`show` does, without their last newlines."""
         if self.quiet and not self.errors:
             return
         ending = ""
@@ -85,9 +85,9 @@ class Console:
             print(text, file=self.errors or sys.stderr, flush=True)
 
     def document(self, document: dict[str, Any]) -> None:
-        """Print ``document`` on standard output, and write its verdicts, if that was asked for."""
+        """Print ``document`` if ``--json`` asks for it, and write the files of verdicts."""
         if any(self._files.values()):
-            # Only who asks pays for the import.
+            # The import is slow: only a run with such a file waits for it.
             from quiver_fast.cli.shared.verdict_files import write_verdicts
 
             write_verdicts(document, **self._files)
@@ -99,7 +99,7 @@ class Console:
 
 @contextmanager
 def _despite_gone_reader() -> Iterator[None]:
-    """Print what still can be printed."""
+    """Ignore that the reader of our output is gone."""
     try:
         yield
     except BrokenPipeError:
@@ -107,7 +107,7 @@ def _despite_gone_reader() -> Iterator[None]:
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about output that the measuring commands have."""
+    """Add the output options of the measuring commands."""
     parser.add_argument(
         "--output",
         metavar="DIR",
@@ -127,7 +127,7 @@ def add_console_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format_option(parser: argparse._ActionsContainer) -> None:
-    """Add the option of the commands that have a layout for terminals."""
+    """Add the option that chooses between the terminal's layout and upstream's text."""
     parser.add_argument(
         "--format",
         metavar="FORMAT",
@@ -139,7 +139,7 @@ def add_format_option(parser: argparse._ActionsContainer) -> None:
 
 
 def add_verdict_options(parser: argparse._ActionsContainer) -> None:
-    """Add the files that continuous integration shows."""
+    """Add the options for files that continuous integration shows."""
     for flag, what in (
         ("--markdown", "the few figures and the verdicts to FILE as Markdown"),
         ("--junit", "the verdicts to FILE as JUnit's XML, a test case each"),
@@ -148,7 +148,7 @@ def add_verdict_options(parser: argparse._ActionsContainer) -> None:
 
 
 def _new_file(text: str) -> str:
-    """Refuse a file that cannot be made: an argparse type. A run would have been in vain."""
+    """Refuse a file that cannot be made, before a run is wasted: an argparse type."""
     folder = Path(text).parent
     if not folder.is_dir():
         raise argparse.ArgumentTypeError(f"'{text}': there is no folder {folder}")

@@ -12,8 +12,8 @@ def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
     """Return the one value that is given, or None.
 
     Args:
-        sentence: what two sources do wrong, such as "both name a user".
-        sources: values by where they come from.
+        sentence: the error in words that follow the two names, such as "both name a user".
+        sources: the values by the names of their sources.
 
     Raises:
         UsageError: two are given.
@@ -27,10 +27,10 @@ def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
 def read_password(
     file: str | None, sources: Mapping[str, str | None], flag: str = "--password-file"
 ) -> str | None:
-    """Return the password from the first line of ``file``, which ``flag`` names, or another source.
+    """Return the password: the first line of ``file``, which ``flag`` names, or another source's.
 
     Raises:
-        UsageError: two give one, or the file cannot be read.
+        UsageError: two sources have one, or the file cannot be read.
     """
     password = only_one("both give a password", {flag: file, **sources})
     if file is None:
@@ -56,7 +56,7 @@ def check_certificate(cert: str | None, key: str | None) -> None:
 
 
 def check_exposure(implementation: Implementation, password: str | None, expose: bool) -> None:
-    """Check that a password does not show on a command line without the user's word.
+    """Check that a password does not show on a command line without the user's consent.
 
     Raises:
         UsageError: it would.

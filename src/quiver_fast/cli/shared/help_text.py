@@ -63,7 +63,7 @@ _LAUNCHERS = """\
 
 
 def arrow_implementations() -> str:
-    """Return the epilog section that lists arrows with aliases, and marks those that are here."""
+    """Return the epilog section that lists arrows with aliases, and marks the installed ones."""
     return _listing("arrow", ARROW_ALIASES, all_arrows())
 
 

@@ -1,4 +1,4 @@
-"""Finding arrow and server implementations: ours, and any that upstream's layout has."""
+"""Finding arrow and server implementations: ours, and those in upstream's layout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEFAULT_IMPLEMENTATION = "pyfast"
 
 _ARROW, _SERVER = "quiver-arrow-", "quiver-server-"
 
-# What `make install` calls our server in an upstream tree. Upstream has one table of names
-# for arrows and servers: under the arrow's name it would run the one for the other.
+# The name that `make install` gives our server in an upstream tree. Upstream has one table of
+# names for arrows and servers, so the server cannot have the arrow's name.
 _INSTALLED_SERVER = "pyfast-server"
 
 ARROW_ALIASES = {
@@ -46,7 +46,7 @@ SERVER_ALIASES = {
     "rabbitmq-4": ("rabbitmq4",),
     "skrouterd": (),
 }
-"""The servers that upstream knows, and those that we can launch, each with its aliases."""
+"""The servers that upstream knows or that we can launch, each with its aliases."""
 
 BROKERS = {
     "activemq-artemis": "quiver_fast.brokers.artemis",
@@ -80,7 +80,7 @@ class Implementation:
         extensions: whether it takes our own contract keys besides upstream's.
         client_only: whether it is known to have no server mode.
         keys: the keys of :data:`quiver_fast.options.server.SERVER_EXTENSIONS` that it takes.
-        unavailable: in one line, why it cannot run here; None where it can.
+        unavailable: why it cannot run here, in one line; None if it can.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Implementation:
     unavailable: str | None = None
 
     def environment(self, verbose: bool = False) -> dict[str, str]:
-        """Return the environment variables to run it with: ours, and what it needs besides."""
+        """Return our environment variables and those that the implementation needs."""
         environ = dict(os.environ)
         if verbose:
             environ["QUIVER_VERBOSE"] = "1"
@@ -109,7 +109,7 @@ def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementa
     ``$QUIVER_HOME/impls``.
 
     Raises:
-        UsageError: there is none; the message says where it was looked for.
+        UsageError: there is none; the message has the directories that were searched.
     """
     if name == DEFAULT_IMPLEMENTATION:
         # -m finds the arrow beside this very module in every kind of installation.
@@ -175,7 +175,7 @@ def _names(prefix: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _executables(prefix: str, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Return the executables whose names begin so; the first directory that has one wins."""
+    """Return the executables whose names begin with ``prefix``; the first directory wins."""
     found: dict[str, Path] = {}
     for directory in _search_path(environ):
         for file in directory.glob(f"{prefix}*"):
@@ -205,7 +205,7 @@ def _find_file(
 
 
 def _short_names(prefix: str, found: Iterable[str]) -> list[str]:
-    """Return the names of the implementations that are there, ours and the brokers' included."""
+    """Return the names of the implementations that are found, with ours and our launchers'."""
     ours = () if prefix == _ARROW else BROKERS
     names = {DEFAULT_IMPLEMENTATION, *ours, *(file.removeprefix(prefix) for file in found)}
     return sorted(names)

@@ -3,8 +3,8 @@
 A series has a number for each second of a run. With one number a line, most of the text would
 be indentation. The text is made in pieces, because it may be larger than its document.
 
-No figure is worth more than nine digits: clocks and machines are coarser, and the rest of a float
-is what is left of binary fractions (601.010000000002).
+No figure needs more than nine digits: clocks and machines are coarser, and further digits of a
+float are rounding errors of binary fractions (601.010000000002).
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ def json_text(document: Any) -> str:
     """Return ``document`` as JSON text without a newline at its end.
 
     Args:
-        document: what :func:`json.dumps` takes, with columns and rows
-            (:mod:`quiver_fast.analysis.model.columns`) for lists; the keys of its dictionaries are
-            strings.
+        document: a value for :func:`json.dumps` whose keys are strings. Columns and rows
+            (:mod:`quiver_fast.analysis.model.columns`) may stand for lists.
     """
     return "".join(json_pieces(document))
 
@@ -37,7 +36,7 @@ def json_pieces(document: Any) -> Iterator[str]:
 
 
 def _rendered(value: Any, newline: str) -> Iterator[str]:
-    """Yield the text of a value that stands where lines begin with ``newline``."""
+    """Yield the text of a value; ``newline`` and the indentation begin each further line."""
     inner = newline + _STEP
     if isinstance(value, Column):
         yield from _column(value)
@@ -50,7 +49,7 @@ def _rendered(value: Any, newline: str) -> Iterator[str]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a plain value, or a list of such, with the digits of floats that are worth telling."""
+    """Return a plain value or a list of them, with floats rounded to nine digits."""
     if isinstance(value, (list, tuple)):
         return [_rounded(item) for item in value]
     if not isinstance(value, float):
@@ -69,7 +68,7 @@ def _named(key: str, text: Iterable[str]) -> Iterator[str]:
 
 
 def _enclosed(brackets: str, items: Iterable[Iterable[str]], newline: str) -> Iterator[str]:
-    """Yield items that have a line or more each, of which there is one at least."""
+    """Yield one or more items in brackets; each item begins a line."""
     before = brackets[0]
     for item in items:
         yield before + newline + _STEP

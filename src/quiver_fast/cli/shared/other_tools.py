@@ -1,4 +1,4 @@
-"""Words that people bring from other tools, and what to type for the same here.
+"""Options of other tools, and the options of ours that do the same.
 
 From k6, vegeta, wrk, hey, locust, RabbitMQ's perf-test, omq, Artemis' perf, Qpid's clients, Kafka's
 perf tests, OpenMessaging Benchmark and iperf.
@@ -15,16 +15,16 @@ _URL = "a URL, such as //localhost/q0"
 _ENDS = "--senders and --receivers"
 _PAGE = "--output DIR, and then quiver-analyze --html FILE DIR"
 
-# Their words, and ours. Where a command lacks the option that ours name, the next of ours holds.
+# Their options, then ours. A command that lacks the first of ours proposes the next one.
 _ROWS: tuple[tuple[str, ...], ...] = (
-    # How many ends.
+    # Number of ends.
     ("-x --producers --publishers --pub --producer-count", "--senders"),
     ("-y --consumers --subscribers --sub --consumer-count", "--receivers"),
     ("--connections --vus --users --concurrency --clients --parallel --workers", _ENDS),
     ("--max-workers --max-vus --num-connections", _ENDS),
     ("--threads --cpus --num-threads --procs", "--processes"),
     ("--queue-pattern --num-destinations --num-queues --topics --num-topics", "--queues"),
-    # How much, and how fast.
+    # Load.
     ("-n --messages --message-count --num-records --iterations --msgs --requests", "--count"),
     ("--cmessages --pmessages --num-messages --max-messages", "--count"),
     ("-z --time --run-time --test-duration --seconds --length", "--duration"),
@@ -37,7 +37,7 @@ _ROWS: tuple[tuple[str, ...], ...] = (
     ("--receive-timeout --request-timeout --idle", "--timeout"),
     ("--shutdown-timeout --grace-period", "--drain-timeout"),
     ("--repeat --repetitions --trials --rounds", "--runs"),
-    # What kind of messages.
+    # Messages.
     ("-s --size --message-size --msg-size --record-size --payload-size --content-size "
      "--variable-size", "--body-size"),
     ("--body --payload --payload-file --content-file --message-file", "--body-file"),
@@ -50,27 +50,27 @@ _ROWS: tuple[tuple[str, ...], ...] = (
     ("--tx --tx-size --ptxsize --ctxsize --commit-interval --transactional",
      "--transaction-size"),
     ("--autoack --auto-ack --at-most-once --link-at-most-once --fire-and-forget", "--presettled"),
-    # How to receive.
+    # Receiver.
     ("--prefetch --qos --capacity --window-size --consumer-credits --fetch-size", "--credit"),
     ("--consumer-latency --variable-latency --think-time --sleep --delay", "--receive-delay"),
     ("--selector --recv-selector --message-selector", "--filter"),
     ("--amqp-release-rate --requeue --nack", "--release"),
     ("--amqp-reject-rate", "--reject"),
-    # Where.
+    # Address.
     ("--host --port --url --uri --broker --broker-url --broker-list --bootstrap-server", _URL),
     ("--queue --topic --destination --target --endpoint --publish-to --consume-from --bind "
      "--listen", _URL),
     ("--predeclared --create --create-queue", "--declare"),
     ("--auto-delete --cleanup-queues --cleanup", "--delete"),
     ("--client --client-id --clientid", "--id"),
-    # Who, and whom to trust.
+    # Users and trust.
     ("--login", "--username"),
     ("--tls --ssl", "amqps:// in the URL"),
     ("--insecure --insecure-skip-tls-verify --skip-verify", "--tls-insecure"),
     ("--ca --cacert --ca-cert --cafile --root-certs --truststore --ssl-truststore",
      "--trust-store"),
     ("--sasl-mechanism --mechanism --auth", "--sasl-mechanisms"),
-    # What comes out.
+    # Output.
     ("-o --out --output-file --out-dir --outdir --output-dir", "--output", "--html FILE", "--json"),
     ("--html --report --html-report --web", _PAGE, "--html FILE"),
     ("--format --type", "--html FILE or --json", "--json"),
@@ -87,12 +87,12 @@ _ROWS: tuple[tuple[str, ...], ...] = (
      "--help, which lists what --include-servers takes"),
     ("--impls --implementation --driver --impl-name", "--impl"),
     ("--dry-run --check --validate", "--init-only"),
-    # What makes a failure, and comparisons.
+    # Thresholds and comparisons.
     ("--threshold --thresholds --slo --assert --max-latency --sla", "--fail-if"),
     ("--abort-on-fail --stop-on-error", "--abort-if"),
     ("--baseline --base --against --diff", "--compare"),
     ("--compare --versus", "--baseline"),
-    # Of servers.
+    # Servers.
     ("--data --data-dir --datadir --journal --persistence", "--store"),
     ("--fsync --sync --journal-sync", "--durability"),
     ("--config --scenario --script --workload-file", "--workload"),
@@ -106,15 +106,15 @@ _OPERATIONS = {
 }  # fmt: skip
 _UNKNOWN = "unrecognized arguments: "
 _CHOICE = re.compile(r"argument (--[a-z-]+): invalid choice: '(\S*)'")
-# Two words of eight letters that differ by one letter, or have two of them in another order.
+# So alike are words of eight letters with one letter changed, or with two letters exchanged.
 _LIKENESS = 0.75
 
 
 def proposal(message: str, flags: Collection[str], takes_url: bool) -> str:
-    """Return what to type in place of what argparse refuses; empty where nobody can tell.
+    """Return the option or value to type in place of the one that argparse refuses, or "".
 
     Args:
-        message: argparse's.
+        message: argparse's message.
         flags: the options of the command.
         takes_url: whether the command takes a URL.
     """
@@ -126,7 +126,7 @@ def proposal(message: str, flags: Collection[str], takes_url: bool) -> str:
     name, equals, value = word.partition("=")
     with_value = f"{name}={value if equals else rest.partition(' ')[0]}"
     if not name.startswith("--"):
-        # One letter, maybe with its value, or a whole word in the way of Go's programs.
+        # One letter, maybe with its value, or a long option with one dash, as in Go's programs.
         name = f"-{name}" if f"-{name}" in {*flags, *_OTHER_WORDS} else name[:2]
     for one in (with_value, name):
         if (ours := _ours(one, flags, takes_url)) is not None:
@@ -135,13 +135,13 @@ def proposal(message: str, flags: Collection[str], takes_url: bool) -> str:
 
 
 def operation_like(word: str) -> str:
-    """Return the operation that a word means; empty where nobody can tell."""
+    """Return the operation that a word means; empty if it means none."""
     close = difflib.get_close_matches(word, ("send", "receive"), 1, _LIKENESS)
     return close[0] if close else _OPERATIONS.get(word, "")
 
 
 def _ours(word: str, flags: Collection[str], takes_url: bool) -> str | None:
-    """Return our word for another tool's; empty where the command has nothing of the kind."""
+    """Return our option for another tool's: None if unknown, empty if this command has none."""
     found = _OTHER_WORDS.get(word)
     if found is None:
         return None
@@ -155,20 +155,20 @@ def _is_known(ours: str, flags: Collection[str], takes_url: bool) -> bool:
 
 
 def _alike(name: str, flags: Collection[str]) -> str:
-    """Return the options that begin so, or the one that is spelled almost so."""
+    """Return the options that begin with ``name``, or the one that is spelled almost like it."""
     long = [flag for flag in flags if flag.startswith("--")]
     if not name.startswith("--"):
         return ""
     begun = [flag for flag in long if flag.startswith(name)]
     if begun:
         return " or ".join(begun)
-    # Their dashes would make all options alike.
+    # With the dashes all options would look alike.
     close = difflib.get_close_matches(name[2:], [flag[2:] for flag in long], 1, _LIKENESS)
     return f"--{close[0]}" if close else ""
 
 
 def with_advice(message: str, argv: Sequence[str]) -> str:
-    """Return a message with what the words that were typed explain, before it names the help."""
+    """Return a usage error's message with advice drawn from the words that the user typed."""
     text, see, parser = message.rpartition(" (see ")
     if parser == "quiver --help)" and argv[:1] in (["send"], ["receive"]) and _UNKNOWN in text:
         return f"{text}; did you mean quiver-arrow {argv[0]}?{see}{parser}"

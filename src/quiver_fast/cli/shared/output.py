@@ -15,7 +15,7 @@ from quiver_fast.errors import SignalError, UsageError
 from quiver_fast.records.compression import SUFFIXES
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
-# The files of numbered ends, as `ArrowFiles` has them; hidden ones only a running arrow needs.
+# Patterns of the files of numbered ends, named as in `ArrowFiles`, hidden ones included.
 _OF_ENDS = tuple(
     f"{hidden}{role}.[0-9]*-{kind}*"
     for role in ("sender", "receiver")
@@ -25,10 +25,10 @@ _OF_ENDS = tuple(
     )
     for kind in kinds
 )
-# The series of a summary have some numbers for each second.
+# Sizes of a summary: without its series, and of its series for each second.
 _SUMMARY_SIZE = 1 << 20
 _SECOND_SIZE = 128
-# Beyond a day no space is reserved for the series: it would be hundreds of megabytes.
+# A run of more than a day reserves no more: it would be hundreds of megabytes.
 _MOST_SECONDS = 86_400
 
 
@@ -45,7 +45,7 @@ class ArrowFiles:
 
     @property
     def records(self) -> Path:
-        """The file of records: compressed, or not yet."""
+        """The file of records: the compressed one if it exists."""
         return self.compressed if self.compressed.exists() else self.transfers
 
     def remove(self) -> None:
@@ -58,7 +58,7 @@ class ArrowFiles:
         self.remove_hidden()
 
     def remove_hidden(self) -> None:
-        """Remove files that only a running arrow needs, also those of an arrow that was killed."""
+        """Remove the files that only a running arrow needs; one that was killed left them."""
         # An arrow writes its report beside it and renames it.
         reports = self.report.parent.glob(f"{self.report.name}*")
         for file in (self.reserve, *reports):
@@ -78,7 +78,7 @@ def keeping_records(directory: Path, leave: Callable[[], None]) -> Iterator[None
 
     Args:
         directory: has the records.
-        leave: saves what is known without reading them.
+        leave: saves the results that are known without the records.
 
     Raises:
         SignalError: Ctrl-C came.
@@ -93,12 +93,12 @@ def keeping_records(directory: Path, leave: Callable[[], None]) -> Iterator[None
 
 
 def reserve_space(file: Path, seconds: int) -> None:
-    """Take the space that the summary of a run of ``seconds`` needs, until ``file`` is removed.
+    """Reserve disk space for the summary of a run of ``seconds``, until ``file`` is removed.
 
-    A run that fills the disk can say so in its summary then.
+    So a run that fills the disk can still write its summary.
 
     Raises:
-        OSError: the disk has not even that much left; ``file`` is not there then.
+        OSError: the disk has not that much space; ``file`` does not exist then.
     """
     size = _SUMMARY_SIZE + _SECOND_SIZE * min(seconds, _MOST_SECONDS)
     try:
@@ -116,12 +116,12 @@ def check_output_dir(name: str | None, roles: tuple[str, ...], force: bool) -> N
 
     Args:
         name: the directory, or None for a new temporary one.
-        roles: whose files will be written ("sender", "receiver"). Files of the other
+        roles: the arrows that will write files ("sender", "receiver"). Files of the other
             role do not count as content: two arrows may share a directory.
         force: allow a directory that is not empty.
 
     Raises:
-        UsageError: the directory is not empty, or is no directory.
+        UsageError: the directory is not empty, or not a directory.
     """
     if name is None:
         return
@@ -133,7 +133,7 @@ def check_output_dir(name: str | None, roles: tuple[str, ...], force: bool) -> N
 
 
 def make_output_dir(name: str | None) -> Path:
-    """Return the directory, made with mode 0700 if it is not there; None for a temporary one."""
+    """Return the directory ``name``, or a new temporary one; a new one has mode 0700."""
     if name is None:
         return Path(tempfile.mkdtemp(prefix="quiver-"))
     directory = Path(name)
@@ -184,7 +184,7 @@ def compress(
 
 
 def _part_of(file: Path) -> Path:
-    """Return where a file is while it is written."""
+    """Return the path of a file while it is written."""
     return file.with_name(f".{file.name}.part")
 
 

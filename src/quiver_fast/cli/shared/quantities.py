@@ -16,7 +16,7 @@ from quiver_fast.rate_steps import parse_rate
 Number = TypeVar("Number", int, float)
 
 _SECONDS = {unit: DURATIONS[unit] // 10**6 for unit in "hms"} | {"": 1}
-# Words for a unit, and the unit.
+# Other spellings of the units.
 _COUNT_WORDS = {"kb": "k", "mb": "m", "million": "m"}
 _DURATION_WORDS = {
     "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
@@ -32,7 +32,7 @@ def count(text: str) -> int:
     """Parse a count such as ``100``, ``10k`` or ``1m``.
 
     Raises:
-        ArgumentTypeError: it is none; the message says what to type, where that can be guessed.
+        ArgumentTypeError: it is not one; the message may propose a correction.
     """
     number = fixed_point(text, COUNTS)
     if number is None:
@@ -53,11 +53,11 @@ def positive_count(text: str) -> int:
 
 
 def body_size(text: str) -> int | str:
-    """Parse a size of message bodies into a number, or a mix of sizes, which remains a text.
+    """Parse a size of message bodies into a number. A mix of sizes remains text.
 
     Raises:
-        ArgumentTypeError: it is no number, and looks like one.
-        UsageError: it is no mix, and looks like one.
+        ArgumentTypeError: it looks like a number and is not one.
+        UsageError: it looks like a mix and is not one.
     """
     if not re.search(r"\.\.|[:%]", text):
         return count(text)
@@ -66,10 +66,10 @@ def body_size(text: str) -> int | str:
 
 
 def rate(text: str) -> float:
-    """Parse a rate such as ``500``, ``10k`` or ``0.5``; what is whole becomes an integer.
+    """Parse a rate such as ``500``, ``10k`` or ``0.5``; a whole number becomes an integer.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not one.
     """
     try:
         number = parse_rate(text)
@@ -82,7 +82,7 @@ def duration(text: str) -> int:
     """Parse a duration such as ``30``, ``30s``, ``1m30s`` or ``2000ms`` into seconds.
 
     Raises:
-        ArgumentTypeError: it is none; the message says what to type, where that can be guessed.
+        ArgumentTypeError: it is not one; the message may propose a correction.
     """
     found = microseconds(text)
     if found is None:
@@ -96,7 +96,7 @@ def part_duration(text: str) -> float:
     """Parse a duration such as ``30``, ``500ms`` or ``1m30s`` into seconds, whole or not.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not one.
     """
     found = microseconds(text)
     whole = found is None or found % 10**6 == 0
@@ -107,7 +107,7 @@ def fine_duration(text: str) -> int:
     """Parse a duration such as ``5ms``, ``200us`` or ``1m30s`` into microseconds.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not one.
     """
     found = microseconds(text)
     if found is None:
@@ -118,7 +118,7 @@ def fine_duration(text: str) -> int:
 
 
 def within(parse: Callable[[str], Number], least: int, most: int) -> Callable[[str], Number]:
-    """Return a parser that takes what ``parse`` does, from ``least`` to ``most``."""
+    """Return a parser like ``parse`` that refuses values below ``least`` or above ``most``."""
 
     def checked(text: str) -> Number:
         number = parse(text)
@@ -142,7 +142,7 @@ def _mistake(
 
 
 def _guess(text: str, units: Mapping[str, int], words: Mapping[str, str]) -> str | None:
-    """Return how to write what ``text`` seems to mean: ``1.5m`` is 1500k, ``1KB`` is 1k."""
+    """Return the valid text that ``text`` means: ``1500k`` for ``1.5m``, ``1k`` for ``1KB``."""
     match = _NUMBER_AND_WORD.fullmatch(text.lower())
     if match is None:
         return None

@@ -33,18 +33,18 @@ def start_implementation(
 
     Args:
         implementation: what to start.
-        arguments: returns the contract arguments, given the descriptor that yields the
-            password, or None.
-        password: for an implementation that takes it through a descriptor.
-        secrets: more of that kind, by the contract key that names the descriptor.
-        pass_fds: descriptors that it inherits besides; the caller's to close.
+        arguments: returns the contract arguments; it gets the descriptor of the password,
+            or None.
+        password: the password, if the implementation reads it from a descriptor.
+        secrets: further secrets, by the contract keys that take their descriptors.
+        pass_fds: further descriptors that it inherits; the caller closes them.
         prelude: words before those of the implementation.
         verbose: have it be verbose.
-        output: as of :class:`quiver_fast.process.Child`; so are the next three.
-        errors: where lines of standard error go.
-        merge_errors: send standard error where standard output goes.
+        output: see :class:`quiver_fast.process.Child`, also for the next four.
+        errors: takes the lines of standard error.
+        merge_errors: send standard error to the same place as standard output.
         grace: seconds to end after a first signal.
-        withheld: as of ``Child``.
+        withheld: see ``Child``.
 
     Raises:
         QuiverError: it cannot be started.
@@ -73,7 +73,7 @@ def start_implementation(
 
 
 def print_information(implementation: Implementation) -> int:
-    """Have an implementation print what it is, and return its exit code."""
+    """Have an implementation print its details, and return its exit code."""
     environ = implementation.environment()
     return subprocess.run(implementation.command, env=environ, check=False).returncode
 
@@ -82,7 +82,7 @@ def prelude_words(prelude: str) -> tuple[str, ...]:
     """Split the value of ``--prelude`` as a shell does.
 
     Raises:
-        UsageError: a quotation has no end.
+        UsageError: a quoted part has no end.
     """
     try:
         return tuple(shlex.split(prelude))
@@ -91,7 +91,7 @@ def prelude_words(prelude: str) -> tuple[str, ...]:
 
 
 def secret_pipe(password: str) -> int:
-    """Return a descriptor that yields the password: nobody else can read it."""
+    """Return a descriptor from which the child reads the password, and nobody else can."""
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as pipe:
         pipe.write(password.encode())

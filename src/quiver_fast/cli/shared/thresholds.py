@@ -108,7 +108,7 @@ class Threshold:
         return self.figure == WORSE or self.figure in _CHANGES
 
     def holds(self, value: float) -> bool:
-        """Say whether the condition holds of a value in its unit."""
+        """Say whether the condition holds for a value in its unit."""
         return _OPERATORS[self.compares](value, self.limit)
 
     def check_comparison(self, comparison: dict[str, Any]) -> dict[str, Any]:
@@ -135,10 +135,9 @@ class Threshold:
     def check(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return the figure of a run's document and whether it breaches the threshold.
 
-        Keys: ``condition``, ``run``, ``value`` (None where the run does not have the figure,
-        which is a breach), ``unit``, ``breached``, ``reason`` (None, or why there is no
-        value), and ``never_sent``, the messages that were never sent and count in a latency; None
-        where there are none.
+        Keys: ``condition``, ``run``, ``value`` (None if the run does not have the figure,
+        which is a breach), ``unit``, ``breached``, ``reason`` (why there is no value, or None), and
+        ``never_sent`` (messages that count in a latency though they were never sent, or None).
         """
         value = self._value(document)
         unsent = self._latency(document).get("never_sent")
@@ -175,7 +174,7 @@ class Threshold:
         return None if ticks is None else ticks / per_millisecond(latency["unit"])
 
     def _latency(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return the latencies of all messages that were due; empty for another figure."""
+        """Return the latencies of all messages that were due; empty if the figure is no latency."""
         if self.figure not in _PERCENTILES and self.figure not in _MOMENTS:
             return {}
         latency = {} if document["receiver"] is None else document["receiver"]["latency"]
@@ -184,7 +183,7 @@ class Threshold:
 
 
 def _worse(figures: dict[str, Any]) -> tuple[float | None, str | None]:
-    """Return how many figures of a comparison are worse, and their names or why none is known."""
+    """Return the number of figures that are worse, and their names or why there is no number."""
     if any(figure["verdict"] == TOO_FEW for figure in figures.values()):
         return None, TOO_FEW
     names = [
@@ -206,7 +205,7 @@ def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:
 
 
 def all_thresholds(text: str) -> list[Threshold]:
-    """Parse conditions that are joined by ``and``: an argparse type."""
+    """Parse one or more conditions joined by ``and``: an argparse type."""
     return [threshold(part) for part in _AND.split(text)]
 
 
@@ -232,7 +231,7 @@ def threshold(text: str) -> Threshold:
 
 
 def _units(figure: str) -> tuple[dict[str, float] | None, str]:
-    """Return the units that a figure may have, and the one that its values have."""
+    """Return the units that a limit of a figure may have, and the unit of the figure's values."""
     if figure in _PERCENTILES or figure in _MOMENTS:
         return _LATENCY_UNITS, "ms"
     if figure in _RATES:
@@ -251,7 +250,7 @@ def judged(
     documents: Sequence[dict[str, Any]],
     comparison: dict[str, Any] | None,
 ) -> list[dict[str, Any]]:
-    """Judge each run, and their comparison, by the thresholds that are for it."""
+    """Judge each run and their comparison, each by its own thresholds."""
     found = []
     for limit in limits:
         if not limit.of_comparison:
@@ -262,15 +261,15 @@ def judged(
 
 
 def refuse_comparisons(limits: Iterable[Threshold], flag: str, missing: str) -> None:
-    """Refuse thresholds of comparisons where nothing is compared.
+    """Refuse thresholds of a comparison when nothing is compared.
 
     Args:
-        limits: of ``flag``.
-        flag: the option that has them.
-        missing: why there is no comparison, for the message.
+        limits: the thresholds of ``flag``.
+        flag: an option.
+        missing: words for the message that say why there is no comparison.
 
     Raises:
-        UsageError: there is one.
+        UsageError: there is such a threshold.
     """
     for limit in limits:
         if limit.of_comparison:
@@ -278,7 +277,7 @@ def refuse_comparisons(limits: Iterable[Threshold], flag: str, missing: str) -> 
 
 
 def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the breach of a run that is known to be incomplete, None of any other."""
+    """Return the breach of a run that is known to be incomplete; None for another run."""
     if document["complete"] is not False:
         return None
     return {
@@ -293,7 +292,7 @@ def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def breach_text(one: dict[str, Any]) -> str:
-    """Return in one line which threshold a run breaches, from what ``check`` returned."""
+    """Return one line that tells the breach of a threshold, from the result of ``check``."""
     if one["reason"] is None:
         return f"threshold {one['condition']} is breached: {checked_text(one)} ({one['run']})"
     return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"

@@ -13,7 +13,7 @@ from quiver_fast.urls import hide_user, split_url
 
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
-# Words that people try, because other programs take them.
+# Commands of other programs, which people try here.
 _COMMANDS = ("help", "version")
 _BEGIN = re.compile(r"//|[A-Za-z][A-Za-z0-9+.-]*:")
 _ONE_SLASH = re.compile(r"([A-Za-z]+:)/([^/].*)", re.DOTALL)
@@ -25,8 +25,8 @@ class AddressUrl:
     """Where a queue is.
 
     Attributes:
-        shown: the URL as given, with any password replaced by ``***``; fit to show and save.
-        scheme: "amqp" where none was given.
+        shown: the URL as given, with ``***`` for any password: it may be shown and saved.
+        scheme: "amqp" if none was given.
         host: name or address, without the brackets of IPv6.
         port: the port given, else the scheme's default, else 5672 as upstream.
         explicit_port: whether the port was given.
@@ -57,7 +57,7 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
 
     Args:
         text: the URL.
-        address: the address to use as it is, in place of the URL's path.
+        address: an address to use unchanged, in place of the URL's path.
 
     Raises:
         UsageError: the URL cannot be read (see :func:`.split_url`), or there is no address, or it
@@ -68,7 +68,7 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
     parts = split_url(text)
     if address is None:
         _check_meaning(text)
-    # A query is no part of AMQP addresses as URLs, but "jobs?a" may well be a queue's name.
+    # An address may have a "?": it begins no query here.
     path = parts.rest.removeprefix("/") if address is None else address
     if not path:
         raise UsageError(f"URL '{parts.shown}' has no address: write {_with_address(parts.shown)}")
@@ -87,13 +87,13 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
 
 
 def _check_meaning(text: str) -> None:
-    """Refuse a text that would be read as something other than it says.
+    """Refuse a text whose author probably meant something else.
 
     Raises:
-        UsageError: it is a host, a command, or a URL whose host would be taken for an address.
+        UsageError: it is a host, an option or a command, or a URL with one slash before its host.
     """
     if _HOST_AND_PORT.match(text):
-        # Of "localhost:5672/q0" a scheme would be "localhost"; "10.0.0.1:5672/q0" has none.
+        # Else "localhost" would be the scheme of "localhost:5672/q0".
         raise UsageError(f"'{text}' begins with a host: write //{text}")
     if found := _ONE_SLASH.match(text):
         scheme, rest = found.groups()
@@ -102,7 +102,7 @@ def _check_meaning(text: str) -> None:
         host = f"[{text}]" if ":" in text else text
         raise UsageError(f"'{text}' is a host: write //{host}/q0")
     if text.startswith("--"):
-        # The library takes an option that it does not know for a URL if there is a blank in it.
+        # Argparse takes an unknown option with a blank in it for a positional argument.
         raise UsageError(f"'{text.partition('=')[0]}' is no option")
     if text in _COMMANDS:
         raise UsageError(f"'{text}' is no queue, is it? write --{text}, or //localhost/{text}")
@@ -123,12 +123,12 @@ def _with_address(shown: str) -> str:
 
 
 def begins_url(word: str) -> bool:
-    """Say whether a word of several is a URL."""
+    """Say whether a word is a URL, and not another argument."""
     return _BEGIN.match(word) is not None
 
 
 def shown_words(text: str) -> str:
-    """Return words, as a shell divides them, with ``***`` for passwords of the URLs among them."""
+    """Return a line of words, quoted for a shell, with ``***`` for the passwords of URLs."""
     try:
         return shlex.join(map(_shown, shlex.split(text)))
     except ValueError:

@@ -1,7 +1,7 @@
 """Verdicts for continuous integration: Markdown for people, JUnit's XML for machines.
 
-Both say what the terminal says, and a case fails where the exit code says so: a figure that is
-worse than the baseline's does only with ``--fail-if worse``.
+Both have the words of the terminal. A case fails if it makes the command fail: a figure that is
+worse than the baseline's fails only with ``--fail-if worse``.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from quiver_fast.analysis.show.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text
 
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
-# The worst comes first, and is the verdict on all.
+# From worst to best: the worst state is the verdict on the whole.
 _STATES = _FAILED, _OK, _SKIPPED = "failed", "ok", "not judged"
 _RANKS = {"50": "Median latency", "99": "99 %", "100": "Maximum"}
-# Characters that XML cannot hold, and those that Markdown takes for marks.
+# Characters that XML does not allow, and characters that mean something in Markdown.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = re.compile(r"([\\`*_\[\]<|~$])")
 
 
 @dataclass(frozen=True)
 class _Case:
-    """One verdict: of what, the words of the terminal, and "ok", "failed" or "not judged"."""
+    """One verdict: its subject, the words of the terminal, and one of ``_STATES``."""
 
     name: str
     words: str
@@ -40,14 +40,14 @@ class _Case:
 def write_verdicts(
     document: Mapping[str, Any], markdown: str | None = None, junit: str | None = None
 ) -> None:
-    """Write the verdicts of what ``--json`` prints to the files that have a name.
+    """Write the verdicts of a ``--json`` document to the files that are named.
 
     Raises:
         OSError: a file cannot be written.
     """
     for file, text_of in ((markdown, markdown_text), (junit, junit_text)):
         if file is not None:
-            # In place: it may be /dev/stdout or a pipe.
+            # Not by renaming: the file may be /dev/stdout or a pipe.
             Path(file).write_text(text_of(document), encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ def junit_text(document: Mapping[str, Any]) -> str:
 
 
 def markdown_text(document: Mapping[str, Any]) -> str:
-    """Return the few figures, then each verdict."""
+    """Return the main figures, then each verdict."""
     cases = list(_cases(document))
     states = [state for state in _STATES if any(case.state == state for case in cases)]
     title = ": ".join([_command(document), *states[:1]])
@@ -94,7 +94,7 @@ def _command(document: Mapping[str, Any]) -> str:
 
 
 def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
-    # An analysis judges whether runs are complete by its thresholds only.
+    # Only a threshold makes an analysis fail for an incomplete run.
     if document["schema"]["name"] != "analysis":
         reason = document["reason"]
         words = reason or ("complete" if document["complete"] else "incomplete runs are allowed")
@@ -106,7 +106,7 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
     for one in thresholds:
         words = breach_text(one) if one["breached"] else f"{checked_text(one)}, ok"
         state = _FAILED if one["breached"] else _OK
-        # The folder of a lone run is another each time; a case keeps its name.
+        # A single run has a new folder each time, and the name of a case must stay.
         of = f" ({one['run']})" if len(document.get("runs", ())) > 1 else ""
         yield _Case(one["condition"] + of, words, state)
     asked = any(one["condition"].lower() == WORSE for one in thresholds)
@@ -115,7 +115,7 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
 
 
 def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
-    """Return the verdict on one figure of a comparison; ``asked`` is that of --fail-if worse."""
+    """Return the verdict on one figure of a comparison; ``asked`` if --fail-if worse is given."""
     base, candidate = (average_text(figure[key], figure["unit"]) for key in ("base", "candidate"))
     change = "" if figure["change"] is None else f" ({figure['change']:+.1%})"
     words = f"{figure['verdict']}: base {base}, candidate {candidate}{change}"
@@ -124,7 +124,7 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
 
 
 def _figures(document: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return heads and rows of the few figures: a row for each run or combination."""
+    """Return heads and rows of the main figures: a row for each run or combination."""
     if document["schema"]["name"] == "bench":
         rows = [(one["name"], _bench_tiles(one)) for one in document["results"]]
     else:
@@ -165,5 +165,5 @@ def _escaped(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return text without a terminal's colours, and other characters that XML cannot hold."""
+    """Return text with a replacement for each character that XML does not allow."""
     return _NO_XML.sub("\ufffd", text)
