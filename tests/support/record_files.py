@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.records.formats import STREAMED_LINES
-
 START = {"ms": 1_700_000_000_000, "us": 1_700_000_000_000_000, "ns": 1_700_000_000_000_000_000}
 SETTLED_EVERY = 256
 
@@ -107,10 +105,10 @@ def streamed(traffic: Traffic, message: int) -> list[str]:
         message: which of its messages the other lines are of.
     """
     sent, old = int(traffic.sent[message]), int(traffic.sent[0]) - 5
-    kinds = [("going", sent, 4, 7, 7), ("whole", sent, 4, 85, 70), ("whole", sent, -1, 72, 1)]
+    kinds = [("B", sent, 4, 7, 7), ("F", sent, 4, 85, 70), ("F", sent, -1, 72, 1)]
     return [
-        STREAMED_LINES[kind].format(sent=time, first=sent + first, time=sent + end, bytes=size)
-        for kind, time, first, end, size in [*kinds, ("whole", old, 2, 9, 1000)]
+        f"{kind},{time},{sent + first},{sent + end},{size}\n"
+        for kind, time, first, end, size in [*kinds, ("F", old, 2, 9, 1000)]
     ]
 
 

@@ -13,7 +13,7 @@ from id_twin import exact_id, halves
 from support.examples import examples
 
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
-from quiver_fast.analysis.read.local import analyze_file, analyze_pair
+from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
 from quiver_fast.analysis.tables import sorted_rows
 from quiver_fast.records.formats import SEND
 from quiver_fast.records.ids import EXACT, HASHED, comparable, key_or_own
@@ -92,7 +92,7 @@ def test_delivery_equals_the_slow_twin(case, room):
             write_sends(Path(folder, "sender-transfers.csv"), sends),
             write_receipts(Path(folder, "receiver-transfers.csv"), receipts),
         )
-        found = analyze_pair(*ends)
+        found = analyze_receiver(ends[1], analyze_file(ends[0], operation=SEND, reconcilable=True))
         alone = analyze_file(ends[1])
         assert alone.ids.distinct == len({message_id for message_id, *_ in exactly(receipts)})
     expected = slow_reconcile(exactly(sends), exactly(receipts), by_ids=True)
@@ -150,10 +150,9 @@ def test_two_ids_that_a_hash_of_63_bits_takes_for_one(tmp_path):
     one, other = TWINS
     sends = [(one, START), (other, START + 1)]
     receipts = [(one, START, START + 3), (one, START, START + 4)]
-    found = analyze_pair(
-        write_sends(tmp_path / "sender-transfers.csv", sends),
-        write_receipts(tmp_path / "receiver-transfers.csv", receipts),
-    )
+    path = write_sends(tmp_path / "sender-transfers.csv", sends)
+    sender = analyze_file(path, operation=SEND, reconcilable=True)
+    found = analyze_receiver(write_receipts(tmp_path / "receiver-transfers.csv", receipts), sender)
     assert (found.delivery["unreceived"], found.delivery["duplicate"]) == (1, 1)
     assert (found.delivery["foreign"], found.delivery["lost"]) == (0, 0)
 

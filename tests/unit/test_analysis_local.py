@@ -17,7 +17,7 @@ from quiver_fast.analysis.model.bounds import NOTHING_KNOWN
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.read.local import (
     analyze_file,
-    analyze_pair,
+    analyze_receiver,
     analyze_runs,
     reconcile_runs,
 )
@@ -209,7 +209,7 @@ def test_a_pair_of_files(tmp_path):
     receiver.write_bytes(
         b"".join(b"%d,%d,%d\n" % (n, EPOCH + n // 10, EPOCH + n // 10 + 3) for n in kept)
     )
-    pair = analyze_pair(sender, receiver)
+    pair = analyze_receiver(receiver, analyze_file(sender, operation="send", reconcilable=True))
     assert pair.delivery == {
         "method": "ids", "sent": 5000, "received": 4995, "older": 0, "foreign": 0,
         "unreceived": 5, "lost": 5, "duplicate": 0, "reordered": 0, "negative_latency": 0,
@@ -238,7 +238,7 @@ def test_what_a_queue_deals_to_several_receivers_is_in_order_for_each(tmp_path, 
         path.write_bytes(text)
         alone = analyze_file(path, operation="receive")
         assert receiver_alone(alone, NOTHING_KNOWN)["reordered"] == 0
-        pair = analyze_pair(sender, path)
+        pair = analyze_receiver(path, analyze_file(sender, operation="send", reconcilable=True))
         assert pair.delivery["reordered"] == 0
         assert pair.delivery["unreceived"] == 3000 - alone.count > 0
 

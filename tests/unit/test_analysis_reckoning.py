@@ -15,7 +15,7 @@ from support.examples import examples
 
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import PER_SECOND
-from quiver_fast.analysis.read.local import analyze_file, analyze_pair, analyze_receiver
+from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
 
 START = 1_700_000_000_000
 files = settings(
@@ -217,7 +217,8 @@ def test_twenty_thousand_older_messages_are_in_no_figure(tmp_path):
     receipts += [(sent, sent + 7) for sent in sends]
     (tmp_path / "r.csv").write_text("".join(f"{s},{r}\n" for s, r in receipts))
     run = RunBounds(count=20_000, complete=True, peer_to_peer=False)
-    pair = analyze_pair(tmp_path / "s.csv", tmp_path / "r.csv", run=run)
+    sender = analyze_file(tmp_path / "s.csv", operation="send", reconcilable=True)
+    pair = analyze_receiver(tmp_path / "r.csv", sender, run=run)
     counts = {name: pair.delivery[name] for name in ("older", "received", "unreceived", "lost")}
     assert counts == {"older": 50_000, "received": 20_000, "unreceived": 0, "lost": 0}
     assert (pair.receiver.latencies.minimum, pair.receiver.latencies.maximum) == (7, 7)
@@ -235,7 +236,8 @@ def test_many_foreign_ids_that_are_no_numbers(tmp_path, monkeypatch):
     ]
     (tmp_path / "s.csv").write_text("".join(sends))
     (tmp_path / "r.csv").write_text("".join(mixed))
-    pair = analyze_pair(tmp_path / "s.csv", tmp_path / "r.csv")
+    sender = analyze_file(tmp_path / "s.csv", operation="send", reconcilable=True)
+    pair = analyze_receiver(tmp_path / "r.csv", sender)
     assert (pair.delivery["received"], pair.delivery["foreign"]) == (3000, 3000)
     assert pair.delivery["told_apart_by"] == "ids"
     assert (pair.receiver.latencies.minimum, pair.receiver.latencies.maximum) == (1, 1)

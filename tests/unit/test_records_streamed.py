@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.read.local import analyze_file
-from quiver_fast.records.formats import RECEIVE, SEND, STREAMED_LINES, V1, V2, V3, time_unit
+from quiver_fast.records.formats import RECEIVE, SEND, V1, V2, V3, time_unit
 from quiver_fast.records.parser import TransferTail, read_transfers
 from quiver_fast.records.runs import instruction_sets, scan_runs
 
@@ -25,12 +25,12 @@ times = st.one_of(
     st.integers(SENT - 3, SENT + 3), st.integers(SENT - 3, SENT + 3), st.integers(0, 2**63 - 1)
 )
 sizes = st.one_of(st.integers(0, 10**12), st.integers(0, 9))
-streamed = st.tuples(st.sampled_from(["whole", "going"]), times, times, times, sizes)
+streamed = st.tuples(st.sampled_from("FB"), times, times, times, sizes)
 
 
 def line_of(entry):
     kind, sent, first, time, size = entry
-    return STREAMED_LINES[kind].format(sent=sent, first=first, time=time, bytes=size).encode()
+    return f"{kind},{sent},{first},{time},{size}\n".encode()
 
 
 def record(layout, number):
@@ -76,7 +76,7 @@ def twin(entries):
         sum(entry[4] for entry in entries),
         min(entry[2] for entry in entries),
         max(entry[3] for entry in entries),
-        [entry[2] - entry[1] for entry in entries if entry[0] == "whole"],
+        [entry[2] - entry[1] for entry in entries if entry[0] == "F"],
     )
 
 
@@ -116,8 +116,8 @@ def test_they_are_added_up_and_nothing_else_changes(case, known):
 def test_the_summary_has_a_section_of_its_own(tmp_path, operation, sections):
     path = tmp_path / "transfers.csv"
     parts = [
-        ("going", SENT, SENT + 2, SENT + 500, 600),
-        ("whole", SENT, SENT + 2, SENT + 1002, 400),
+        ("B", SENT, SENT + 2, SENT + 500, 600),
+        ("F", SENT, SENT + 2, SENT + 1002, 400),
     ]
     plain = record((V3, operation), 1)
     path.write_bytes(plain)
@@ -133,7 +133,7 @@ def test_the_summary_has_a_section_of_its_own(tmp_path, operation, sections):
 
 def test_many_batches_add_up(tmp_path):
     count = 120_000
-    entries = [("whole", SENT, SENT + n % 7, SENT + n, 10) for n in range(count)]
+    entries = [("F", SENT, SENT + n % 7, SENT + n, 10) for n in range(count)]
     path = tmp_path / "transfers.csv"
     path.write_bytes(b"".join(line_of(e) + record((V3, RECEIVE), 1) for e in entries))
     streams = analyze_file(path, operation=RECEIVE).streams

@@ -126,28 +126,6 @@ def test_golden_bytes_of_each_revision():
         )
 
 
-def test_lines_are_those_of_the_definitions():
-    values = {"id": "10", "sent": SENT, "received": RECEIVED, "settled": RECEIVED}
-    templates = [
-        formats.SENT_LINES[formats.V3],
-        formats.RECEIVED_LINES[formats.V3],
-        formats.SENT_LINES[formats.V2],
-        formats.RECEIVED_LINES[formats.V2],
-        formats.SETTLED_LINES["sampled"],
-        formats.SETTLED_LINES["other"],
-    ]
-    with written() as (fd, content):
-        writer = RecordWriter(fd)
-        writer.write_sent(SENT)
-        writer.write_received(SENT, RECEIVED)
-        writer.write_sent(SENT, b"10")
-        writer.write_received(SENT, RECEIVED, b"10")
-        writer.write_settled(b"10", RECEIVED, True)
-        writer.write_settled(b"10", RECEIVED, False)
-        writer.flush_now()
-        assert content().decode() == "".join(line.format(**values) for line in templates)
-
-
 def test_ids_cannot_break_a_record():
     with written() as (fd, content):
         writer = RecordWriter(fd)

@@ -19,24 +19,6 @@ SEND = "send"
 RECEIVE = "receive"
 OPERATIONS = (SEND, RECEIVE)
 
-# "Implementations must print sent transfers to standard output, one transfer per line."
-# The second element of v3 is "reserved for future use".
-SENT_LINES = {V1: "{id},{sent}\n", V2: "{id},{sent}\n", V3: "{sent},0\n"}
-RECEIVED_LINES = {
-    V1: "{id},{sent},{received}\n",
-    V2: "{id},{sent},{received}\n",
-    V3: "{sent},{received}\n",
-}
-# v2: "'S' or 's'. Settlement lines beginning with 'S' are included in the run time
-# average settlement latency calculations while lines beginning with 's' are not."
-SETTLED_LINES = {"sampled": "S{id},{settled}\n", "other": "s{id},{settled}\n"}
-# Ours, in streaming mode only: bytes of a body that came (of a sender: went) since the
-# line before of the same message; F when the message is whole, B while it is not. No
-# record of any revision has five fields.
-STREAMED_LINES = {
-    "whole": "F,{sent},{first},{time},{bytes}\n",
-    "going": "B,{sent},{first},{time},{bytes}\n",
-}
 # Ours, where several ends write one file: the lines that follow are of this end, numbered from 0
 # among all of its side. No line of any revision lacks a comma. It stands before the first record,
 # wherever the end changes, and again after each flush (records/writer.pyx).
@@ -77,11 +59,6 @@ def has_ids(record_format: str) -> bool:
 def has_settlements(record_format: str, operation: str) -> bool:
     """Say whether settlement lines may stand among the records."""
     return record_format == V2 and operation == SEND
-
-
-def is_sampled(index: int) -> bool:
-    """Say whether the settlement of message ``index`` (from 0) takes the prefix ``S``."""
-    return index % SETTLEMENT_SAMPLE_INTERVAL == 0
 
 
 def time_unit(time: int) -> str:
@@ -129,7 +106,12 @@ def shown_line(text: str) -> str:
 
 
 def is_streamed(line: bytes) -> bool:
-    """Say whether a line, without its newline, is one of streaming mode."""
+    """Say whether a line, without its newline, is one of streaming mode, which only we have.
+
+    It is ``F,{sent},{first},{time},{bytes}`` when the message is whole, else the same with ``B``.
+    The bytes are those of the body since the line before of the same message. No record of any
+    revision has five fields.
+    """
     kind, *fields = line.split(b",")
     return kind in (b"F", b"B") and len(fields) == 4 and all(map(_is_time, fields))
 

@@ -64,7 +64,7 @@ cdef class LineParser:
     cdef Column settled_sampled
     cdef bint ids_hashed            # some id of a record is a hash, and not empty
     cdef bint _hashed_some          # some hash was made, be it of a line that is no record
-    # Streamed lines (formats.STREAMED_LINES) since clear(), a row each.
+    # Lines of streaming mode (formats.is_streamed) since clear(), a row each.
     cdef Column stream_sent
     cdef Column stream_first
     cdef Column stream_time

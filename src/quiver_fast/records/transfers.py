@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """The lines of streaming mode (``formats.STREAMED_LINES``), k of them.
+    """The lines of streaming mode (:func:`.formats.is_streamed`), k of them.
 
     Times are those of :class:`Transfers`.
 

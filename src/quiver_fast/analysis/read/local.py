@@ -374,25 +374,3 @@ def reconcile_runs(
         for batch in scan():
             fold.add(sieve.own(batch, fold.watch(batch)))
     return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)
-
-
-def analyze_pair(
-    sender_path: Path,
-    receiver_path: Path,
-    *,
-    progress: Progress | None = None,
-    run: RunBounds = NOTHING_KNOWN,
-) -> PairAnalysis:
-    """Return the statistics of both ends of one run, in one pass over each file.
-
-    Args:
-        sender_path: the sender's records.
-        receiver_path: the receiver's.
-        progress: called for either file as :func:`analyze_file` does.
-        run: as for :func:`analyze_receiver`.
-
-    Raises:
-        As :func:`analyze_file`.
-    """
-    sender = analyze_file(sender_path, operation="send", progress=progress, reconcilable=True)
-    return analyze_receiver(receiver_path, sender, progress=progress, run=run)
