@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES
+from quiver_fast.queuefile.verify import crc32c
 from support.queue_twin import END, META, NOT_READY, TwinFile, raw
 
 ROLL = ROLL_CYCLES["TEST4_DAILY"]

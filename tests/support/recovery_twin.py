@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
+from quiver_fast.queuefile.verify import crc32c
 
 META, NOT_READY, END, LENGTH = 0x40000000, 0x80000000, 0xC0000000, 0x3FFFFFFF
 CHECKPOINT = re.compile(

@@ -30,11 +30,6 @@ cdef size_t INDEX_PAGE_SIZE = 7
 quiver_crc_prepare()
 
 
-def crc32c(data: bytes, value: int = 0) -> int:
-    """Return the CRC-32C of ``data``, going on from ``value``."""
-    return quiver_crc(<uint32_t>value ^ FLIP, <const char *>data, len(data)) ^ FLIP
-
-
 cdef uint32_t add_document(
         uint32_t crc, uint32_t header, const char *content, size_t size) noexcept nogil:
     """Go on with a checkpoint's sum over one document."""

@@ -1,7 +1,8 @@
 """An independent checker of queue files: every deviation from part A, nothing changed.
 
-It shares no code with the writer and the reader, because a mistake that both share would
-pass unseen. It is plain and slow: about a second per million entries.
+With the writer and the reader it shares only the table of roll cycles and their file names
+(layout.py), because a mistake that both share would pass unseen. It is plain and slow: about a
+second per million entries, and a second per 14 MB that checkpoints cover.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from functools import partial
 from pathlib import Path
 
 from quiver_fast.errors import OutputError
-from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES, RollCycle
 
 META, NOT_READY, LENGTH, END = 0x40000000, 0x80000000, 0x3FFFFFFF, 0xC0000000
@@ -26,6 +26,10 @@ WORD, WORDS = 0xA7, 0x8D
 PROGRESS_STEP = 1 << 26
 CONTROLS = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 CHECKPOINT = re.compile(rb"checkpoint: \{ seq: (\d+), pos: (\d+), crc32c: ([0-9a-f]{8}) \}")
+# CRC-32C of each byte: the polynomial 0x1EDC6F41, bits reversed.
+CRC_TABLE = list(range(256))
+for _ in range(8):
+    CRC_TABLE = [crc >> 1 ^ (0x82F63B78 if crc & 1 else 0) for crc in CRC_TABLE]
 # Names in the first document of a table, each after its code (A.9).
 TABLE_NAMES = (
     b"\xb9\x06header", b"\xb6\x07STStore", b"\xc8wireType", b"\xb6\x08WireType",
@@ -447,6 +451,14 @@ class _FileCheck:
         used = max((slot + 1 for slot, value in enumerate(values) if value), default=0)
         if self._long(slots - 8) != used:
             self._wrong(slots - 8, f"{self._long(slots - 8)} slots used, not {used}")
+
+
+def crc32c(data: bytes, value: int = 0) -> int:
+    """Return the CRC-32C of ``data``, going on from ``value``."""
+    value ^= 0xFFFFFFFF
+    for byte in data:
+        value = CRC_TABLE[(value ^ byte) & 0xFF] ^ value >> 8
+    return value ^ 0xFFFFFFFF
 
 
 def _next(at: int, header: int) -> int:

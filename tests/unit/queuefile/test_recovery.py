@@ -10,11 +10,10 @@ import pytest
 from support.queue_twin import END, META, NOT_READY, TwinFile, written
 
 from quiver_fast.queuefile.appender import Appender
-from quiver_fast.queuefile.checkpoint import crc32c
 from quiver_fast.queuefile.layout import ROLL_CYCLES
 from quiver_fast.queuefile.table import Table
 from quiver_fast.queuefile.tailer import Tailer
-from quiver_fast.queuefile.verify import verify_queue
+from quiver_fast.queuefile.verify import crc32c, verify_queue
 
 ROLL = ROLL_CYCLES["TEST4_DAILY"]
 ENTRIES = [f"entry {i} {'y' * (i % 50)}".encode() for i in range(1500)]
