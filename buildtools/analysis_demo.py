@@ -2,7 +2,7 @@
 
     python buildtools/analysis_demo.py DURATION
 
-Both engines must say the same of every figure. The report and the comparison stay in
+Both backends must say the same of every figure. The report and the comparison stay in
 build/analysis-demo.
 """
 
@@ -62,7 +62,7 @@ def main() -> int:
     print("delivery:", json.dumps(there["delivery"]))
     print("report:", OUTPUT.relative_to(ROOT) / "report.html")
     same = bool(here == there)
-    print("Spark and the local engine", "agree on every figure" if same else "DISAGREE")
+    print("Spark and the local backend", "agree on every figure" if same else "DISAGREE")
     return 0 if same else 1
 
 

@@ -1,4 +1,4 @@
-"""A run of many ends: its files are read on Spark, and merged as the local engine merges them.
+"""A run of many ends: its files are read on Spark, and merged as the local backend merges them.
 
 What adds up to many rows, the latencies and settlements of a side, is added up by many tasks: as
 those of one more arrow. The rest is small, and :mod:`quiver_fast.analysis` adds it up.

@@ -1,4 +1,4 @@
-"""The engine ``spark`` of ``quiver-analyze``: runs as the local engine hands them over."""
+"""The backend ``spark`` of ``quiver-analyze``: runs as the local backend hands them over."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Facts straight from the text, where no message has to meet one of another split.
 
-A task folds its split as the local engine does a file, so that a table of seconds by
+A task folds its split as the local backend does a file, so that a table of seconds by
 latencies leaves it and no row of a message or run. What depends on the splits before is
 told apart: whether a receipt is behind an earlier one of another split is looked at again
 only where a split begins with one that is.

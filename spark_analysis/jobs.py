@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from quiver_fast.analysis.read.discovery import is_url
-from quiver_fast.cli.analyze.engines import add_spark_options
+from quiver_fast.cli.analyze.backends import add_spark_options
 from quiver_fast.errors import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,

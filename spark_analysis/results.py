@@ -1,6 +1,6 @@
 """From facts to statistics: the objects and the functions of :mod:`quiver_fast.analysis`.
 
-Whatever reads the records, this is where they become what the local engine has after
+Whatever reads the records, this is where they become what the local backend has after
 its pass over a file; every figure is then computed by the same code.
 """
 
@@ -114,7 +114,7 @@ def _numbers(column: pa.ChunkedArray) -> Int64Array:
 def file_analysis(
     file: RecordFile, table: pa.Table, run: RunBounds, sender: FileAnalysis | None = None
 ) -> FileAnalysis:
-    """Return what the local engine's pass over ``file`` does, but the sets of ids.
+    """Return what the local backend's pass over ``file`` does, but the sets of ids.
 
     Args:
         file: what was read.

@@ -1,7 +1,7 @@
 """Pure DataFrame to DataFrame transforms: from ``RECORDS`` to ``FACTS``.
 
 Nothing here reads, writes or collects. Every aggregate over messages weighs rows with
-``n``; integers stay integers, so that the results equal the local engine's.
+``n``; integers stay integers, so that the results equal the local backend's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run of many ends: Spark says of its folder what the local engine does."""
+"""A run of many ends: Spark says of its folder what the local backend does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> 
 
 
 def check(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """Hold equal all that users of a run find in it; return the local engine's."""
+    """Hold equal all that users of a run find in it; return the local backend's."""
     run = the_run(folder)
     here = load_here(run, ignore)
     there = load_run(spark, run, ignore, Wanted(0.001, 2, histogram=True), SPLIT)

@@ -1,4 +1,4 @@
-"""What the engine `spark` hands over is what the local engine does, whatever the splits cut."""
+"""What the backend `spark` hands over is what the local backend does, whatever the splits cut."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.read.discovery import RunFiles
     from spark_analysis.files import RecordFile, Split
 
-# Holds what the local engine says of a run to what was put into its records.
+# Holds what the local backend says of a run to what was put into its records.
 Judge = Callable[[dict[str, Any]], None]
 
 COUNT = 20_000
@@ -68,7 +68,7 @@ def crowd(traffic: Traffic) -> None:
 
 
 def check(spark: SparkSession, run: RunFiles, split_size: int = SPLIT) -> dict[str, Any]:
-    """Hold equal all that users of a run find in it; return the local engine's."""
+    """Hold equal all that users of a run find in it; return the local backend's."""
     here = load_here(run, ignore)
     there = load_run(spark, run, ignore, Wanted(0.001, 2, histogram=True), split_size)
     fields = [name for name in comparable(here) if name != "settlement"]

@@ -88,7 +88,7 @@ class Growing:
         finish_following(self._spark, self.paths, self.output)
 
     def check(self, run: str) -> None:
-        """Hold every summary of a run equal to the local engine's."""
+        """Hold every summary of a run equal to the local backend's."""
         [files] = find_runs([f"{self.paths[0]}/{run}"])
         here = load_run(files, lambda _done, _total: None)
         for role, expected in (("sender", here.sender), ("receiver", here.receiver)):

@@ -68,14 +68,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def here(runs: Path) -> dict[str, RunData]:
-    """What the local engine says, by the name of the run."""
+    """What the local backend says, by the name of the run."""
     found = (load_run(run, lambda _done, _total: None) for run in find_runs([str(runs)]))
     return {Path(run.name).name: run for run in found}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def six_runs_are_a_series() -> Iterator[None]:
-    """Both engines look for change points in six runs: twelve take a minute more."""
+    """Both backends look for change points in six runs: twelve take a minute more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quiver_fast.analysis.compare.sets.MINIMUM_RUNS", len(FORMATS))
         yield

@@ -1,4 +1,4 @@
-"""Files of others that are not read: the engine `spark` says what the local engine does."""
+"""Files of others that are not read: the backend `spark` says what the local backend does."""
 
 from __future__ import annotations
 

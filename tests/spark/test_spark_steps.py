@@ -1,4 +1,4 @@
-"""The figures of each step of a rate that changed: those of Spark are the local engine's."""
+"""The figures of each step of a rate that changed: those of Spark are the local backend's."""
 
 from __future__ import annotations
 

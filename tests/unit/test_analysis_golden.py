@@ -1,4 +1,4 @@
-"""The golden files: the same answers for ever, of the local engine."""
+"""The golden files: the same answers for ever, of the local backend."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Conditions of --fail-if, and the choice of an engine."""
+"""Conditions of --fail-if, and the choice of a backend."""
 
 import argparse
 import struct
@@ -10,8 +10,8 @@ import pytest
 from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.cli.analyze.backends import LOCAL_LIMIT, choose_backend
 from quiver_fast.cli.analyze.command import main as analyze
-from quiver_fast.cli.analyze.engines import LOCAL_LIMIT, choose_engine
 from quiver_fast.cli.shared.thresholds import (
     breach_text,
     incomplete,
@@ -188,7 +188,7 @@ def test_auto_is_local_below_a_limit_of_records(large, monkeypatch, compressed):
     monkeypatch.setitem(sys.modules, "spark_analysis.java", java)
     monkeypatch.setitem(sys.modules, "spark_analysis.engine", engine)
     for records, name in ((LOCAL_LIMIT - 1, "local"), (LOCAL_LIMIT, "spark")):
-        chosen = choose_engine("auto", None, large(records, compressed), Wanted())
+        chosen = choose_backend("auto", None, large(records, compressed), Wanted())
         assert (chosen.name, chosen.warning) == (name, None)
 
 
@@ -198,13 +198,13 @@ def test_auto_without_spark_is_local_with_a_warning(large, monkeypatch, missing)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     engine = SimpleNamespace(run_loader=lambda *_: None) if missing == "Java" else None
     monkeypatch.setitem(sys.modules, "spark_analysis.engine", engine)
-    chosen = choose_engine("auto", None, runs, Wanted())
+    chosen = choose_backend("auto", None, runs, Wanted())
     assert chosen.name == "local"
     assert "\n" not in chosen.warning
     assert f"needs {missing}" in chosen.warning
     if missing != "Java":
         with pytest.raises(QuiverError, match="not installed"):
-            choose_engine("spark", None, runs, Wanted())
+            choose_backend("spark", None, runs, Wanted())
 
 
 def test_auto_reads_small_files_of_file_urls_here(tmp_path, monkeypatch, capsys):
@@ -225,6 +225,6 @@ def test_auto_reads_small_files_of_file_urls_here(tmp_path, monkeypatch, capsys)
 
 def test_engines():
     for asked in ("numpy", "auto"):
-        assert choose_engine(asked, None, [], Wanted()).name == "local"
+        assert choose_backend(asked, None, [], Wanted()).name == "local"
     with pytest.raises(UsageError, match="--master"):
-        choose_engine("local", "local[2]", [], Wanted())
+        choose_backend("local", "local[2]", [], Wanted())

@@ -1,4 +1,4 @@
-"""A run as every engine hands it over, and its figures: data alone."""
+"""A run as every backend hands it over, and its figures: data alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class RunData:
-    """A run, as every engine hands it over; whatever an end did not record is None.
+    """A run, as every backend hands it over; whatever an end did not record is None.
 
     Attributes:
         name: what to call it.

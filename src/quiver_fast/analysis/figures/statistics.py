@@ -28,7 +28,7 @@ def run_statistics(
     """Return the section ``analysis`` of a run's document.
 
     Args:
-        run: what an engine read. If it was analysed elsewhere, what was said there comes
+        run: as a backend returned it. If it was analysed elsewhere, what was said there comes
             back, whatever the next two are.
         interval_seconds: the expected interval between messages, for the correction of
             coordinated omission; None for the one that the run's configuration implies.

@@ -1,6 +1,6 @@
 """The warm-up of a run: its messages are in the records, and in the reckoning, but in no figure.
 
-The figures begin with the first whole second, of the epoch, after the warm-up: all engines have
+The figures begin with the first whole second, of the epoch, after the warm-up: all backends have
 latencies and counts by such seconds, so that they agree in what is left out.
 """
 

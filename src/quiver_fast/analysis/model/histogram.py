@@ -2,7 +2,7 @@
 
 Latencies are integers of the clock's unit, so a histogram loses nothing of them:
 percentiles, means and comparisons computed from it are exact, and two of them
-merge by adding. Every engine (local, Spark) ends in this table, and every
+merge by adding. Every backend (local, Spark) ends in this table, and every
 statistic and plot begins from it.
 """
 

@@ -1,1 +1,1 @@
-"""From the words of a command line to analysed runs: discovery, sources, the local engine."""
+"""From the words of a command line to analysed runs: discovery, sources, the local backend."""

@@ -1,4 +1,4 @@
-"""Reading a run: the one place where an engine turns files into what all statistics need."""
+"""The local backend: it reads the files of a run into the data that all statistics need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEPT = ("config", "complete", "reason", "exit_code", "clock_step", "arrow", "en
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an engine must know beforehand if the records are elsewhere.
+    """What a backend must know beforehand if the records are elsewhere.
 
     Attributes:
         interval_seconds, window_seconds: as :func:`.statistics.run_statistics` takes them.

@@ -56,7 +56,7 @@ def run_plots(run: RunData, statistics: Mapping[str, Any]) -> dict[str, Figure]:
     messages were received.
 
     Args:
-        run: what an engine read.
+        run: as a backend returned it.
         statistics: its section ``analysis``.
 
     Raises:

@@ -44,7 +44,7 @@ from quiver_fast.analysis.show.set_charts import (
 from quiver_fast.analysis.show.sides import sides_section
 
 ReportPart = tuple[Mapping[str, Any], RunData]
-"""The document of a run, and what an engine read."""
+"""The document of a run, and the run as a backend returned it."""
 
 # Numbers from here on are shown without decimals.
 _WHOLE = 100

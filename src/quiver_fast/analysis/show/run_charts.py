@@ -64,7 +64,7 @@ def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str) -> list
     """Return the charts of a run as HTML.
 
     Args:
-        run: what an engine read, with its histogram where messages were received.
+        run: as a backend returned it, with its histogram where messages were received.
         statistics: its section ``analysis``.
         prefix: goes before the ids of the figures.
 

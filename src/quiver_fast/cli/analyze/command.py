@@ -27,15 +27,15 @@ from quiver_fast.analysis.show.plots import (
     sweep_plots,
 )
 from quiver_fast.analysis.show.report import html_report
-from quiver_fast.cli.analyze.brief import findings_rows
-from quiver_fast.cli.analyze.document import run_document, whole_document
-from quiver_fast.cli.analyze.engines import (
-    ENGINES,
+from quiver_fast.cli.analyze.backends import (
+    BACKENDS,
     add_spark_options,
-    choose_engine,
-    engine_of,
+    backend_of,
+    choose_backend,
     find_files,
 )
+from quiver_fast.cli.analyze.brief import findings_rows
+from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.text import (
     change_point_text,
     comparison_text,
@@ -121,19 +121,19 @@ def _run(argv: list[str]) -> int:
         if args.junit and not args.fail_if:
             raise UsageError("--junit has no effect without --fail-if or --compare")
     conf = dict(args.conf)
-    asked = engine_of(args.engine, [*args.paths, *args.compare])
+    asked = backend_of(args.engine, [*args.paths, *args.compare])
     tell = None if args.quiet else partial(print, file=sys.stderr, flush=True)
     files = find_files(args.paths, args.master, conf, tell)
     base_files = find_files(args.compare, args.master, conf, tell) if args.compare else []
     runs = [*base_files, *files]
-    engine = choose_engine(asked, args.master, runs, _wanted(args), conf, tell)
-    if engine.warning is not None:
-        report_warning(_NAME, engine.warning)
+    backend = choose_backend(asked, args.master, runs, _wanted(args), conf, tell)
+    if backend.warning is not None:
+        report_warning(_NAME, backend.warning)
     if args.init_only:
         return EXIT_OK
-    base = [_load(one, engine.load, args.quiet) for one in base_files]
-    loaded = [_load(one, engine.load, args.quiet) for one in files]
-    analysis = _Analysis(args, engine.name, base, loaded)
+    base = [_load(one, backend.load, args.quiet) for one in base_files]
+    loaded = [_load(one, backend.load, args.quiet) for one in files]
+    analysis = _Analysis(args, backend.name, base, loaded)
     _export(args, analysis, files)
     return analysis.report(Console(args))
 
@@ -154,7 +154,7 @@ class _Analysis:
     """The documents of all runs, with their comparison, change points and thresholds."""
 
     def __init__(
-        self, args: argparse.Namespace, engine: str, base: list[RunData], runs: list[RunData]
+        self, args: argparse.Namespace, backend: str, base: list[RunData], runs: list[RunData]
     ) -> None:
         self.base = base
         self.runs = runs
@@ -163,7 +163,7 @@ class _Analysis:
         comparison = compare_sets(base, runs) if base else None
         self.document = whole_document(
             self.documents,
-            engine,
+            backend,
             comparison,
             # The points of a sweep differ because they should.
             None if self._sweeps else changes([*base, *runs]),
@@ -398,7 +398,7 @@ def make_parser() -> ArgumentParser:
     )
     add(
         "--engine",
-        choices=ENGINES,
+        choices=BACKENDS,
         default="auto",
         help="Analyse here (local; numpy is the same) or with Spark "
         "(default auto: local below about a thousand million records)",

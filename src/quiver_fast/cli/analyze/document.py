@@ -48,7 +48,7 @@ def run_document(
 
 def whole_document(
     documents: Sequence[dict[str, Any]],
-    engine: str,
+    backend: str,
     comparison: dict[str, Any] | None,
     change_points: dict[str, Any] | None,
     thresholds: list[dict[str, Any]],
@@ -60,10 +60,10 @@ def whole_document(
     """
     body = dict(documents[0]) if len(documents) == 1 else {"runs": list(documents)}
     return marked("analysis", body) | {
-        "engine": engine,
+        "engine": backend,
         "comparison": comparison,
         "change_points": change_points,
         "thresholds": thresholds,
-        # The command is of whoever analyses, not of what was found: both engines say the same.
+        # The command is of whoever analyses, not of what was found: both backends say the same.
         "analysed_with": {k: v for k, v in environment().items() if k != "command"},
     }

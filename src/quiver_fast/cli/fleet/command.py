@@ -177,7 +177,7 @@ def make_parser() -> ArgumentParser:
         _NAME, _DESCRIPTION, _EPILOG, usage=f"{_NAME} [OPTION ...] -- [URL] [OPTION OF quiver ...]"
     )
     add = parser.add_argument_group("options of the cluster").add_argument
-    from quiver_fast.cli.analyze.engines import spark_setting
+    from quiver_fast.cli.analyze.backends import spark_setting
 
     add(
         "--master",

@@ -1,4 +1,4 @@
-"""Which engine reads the records: this process, or Spark."""
+"""The backend of an analysis, which reads the records: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quiver_fast.records.frames import read_index
 
 Tell = Callable[[str], None]
 
-ENGINES = ("auto", "local", "numpy", "spark")
+BACKENDS = ("auto", "local", "numpy", "spark")
 
 LOCAL_LIMIT = 10**9
 """``auto`` takes Spark from about this many records on."""
@@ -27,13 +27,13 @@ _BYTES_PER_RECORD = 28  # a v3 receiver's line of milliseconds
 
 
 @dataclass(frozen=True)
-class Engine:
-    """An engine.
+class Backend:
+    """A backend of the analysis.
 
     Attributes:
         name: ``local`` or ``spark``.
         load: reads a run; raises :class:`quiver_fast.errors.QuiverError` and OSError.
-        warning: why it is not the engine that the size of the files asks for, in one line;
+        warning: why it is not the one that the size of the files asks for, in one line;
             None where it is.
     """
 
@@ -42,8 +42,8 @@ class Engine:
     warning: str | None = None
 
 
-def engine_of(asked: str, words: Sequence[str]) -> str:
-    """Return which engine is meant: URLs are read by Spark.
+def backend_of(asked: str, words: Sequence[str]) -> str:
+    """Return the backend that is meant: Spark reads URLs.
 
     Raises:
         UsageError: another one is asked for.
@@ -72,21 +72,21 @@ def find_files(
     return find_runs(words, _spark().files_elsewhere(master, conf, tell))
 
 
-def choose_engine(
+def choose_backend(
     asked: str,
     master: str | None,
     runs: Sequence[RunFiles],
     wanted: Wanted,
     conf: Mapping[str, str] | None = None,
     tell: Tell | None = None,
-) -> Engine:
-    """Return the engine that was asked for; ``auto`` goes by the size of the files.
+) -> Backend:
+    """Return the backend that was asked for; ``auto`` goes by the size of the files.
 
-    Where Spark cannot start, ``auto`` without a master and settings is the local engine,
+    Where Spark cannot start, ``auto`` without a master and settings is the local backend,
     which reads files of any size too.
 
     Args:
-        asked: one of ``ENGINES``.
+        asked: one of ``BACKENDS``.
         master: a Spark master.
         runs: all that will be read.
         wanted: what will be asked of them.
@@ -95,29 +95,29 @@ def choose_engine(
 
     Raises:
         OSError: a file cannot be read.
-        UsageError: a Spark master or a setting is given to the local engine.
+        UsageError: a Spark master or a setting is given to the local backend.
         QuiverError: Spark is asked for and not installed.
     """
     if asked == "auto" and master is None and not conf:
         return _by_size(runs, wanted, tell)
     if asked in ("auto", "spark"):
-        return Engine("spark", _spark_loader(master, runs, wanted, conf or {}, tell))
+        return Backend("spark", _spark_loader(master, runs, wanted, conf or {}, tell))
     if master is not None or conf:
         raise UsageError(f"{'--conf' if conf else '--master'} is for --engine spark")
-    return Engine("local", load_run)
+    return Backend("local", load_run)
 
 
-def _by_size(runs: Sequence[RunFiles], wanted: Wanted, tell: Tell | None) -> Engine:
+def _by_size(runs: Sequence[RunFiles], wanted: Wanted, tell: Tell | None) -> Backend:
     if estimated_records(runs) < LOCAL_LIMIT:
-        return Engine("local", load_run)
+        return Backend("local", load_run)
     try:
         load = _spark_loader(None, runs, wanted, {}, tell)
         missing = importlib.import_module("spark_analysis.java").why_java_is_missing()
     except QuiverError as error:
         missing = str(error)
     if missing is None:
-        return Engine("spark", load)
-    return Engine("local", load_run, f"analysing here, not with Spark: {missing}")
+        return Backend("spark", load)
+    return Backend("local", load_run, f"analysing here, not with Spark: {missing}")
 
 
 def estimated_records(runs: Sequence[RunFiles]) -> int:
