@@ -20,9 +20,9 @@ from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.figures.warmup import measured_since
 from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.completeness import check_ends
 from quiver_fast.analysis.read.discovery import RunFiles, end_of
 from quiver_fast.analysis.read.sources import Progress, Wanted, checked, run_bounds, run_data
-from quiver_fast.analysis.read.whole import check_ends
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND

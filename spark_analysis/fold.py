@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-from quiver_fast.analysis.figures.own import Sieve
+from quiver_fast.analysis.figures.run_filter import Sieve
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.read.local import analyze_runs

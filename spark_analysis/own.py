@@ -1,4 +1,4 @@
-"""Which receipts may be of a run, by their send times; see :mod:`quiver_fast.analysis.figures.own`.
+"""The receipts that may be of a run, by their send times (`analysis/figures/run_filter.py`).
 
 The sender's first time is known from a few rows. What only ids or ticks tell is found
 where sends and receipts meet (:mod:`spark_analysis.reconcile`).
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from quiver_fast.analysis.figures.own import own_times
+from quiver_fast.analysis.figures.run_filter import own_times
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import per_millisecond
 from spark_analysis import schema
@@ -60,7 +60,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     Returns:
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
         the smallest time of a send in it; ``end`` of the sending, null unless by the duration
-        (:func:`quiver_fast.analysis.figures.sending.end_of_sending`); ``end_ticks``, the
+        (:func:`quiver_fast.analysis.figures.sender_rate.end_of_sending`); ``end_ticks``, the
         ticks per second of the sender's clock; and ``first``, that of its first record.
     """
     kinds = F.col("kind").isin(schema.EXTENT, schema.CLOCK)

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
-from quiver_fast.analysis.figures.reckoning import in_unit
+from quiver_fast.analysis.figures.pair_results import in_unit
 from quiver_fast.analysis.figures.run_data import RunData, RunFigures
-from quiver_fast.analysis.figures.sending import end_of_sending
+from quiver_fast.analysis.figures.sender_rate import end_of_sending
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.figures.streams import Streams
@@ -35,11 +35,11 @@ from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.local import with_missing
 from quiver_fast.analysis.read.sources import run_bounds, run_data
+from quiver_fast.analysis.tables.digests import DistributionDigest, Extent, HistogramDigest
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows, SpilledHistogram
 from quiver_fast.analysis.tables.ticks import Ticks
-from quiver_fast.analysis.tables.told import Extent, ToldDistribution, ToldHistogram
 from quiver_fast.records import formats
 from spark_analysis import transforms
 from spark_analysis.delivery import DELIVERED, DELIVERY, DISTINCT_IDS, IDS, TICKS
@@ -68,7 +68,7 @@ class _Facts:
     def table(self, *facts: str) -> pa.Table:
         return self._table.filter(pc.is_in(self._table["fact"], pa.array(facts)))
 
-    def told(self) -> dict[tuple[str, Extent], ToldDistribution]:
+    def told(self) -> dict[tuple[str, Extent], DistributionDigest]:
         """Return the distributions that were told, by what they are of."""
         rounded = self.table(transforms.TOLD_ROUNDED)
         found = {}
@@ -79,7 +79,7 @@ class _Facts:
             document["samples"] = {int(n): value for n, value in document["samples"].items()}
             values, n = (_numbers(rows[column]) for column in ("value", "n"))
             document["rounded"] = Distribution.of_counted(values, n)
-            found[part_named(name)] = ToldDistribution(**document)
+            found[part_named(name)] = DistributionDigest(**document)
         return found
 
     def histogram(self, fact: str, unit: str) -> SecondHistogram | SpilledHistogram:
@@ -186,7 +186,7 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
     seconds, windows = (
         facts.histogram(fact, file.unit) for fact in (transforms.THINNED, transforms.WINDOWED)
     )
-    return ToldHistogram(file.arrow, seconds, windows, known, WHOLE)
+    return HistogramDigest(file.arrow, seconds, windows, known, WHOLE)
 
 
 def steps_found(

@@ -24,9 +24,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from quiver_fast.analysis.model import ranks
 from quiver_fast.analysis.model.distribution import Distribution, neighbours
+from quiver_fast.analysis.tables.digests import Extent, asking, thinned
 from quiver_fast.analysis.tables.latencies import COARSE_BINS, coarse_step
 from quiver_fast.analysis.tables.spilled import LatencyRows
-from quiver_fast.analysis.tables.told import Extent, asking, thinned
 from spark_analysis import schema
 from spark_analysis.transforms import (
     ARROW,

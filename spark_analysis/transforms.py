@@ -53,7 +53,7 @@ HASHED_IDS = "hashed ids"  # of splits where some id is no number
 # These replace LATENCY, SETTLED and SAMPLED where those have many rows (thinning.py).
 THINNED = "thinned latency"  # second and value as LATENCY
 WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
-TOLD = "told"  # text: what a ToldDistribution says, and of what
+TOLD = "told"  # text: what a DistributionDigest says, and of what
 TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: of what
 # Arrows that no file is of: facts of the steps of a run, whose number stands as the second.
 STEPS_SENT = "steps sent"

@@ -1,9 +1,13 @@
-"""How to install libraries that only some outputs need."""
+"""Libraries that only some outputs need: importing them, and how to install them."""
 
 from __future__ import annotations
 
+import importlib
 import shlex
 import sys
+from types import ModuleType
+
+from quiver_fast.errors import QuiverError
 
 
 def how_to_install(extra: str) -> str:
@@ -23,3 +27,17 @@ def how_to_install(extra: str) -> str:
     if not found:
         return f"install the extra '{extra}' of quiver-fast's pyproject.toml"
     return shlex.join([sys.executable, "-m", "pip", "install", *found])
+
+
+def optional_module(name: str, purpose: str) -> ModuleType:
+    """Import the module ``name``, which ``purpose`` needs.
+
+    Raises:
+        QuiverError: it is not installed; the message says how to install it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        package = (error.name or name).split(".")[0]
+        remedy = how_to_install("analysis")
+        raise QuiverError(f"{purpose} needs {package}, which is not installed: {remedy}") from None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quiver_fast.analysis.figures.schedule import send_schedule
-from quiver_fast.analysis.figures.sending import sender_rate
+from quiver_fast.analysis.figures.sender_rate import sender_rate
 from quiver_fast.analysis.model.bounds import RunBounds, Sending
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
 from quiver_fast.rate_steps import schedule_of

@@ -26,7 +26,7 @@ from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
 from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts, run_verdict
-from quiver_fast.analysis.show.heat import heat_image
+from quiver_fast.analysis.show.heatmap import heat_image
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.scales import (
     count_scale,

@@ -7,7 +7,7 @@ import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.records import settling
+from quiver_fast.records import sampled_settlements
 from quiver_fast.records.formats import RECEIVE, SEND, TIME_DIGITS, V1, V2, V3
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.parser import TransferTail
@@ -178,7 +178,7 @@ def test_sampled_settlements_equal_the_twin(lines, size):
 
 
 def test_a_sender_without_settlements_does_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(settling, "MOST_UNSETTLED", 3)
+    monkeypatch.setattr(sampled_settlements, "MOST_UNSETTLED", 3)
     lines = [b"%d,%d\n" % (n, RUN_START) for n in range(6)]
     settled = [b"S%d,%d\n" % (n, RUN_START + 7) for n in range(6)]
     batches = tail_of([b"".join(lines), b"".join(settled)], SEND, V2, settlements=True)

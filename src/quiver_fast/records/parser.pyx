@@ -16,7 +16,7 @@ from quiver_fast.records.lines cimport EXCERPT_SIZE, TEXT_MARGIN, UNKNOWN, LineP
 from quiver_fast.records.log_histogram cimport LogHistogram
 
 from quiver_fast.records import formats
-from quiver_fast.records.settling import SampledSettlements
+from quiver_fast.records.sampled_settlements import SampledSettlements
 from quiver_fast.records.sources import PlainSource, open_source, skip_mark
 from quiver_fast.records.transfers import TailBatch, Transfers
 

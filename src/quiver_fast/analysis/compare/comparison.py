@@ -18,7 +18,7 @@ counts once, with one value for each figure. A figure is better or worse when bo
   1997, section 3.8).
 
 A figure that is neither has no difference above X % where the interval proves that
-(:func:`.reach.proven_bound`); else a difference is not shown.
+(:func:`proven_bound`); else a difference is not shown.
 
 Under five runs on a side there is no verdict. What can be said then is the interval
 within the runs that there are (:func:`within_runs`).
@@ -30,22 +30,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.compare.blocks import resampled_means
-from quiver_fast.analysis.compare.reach import (
-    no_difference,
-    proven_bound,
-    runs_to_show,
-    shown_from,
-)
 
 Float64Array = NDArray[np.float64]
 
 BETTER, WORSE = "better", "worse"
 NOT_SHOWN = "not shown"
+NO_DIFFERENCE = "no difference above"
 
 MINIMUM_RUNS = 5
 TOO_FEW = f"too few runs: at least {MINIMUM_RUNS} of each"
@@ -53,6 +49,9 @@ CONFIDENCE = 0.95
 SIGNIFICANCE = 0.05
 EXACT_RUNS = 100
 """Runs of both sides together up to which the test is exact."""
+SMALL_CHANGE = 0.05
+"""A larger bound of a change is not worth a verdict: the runs scatter too much."""
+_BOUND_STEPS = 1000
 _RESAMPLES = 4000
 # Equal inputs give equal answers: the resampling is seeded.
 _SEED = 20160828
@@ -321,3 +320,70 @@ def within_runs(base: Sequence[Sample], candidate: Sequence[Sample]) -> tuple[fl
 def _quantiles(values: Float64Array, tail: float) -> tuple[float, float]:
     low, high = np.quantile(values, (tail, 1 - tail))
     return float(low), float(high)
+
+
+def no_difference(bound: float) -> str:
+    """Return the verdict that no change is above a bound, such as 0.012."""
+    return f"{NO_DIFFERENCE} {100 * bound:.1f} %"
+
+
+def proven_bound(base: float, interval: tuple[float, float], tick: float) -> float | None:
+    """Return the share of the base that the change is proven not to exceed.
+
+    None of a base of 0 and where it is above :data:`SMALL_CHANGE`. It is rounded up to a tenth
+    of a percent. As the whole 95 % interval lies within it, each side is tested at 2.5 %
+    (Schuirmann's two one-sided tests, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+
+    Args:
+        base: the mean of the base.
+        interval: of the difference.
+        tick: the step that the clock cuts figures to: a difference of one does not show.
+    """
+    if base == 0:
+        return None
+    largest = (max(map(abs, interval)) + tick) / abs(base)
+    # Less than a millionth of a step is an error of rounding.
+    bound = max(math.ceil(largest * _BOUND_STEPS - 1e-6), 1) / _BOUND_STEPS
+    return bound if bound <= SMALL_CHANGE else None
+
+
+def shown_from(base: float, interval: tuple[float, float]) -> float | None:
+    """Return the change, as a share of the base, that leaves 0 out of an interval so wide."""
+    return (interval[1] - interval[0]) / 2 / abs(base) if base else None
+
+
+def runs_to_show(runs: int, difference: float, interval: tuple[float, float]) -> int | None:
+    """Return how many runs of each set would show a difference of this size.
+
+    The width of an interval falls with the root of the number of runs.
+
+    Args:
+        runs: how many there are of the smaller set.
+        difference: candidate - base, as found; None is returned of 0.
+        interval: of the difference.
+    """
+    if difference == 0:
+        return None
+    half = (interval[1] - interval[0]) / 2
+    return max(math.ceil(runs * (half / difference) ** 2), runs + 1)
+
+
+def in_words(comparison: Mapping[str, Any]) -> str:
+    """Return what the terminal and the page say of a comparison."""
+    parts = []
+    for verdict in (BETTER, WORSE):
+        found = [
+            name.replace("_", " ")
+            + (f" ({figure['change']:+.1%})" if figure["change"] is not None else " (-)")
+            for name, figure in comparison["figures"].items()
+            if figure["verdict"] == verdict
+        ]
+        if found:
+            parts.append(f"{verdict} in {', '.join(found)}")
+    if parts:
+        return f"The candidate is {' and '.join(parts)}."
+    if comparison["verdict"] == NOT_SHOWN:
+        return "No difference of the runs is shown. More runs show smaller ones."
+    if comparison["verdict"].startswith(NO_DIFFERENCE):
+        return "No figure of the candidate differs by more than that: the intervals prove it."
+    return "With so few runs a difference of the sets is not told from one between runs."

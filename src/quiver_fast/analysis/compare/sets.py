@@ -17,8 +17,8 @@ from quiver_fast.analysis.compare.comparison import (
     WORSE,
     Sample,
     compare,
+    no_difference,
 )
-from quiver_fast.analysis.compare.reach import no_difference
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData, RunFigures
 from quiver_fast.analysis.figures.statistics import arrivals, ending, sending_end, steadiness
 from quiver_fast.analysis.figures.steady import NOT_STEADY, Steady, measured_seconds

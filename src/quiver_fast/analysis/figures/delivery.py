@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quiver_fast.analysis.figures.own import Sieve
+from quiver_fast.analysis.figures.run_filter import Sieve
 from quiver_fast.analysis.tables.id_table import IdBalance, IdTable, balance
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.ticks import Ticks

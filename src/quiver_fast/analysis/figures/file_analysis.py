@@ -58,7 +58,7 @@ class FileAnalysis:
         foreign: receipts of messages that others sent during the run; 0 where the sender's
             records do not tell.
         end: when the sending ended, of a receiver whose run was ended by its duration
-            (:func:`.sending.end_of_sending`); else None.
+            (:func:`.sender_rate.end_of_sending`); else None.
         late: messages received after ``end``.
         latest: own time of the latest of them; None without any.
         missing_bytes: text that a zstd file lacks at its end, at least; None where nothing

@@ -57,7 +57,7 @@ class RunData:
         sends: messages sent in each second.
         settlement: settlement latencies, in the unit of the sender's records.
         sections: ``results``, ``drain``, ``queue_growth``, ``steps``: what both ends say together
-            (:func:`.reckoning.pair_sections`); each None where an end is missing.
+            (:func:`.pair_results.pair_sections`); each None where an end is missing.
         ends: of a run of many ends, the summary of each: senders, then receivers; else None.
             ``sender`` and ``receiver`` are of all together then.
         fairness: of such a run, how evenly its messages are spread, by "senders" and "receivers"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quiver_fast.analysis.figures.sending import sending_ns
+from quiver_fast.analysis.figures.sender_rate import sending_ns
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.rate_steps import messages_due, times_due
@@ -32,7 +32,7 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     Keys: ``rate`` (asked for, messages/s; of a rate that changes the mean of the time that
     passed, None when that is no time); ``due``, the messages whose time had come when the sending
     ended; ``sent``; ``never_sent``, those due that were not sent; ``achieved`` = ``sent`` / the
-    time that passed (:func:`.sending.sending_ns`), or (n - 1) / (last - first send) where
+    time that passed (:func:`.sender_rate.sending_ns`), or (n - 1) / (last - first send) where
     nothing tells that time, None when it is none; ``late_us`` (how late messages left,
     percentiles in microseconds, as the arrow measured it; None from arrows that do not).
 

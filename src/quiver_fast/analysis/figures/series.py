@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.columns import Column, pieces_of
 from quiver_fast.analysis.model.distribution import Distribution, Int64Array
-from quiver_fast.analysis.model.filling import Filling, Pairs
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.model.ranks import PER_SECOND
+from quiver_fast.analysis.model.second_rows import Pairs, SecondRows
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
 
@@ -40,7 +40,7 @@ def per_second(counts: Distribution, histogram: Histogram | None) -> dict[str, A
         ``latency_p99`` and ``latency_max`` in its unit, None in a second without messages.
         They are made of the arguments whenever they are read.
     """
-    rows = Filling(counts.values, _in_full(counts.values))
+    rows = SecondRows(counts.values, _in_full(counts.values))
     columns: dict[str, Any] = {
         "every_second": rows.every,
         "second": Column(len(rows), rows.rows),

@@ -10,7 +10,7 @@ from quiver_fast.analysis.figures.clock import drift, offset_at_least
 from quiver_fast.analysis.figures.latency import exact_latency
 from quiver_fast.analysis.figures.omission import CorrectedDistribution
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
-from quiver_fast.analysis.figures.sending import planned_end
+from quiver_fast.analysis.figures.sender_rate import planned_end
 from quiver_fast.analysis.figures.steady import Steadiness, Steady, stalls, steady_state
 from quiver_fast.analysis.figures.windows import SecondCounts, window_section
 from quiver_fast.analysis.model.ranks import NAMES, RANKS

@@ -16,7 +16,7 @@ import numpy as np
 
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.latency import exact_latency
-from quiver_fast.analysis.figures.sending import end_of_sending, sending_ns
+from quiver_fast.analysis.figures.sender_rate import end_of_sending, sending_ns
 from quiver_fast.analysis.figures.warmup import measured_since
 from quiver_fast.analysis.model.distribution import Distribution, Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND

@@ -8,7 +8,7 @@ from quiver_fast.analysis.figures.clock_step import set_back_ms
 from quiver_fast.analysis.figures.delivery import receiver_alone
 from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency, with_never_sent
 from quiver_fast.analysis.figures.schedule import send_schedule, unsent_waits
-from quiver_fast.analysis.figures.sending import sender_rate
+from quiver_fast.analysis.figures.sender_rate import sender_rate
 from quiver_fast.analysis.figures.series import per_second
 from quiver_fast.analysis.figures.warmup import measured_since, warmup_section, without_warmup
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
@@ -32,7 +32,7 @@ def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dic
 
     Returns:
         ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` is
-        :func:`.sending.sender_rate`, rounded), ``series``, ``records``, and where they apply
+        :func:`.sender_rate.sender_rate`, rounded), ``series``, ``records``, and where they apply
         ``settlement``, ``schedule``, ``streaming`` and ``warmup``.
     """
     since = measured_since(sender, run)

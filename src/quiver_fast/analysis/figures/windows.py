@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from quiver_fast.analysis.figures.series import percentiles_at, percentiles_per_second
 from quiver_fast.analysis.model.columns import Column, pieces_of
 from quiver_fast.analysis.model.distribution import Distribution, Int64Array
-from quiver_fast.analysis.model.filling import Filling
 from quiver_fast.analysis.model.ranks import PER_SECOND
+from quiver_fast.analysis.model.second_rows import SecondRows
 from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.analysis.tables.digests import HistogramDigest
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.analysis.tables.spilled import HistogramRows
-from quiver_fast.analysis.tables.told import ToldHistogram
 
 Float64Array = NDArray[np.float64]
 
@@ -163,7 +163,7 @@ def window_section(
     some = counts.counts > 0
     windows = counts.seconds[some] // seconds * seconds
     first = np.flatnonzero(np.diff(windows, prepend=windows[:1] - 1))
-    rows = Filling(windows[first], not counts.sparse, seconds)
+    rows = SecondRows(windows[first], not counts.sparse, seconds)
     sums = np.add.reduceat(counts.counts[some], first) if len(first) else windows
     count = rows.column(lambda: zip(pieces_of(rows.seconds), pieces_of(sums), strict=True), 0)
     ends = counts.ends
@@ -194,7 +194,7 @@ def window_section(
 
 def _regrouped(histogram: Histogram, seconds: int) -> Histogram:
     """Return ``histogram`` with the first second of its window for each second."""
-    if isinstance(histogram, ToldHistogram):
+    if isinstance(histogram, HistogramDigest):
         return histogram.regrouped()
     rows = HistogramRows(histogram.unit)
     for part in histogram.parts():

@@ -1,4 +1,4 @@
-"""What a reckoning needs to know of a run besides its records."""
+"""The options and the outcome of a run, as far as its results depend on them."""
 
 from __future__ import annotations
 

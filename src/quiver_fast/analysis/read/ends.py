@@ -19,17 +19,17 @@ from quiver_fast.analysis.figures.ends import (
 )
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.latency import with_never_sent
-from quiver_fast.analysis.figures.reckoning import pair_sections
+from quiver_fast.analysis.figures.pair_results import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.schedule import unsent_waits
-from quiver_fast.analysis.figures.sending import end_of_sending
+from quiver_fast.analysis.figures.sender_rate import end_of_sending
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.read.completeness import check_ends
 from quiver_fast.analysis.read.discovery import RunFiles, end_of
 from quiver_fast.analysis.read.local import Fold, with_missing
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
-from quiver_fast.analysis.read.whole import check_ends
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.errors import RecordError

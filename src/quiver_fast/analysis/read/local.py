@@ -18,9 +18,9 @@ import numpy as np
 
 from quiver_fast.analysis.figures.delivery import Reconciliation
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
-from quiver_fast.analysis.figures.own import Sieve
-from quiver_fast.analysis.figures.reckoning import in_unit, pair_sections
-from quiver_fast.analysis.figures.sending import end_of_sending
+from quiver_fast.analysis.figures.pair_results import in_unit, pair_sections
+from quiver_fast.analysis.figures.run_filter import Sieve
+from quiver_fast.analysis.figures.sender_rate import end_of_sending
 from quiver_fast.analysis.figures.settlement import SettlementJoin
 from quiver_fast.analysis.figures.steps import StepTimes
 from quiver_fast.analysis.figures.streams import StreamSums
@@ -64,7 +64,7 @@ class PairAnalysis:
 
     @property
     def sections(self) -> dict[str, Any]:
-        """``results``, ``drain``, ``queue_growth`` and ``steps``: `.reckoning.pair_sections`."""
+        """``results``, ``drain``, ``queue_growth`` and ``steps``: `.pair_results.pair_sections`."""
         return pair_sections(self.sender, self.receiver, self.run)
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-from quiver_fast.analysis.figures.reckoning import pair_sections
+from quiver_fast.analysis.figures.pair_results import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.read.completeness import check_whole, without_records
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.ends import load_ends
 from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
-from quiver_fast.analysis.read.whole import check_whole, without_records
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.layout import line_fault

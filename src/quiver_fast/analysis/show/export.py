@@ -15,9 +15,9 @@ from quiver_fast.analysis.figures.series import latencies_per_second
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND, latency_text
 from quiver_fast.analysis.show.hgrm import HIGHEST_NS, BucketCounts
-from quiver_fast.analysis.show.optional import optional_module
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import OutputError
+from quiver_fast.extras import optional_module
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

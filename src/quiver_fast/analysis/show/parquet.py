@@ -17,7 +17,7 @@ from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Progress
-from quiver_fast.analysis.show.optional import optional_module
+from quiver_fast.extras import optional_module
 from quiver_fast.records.formats import RECEIVE, SEND, time_unit
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.transfers import RunBatch

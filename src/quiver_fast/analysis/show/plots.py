@@ -33,8 +33,8 @@ from quiver_fast.analysis.show.curves import (
     sweep_curves,
     with_silence,
 )
-from quiver_fast.analysis.show.optional import optional_module
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
+from quiver_fast.extras import optional_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from html import escape
 from typing import Any
 
-from quiver_fast.analysis.compare.words import in_words
+from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (

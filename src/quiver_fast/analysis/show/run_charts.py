@@ -30,7 +30,7 @@ from quiver_fast.analysis.model.units import latency_text, per_millisecond, shor
 from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
 from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.curves import percentile_curve, with_silence
-from quiver_fast.analysis.show.heat import heat_image
+from quiver_fast.analysis.show.heatmap import heat_image
 from quiver_fast.analysis.show.scales import (
     count_scale,
     latency_scale,

@@ -6,14 +6,14 @@ from typing import TypeAlias
 
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.tables.digests import DistributionDigest, HistogramDigest
 from quiver_fast.analysis.tables.spilled import SpilledDistribution, SpilledHistogram
-from quiver_fast.analysis.tables.told import ToldDistribution, ToldHistogram
 
 COARSE_BINS = 1 << 16
 """Distinct values that are in memory exactly."""
 
-Histogram: TypeAlias = SecondHistogram | SpilledHistogram | ToldHistogram
-Latencies: TypeAlias = Distribution | SpilledDistribution | ToldDistribution
+Histogram: TypeAlias = SecondHistogram | SpilledHistogram | HistogramDigest
+Latencies: TypeAlias = Distribution | SpilledDistribution | DistributionDigest
 
 
 def coarse(latencies: Latencies, *, upwards: bool = False) -> tuple[Distribution, int]:

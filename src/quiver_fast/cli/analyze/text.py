@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from quiver_fast.analysis.compare.words import in_words
+from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
 from quiver_fast.analysis.model.ranks import HEADLINE, SECTIONS
 from quiver_fast.analysis.model.units import (

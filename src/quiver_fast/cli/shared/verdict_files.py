@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE
-from quiver_fast.analysis.compare.words import in_words
+from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE, in_words
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text

@@ -1,4 +1,4 @@
-"""Distributions and histograms of which this process has the figures, not the rows.
+"""Digests of distributions and histograms: their figures without their rows.
 
 Where the rows of a run are more than one process should hold, others look at them
 (:mod:`spark_analysis.thinning`) and tell what statistics ask. Every figure is the one
@@ -32,7 +32,7 @@ _ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 
 @dataclass(frozen=True)
-class ToldDistribution:
+class DistributionDigest:
     """A :class:`.distribution.Distribution` of at least one sample, as told by others.
 
     Attributes:
@@ -103,7 +103,7 @@ def asking() -> Iterator[Asked]:
 
 
 @dataclass(frozen=True, eq=False)
-class ToldHistogram:
+class HistogramDigest:
     """A :class:`.histogram.SecondHistogram`, as told by others.
 
     Attributes:
@@ -117,7 +117,7 @@ class ToldHistogram:
     arrow: str
     of_seconds: SecondHistogram | SpilledHistogram
     of_windows: SecondHistogram | SpilledHistogram
-    known: Mapping[Extent, ToldDistribution]
+    known: Mapping[Extent, DistributionDigest]
     extent: Extent
 
     @property
@@ -134,15 +134,15 @@ class ToldHistogram:
         """Yield a histogram with the same figures in each second, in pieces."""
         return self.of_seconds.parts()
 
-    def within(self, first: int, last: int) -> ToldHistogram:
+    def within(self, first: int, last: int) -> HistogramDigest:
         """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
         return replace(self, of_seconds=self.of_seconds.within(first, last), extent=(first, last))
 
-    def regrouped(self) -> ToldHistogram:
+    def regrouped(self) -> HistogramDigest:
         """Return windows in place of seconds: of the length that was asked for beforehand."""
         return replace(self, of_seconds=self.of_windows)
 
-    def distribution(self) -> Distribution | SpilledDistribution | ToldDistribution:
+    def distribution(self) -> Distribution | SpilledDistribution | DistributionDigest:
         """Return the distribution of all latencies, in ``unit``.
 
         Raises:

@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class Filling:
+class SecondRows:
     """Which seconds have a row.
 
     Attributes:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
-from quiver_fast.analysis.tables.told import ToldDistribution, ToldHistogram, asking, thinned
+from quiver_fast.analysis.tables.digests import DistributionDigest, HistogramDigest, asking, thinned
 
 # Also such as have squares beyond 64 bits, and beyond what is cut in halves.
 SAMPLES = st.lists(
@@ -37,10 +37,10 @@ def test_sums_of_squares_are_exact(values, count):
     assert whole.stddev() == pytest.approx(float(variance) ** 0.5, rel=1e-15)
 
 
-def told(whole: Distribution) -> ToldDistribution:
+def told(whole: Distribution) -> DistributionDigest:
     sums = (whole.below(0), whole.sum(), whole.squares())
     samples = whole.order_statistics(range(whole.total))
-    return ToldDistribution(
+    return DistributionDigest(
         whole.total, len(whole), whole.minimum, whole.maximum, *sums, samples, whole
     )
 
@@ -63,7 +63,7 @@ def test_what_is_asked_is_noted_and_what_nobody_told_is_an_error():
     rows = SecondHistogram(np.array([5, 6, 7]), np.array([1, 2, 3]), one, "us")
     everything = (0, 9)
     known = {everything: told(rows.distribution())}
-    histogram = ToldHistogram("arrow", rows, rows, known, everything)
+    histogram = HistogramDigest("arrow", rows, rows, known, everything)
     assert histogram.distribution().percentiles([50]) == [2]
     part = histogram.within(6, 7)
     assert part.total == 2

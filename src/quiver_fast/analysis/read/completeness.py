@@ -1,4 +1,4 @@
-"""Whether files of records are whole: one that is not is an error that says how much is left."""
+"""A check that files of records are whole. The error says how many records are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reckoning of a run: when the sending ended, what was drained after it, and the rates.
+"""The results of both ends of a run: the end of the sending, the drain after it, and the rates.
 
 Pure functions of what both files of records say and of what was asked of the run. Send
 and receive times are compared with each other here, so that the clocks of both ends are
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.figures.backlog import backlog_section
-from quiver_fast.analysis.figures.sending import end_of_sending, sender_rate
+from quiver_fast.analysis.figures.sender_rate import end_of_sending, sender_rate
 from quiver_fast.analysis.figures.steps import step_section
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND

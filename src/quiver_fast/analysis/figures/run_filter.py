@@ -1,4 +1,4 @@
-"""Which receipts are of messages of this run: told row by row, before a figure sees them.
+"""The filter that keeps the receipts of messages of this run, before any figure is computed.
 
 *Older* are messages that were sent before the run: their SendTime lies before the
 sender's smallest one, or before the start of the run where no sender's records are there.
