@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
-from spark_analysis.engine import load_run
+from spark_analysis.backend import load_run
 from spark_analysis.session import make_session
 
 # As of a large run: with one partition some of what follows a shuffle needs none.

@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
-from spark_analysis.engine import load_run
+from spark_analysis.backend import load_run
 from spark_analysis.files import SPLIT_SIZE, discover
-from spark_analysis.reading import read_records
+from spark_analysis.record_rows import read_records
 from spark_analysis.session import make_session
 
 TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

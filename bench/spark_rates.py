@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 from bench.record_workload import make_times, write_file
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
-from spark_analysis.engine import load_run
+from spark_analysis.backend import load_run
 from spark_analysis.session import make_session
 
 ROUNDS = 3

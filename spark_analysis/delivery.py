@@ -12,118 +12,56 @@ what is in a range. Arrivals then go back into the order of the records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.model.units import PER_SECOND
-from spark_analysis import schema
-from spark_analysis.own import PLACE
-from spark_analysis.reconcile import (
-    COUNTS,
-    MISSING,
-    RECONCILED,
-    RESULT,
-    count_ids,
-    reconcile,
-    reconcile_ranges,
-)
-from spark_analysis.stepping import numbered
-from spark_analysis.transforms import (
-    ARROW,
-    FIRST,
-    FOREIGN,
-    LAST,
-    LATE,
-    LATENCY,
-    REORDERED,
-    as_facts,
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import (
+    ID_BITS,
+    cut_at_ranges,
     id_high,
     quotient,
+    tick_bits,
     ticks_per_second,
     together,
 )
-
-# A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
-DELIVERY = "delivery"
-IDS = "ids"  # n is 1 or 0: the method
-TICKS = "ticks"  # n: those of the coarser clock per second
-GAPS = "gaps"  # n: messages not received although one sent later was
-# A fact of a sender of several: n of its messages were received.
-DELIVERED = "delivered"
-# A fact of a receiver without a sender.
-DISTINCT_IDS = "distinct ids"
-
-# A range of keys, which a task holds: ids, or ticks of a quarter of a second to a second.
-_ID_BITS = 16
-TICK_BITS = {"ms": 10, "us": 18, "ns": 28}
+from spark_analysis.schema import ARROW, COUNTS, MISSING, PLACE, as_facts
 
 
-def reconciled(
-    records: DataFrame,
-    receipts: DataFrame,
-    runs: DataFrame,
-    skew: Column | None = None,
-    steps: DataFrame | None = None,
-) -> DataFrame:
-    """Return the rows of ``RECONCILED``, which are read more than once.
+def sends_and_receipts(records: DataFrame, receipts: DataFrame) -> DataFrame:
+    """Return the messages that are compared.
 
     Args:
         records: of runs with both ends.
         receipts: those of messages of the runs, as far as send times tell.
-        runs: :func:`.own.ends_of_runs` of them.
-        skew: as of :func:`in_ranges`.
-        steps: likewise.
     """
-    rows = in_ranges(records, receipts, runs, skew=skew, steps=steps)
-    return _together(rows, "run").mapInArrow(reconcile, RECONCILED)
-
-
-def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -> DataFrame:
-    """Return the rows of ``RECONCILED``, each with its range.
-
-    Args:
-        rows: :func:`in_ranges` of all records of these ranges.
-        touched: the ranges of each run that are compared; None for all.
-    """
-    return _together(rows, "run").mapInArrow(reconcile_ranges(touched), RECONCILED)
+    sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
+    return sends.unionByName(receipts)
 
 
 def in_ranges(
-    records: DataFrame,
-    receipts: DataFrame,
-    runs: DataFrame,
-    id_bits: int = _ID_BITS,
-    skew: Column | None = None,
-    steps: DataFrame | None = None,
+    messages: DataFrame, runs: DataFrame, id_bits: int = ID_BITS, skew: Column | None = None
 ) -> DataFrame:
-    """Return sends and receipts with what they are compared by, cut where ranges of keys meet.
+    """Return messages with the keys that they are compared by, cut where ranges of keys meet.
 
     Args:
-        records: of runs with both ends.
-        receipts: those of messages of the runs, as far as send times tell.
-        runs: :func:`.own.ends_of_runs` of them.
+        messages: :func:`sends_and_receipts`; with ``step`` where some run has steps.
+        runs: :func:`.run_filter.ends_of_runs` of them.
         id_bits: the binary logarithm of the length of a range of ids.
         skew: of each receipt, how far its receiver's clock is ahead of its sender's, in the
             unit of its times; None where latencies are not corrected.
-        steps: :func:`.stepping.steps_of_runs`; None where no run has any.
     """
     latency = F.col("received") - F.col("sent")
     latency = latency if skew is None else latency - skew
-    sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
-    messages = sends.unionByName(receipts)
-    known = (
-        (messages if steps is None else numbered(messages, steps))
-        .withColumn("ticks", ticks_per_second())
-        .join(F.broadcast(runs), "run")
-    )
+    known = messages.withColumn("ticks", ticks_per_second()).join(F.broadcast(runs), "run")
     by_ids, receipt = F.col("by_ids"), F.col("received").isNotNull()
     nothing = F.lit(0).cast("bigint")
     rows = known.select(
         "run", "by_ids", *PLACE, "n",
         F.when(by_ids, F.col("id")).otherwise(_in_coarse(F.col("sent"))).alias("key"),
-        _high(by_ids),
+        F.when(by_ids, id_high()).otherwise(nothing).alias("high"),
         receipt.alias("receipt"),
         F.coalesce(F.col("member"), nothing).alias("member"),
         F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
@@ -131,20 +69,9 @@ def in_ranges(
         F.coalesce(latency, nothing).alias("latency"),
         "ticks",
         F.when(by_ids, F.lit(id_bits)).otherwise(tick_bits()).alias("bits"),
-        *([] if steps is None else ["step"]),
+        *(["step"] if "step" in messages.columns else []),
     )  # fmt: skip
     return cut_at_ranges(rows)
-
-
-def _high(by_ids: Column) -> Column:
-    """Return the upper half of each row's id; 0 where messages are not told apart by ids."""
-    return F.when(by_ids, id_high()).otherwise(F.lit(0).cast("bigint")).alias("high")
-
-
-def tick_bits() -> Column:
-    """Return the binary logarithm of the length of a range of ticks of the coarser clock."""
-    bits = [F.lit(word) for unit, bits in TICK_BITS.items() for word in (PER_SECOND[unit], bits)]
-    return F.element_at(F.create_map(*bits), F.col("coarse"))
 
 
 def _in_coarse(time: Column) -> Column:
@@ -160,58 +87,23 @@ def _end() -> Column:
     return F.when(ticks >= end_ticks, finer).otherwise(coarser)
 
 
-def cut_at_ranges(rows: DataFrame) -> DataFrame:
-    """Cut rows where ranges of keys meet.
-
-    The range of an id that is a hash is its upper half, which is below 0: so ``range`` and
-    ``key`` together are the whole id.
-
-    Args:
-        rows: ``n`` messages from ``key`` on where ``by_ids``, else all with this key;
-            ``high``, the upper half of ids; ``bits``, the binary logarithm of the length of
-            a range.
-    """
-    last = F.when(F.col("by_ids"), F.col("key") + F.col("n") - 1).otherwise(F.col("key"))
-    hashed = F.col("high") < 0
-    ends = (
-        F.when(hashed, F.col("high")).otherwise(F.call_function("shiftright", end, F.col("bits")))
-        for end in (F.col("key"), last)
-    )
-    each = rows.select("*", last.alias("last"), F.explode(F.sequence(*ends)).alias("range"))
-    shifted = F.call_function("shiftleft", F.col("range"), F.col("bits"))
-    begin = F.when(hashed, F.col("key")).otherwise(shifted)
-    cut = F.greatest(F.col("key"), begin)
-    size = F.call_function("shiftleft", F.lit(1).cast("bigint"), F.col("bits"))
-    within = F.least(F.col("last") - cut, begin - cut + size - 1) + 1
-    return each.select(
-        *(name for name in rows.columns if name not in ("key", "high", "position", "n", "bits")),
-        "range",
-        cut.alias("key"),
-        (F.col("position") + cut - F.col("key")).alias("position"),
-        F.when(F.col("by_ids"), within).otherwise(F.col("n")).alias("n"),
-    )
-
-
-def _together(rows: DataFrame, *keys: str) -> DataFrame:
-    """Bring each range together, in the order of ``keys``, which have ranges of their own."""
-    return rows.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
-
-
 def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
     """Return the facts of what became of the messages of each run with both ends.
 
     Args:
-        found: the rows of :func:`reconciled`.
-        runs: :func:`.own.ends_of_runs`.
+        found: the rows of :func:`.reconcile.reconciled`.
+        runs: :func:`.run_filter.ends_of_runs`.
     """
     counted = found.where(F.col("name").isin(*COUNTS))
     counts = counted.groupBy("run", "name").agg(F.sum("n").alias("n"))
     how = runs.select(
-        "run", F.explode(F.array(_named(IDS, F.col("by_ids").cast("bigint")),
-                                 _named(TICKS, F.col("coarse")))).alias("it"),
+        "run", F.explode(F.array(_named(fact_names.IDS, F.col("by_ids").cast("bigint")),
+                                 _named(fact_names.TICKS, F.col("coarse")))).alias("it"),
     ).select("run", "it.name", "it.n")  # fmt: skip
     rows = counts.unionByName(how).unionByName(_gaps(found))
-    return as_facts(rows.withColumn("arrow", F.lit("")), DELIVERY, text=F.col("name"), n=F.col("n"))
+    return as_facts(
+        rows.withColumn("arrow", F.lit("")), fact_names.DELIVERY, text=F.col("name"), n=F.col("n")
+    )
 
 
 def _gaps(found: DataFrame) -> DataFrame:
@@ -229,27 +121,35 @@ def _gaps(found: DataFrame) -> DataFrame:
         F.greatest(F.lit(0), F.least(F.col("latest.end") - F.col("value"), F.col("length"))),
     )
     total = F.sum(F.coalesce(before, F.lit(0))).alias("n")
-    return missing.groupBy("run").agg(total).select("run", F.lit(GAPS).alias("name"), "n")
+    return (
+        missing.groupBy("run").agg(total).select("run", F.lit(fact_names.GAPS).alias("name"), "n")
+    )
 
 
 def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
     """Return the facts of the receivers of runs with both ends.
 
     Args:
-        found: the rows of :func:`reconciled`.
+        found: the rows of :func:`.reconcile.reconciled`.
         arrows: (file, run, arrow) of them.
     """
     rows = found.join(F.broadcast(arrows), ["run", "file"])
-    latencies = rows.where(F.col("name") == LATENCY)
+    latencies = rows.where(F.col("name") == fact_names.LATENCY)
     each = latencies.groupBy(*ARROW, "split", "value").agg(F.sum("n").alias("n"))
-    tables = [as_facts(each, LATENCY, second=F.col("split"), value=F.col("value"), n=F.col("n"))]
-    foreign = rows.where(F.col("name") == FOREIGN).groupBy(*ARROW).agg(F.sum("n").alias("n"))
-    tables.append(as_facts(foreign, FOREIGN, n=F.col("n")))
-    late = rows.where(F.col("name") == LATE).groupBy(*ARROW)
+    tables = [
+        as_facts(
+            each, fact_names.LATENCY, second=F.col("split"), value=F.col("value"), n=F.col("n")
+        )
+    ]
+    foreign = (
+        rows.where(F.col("name") == fact_names.FOREIGN).groupBy(*ARROW).agg(F.sum("n").alias("n"))
+    )
+    tables.append(as_facts(foreign, fact_names.FOREIGN, n=F.col("n")))
+    late = rows.where(F.col("name") == fact_names.LATE).groupBy(*ARROW)
     latest = late.agg(F.sum("n").alias("n"), F.max("value").alias("value"))
-    tables.append(as_facts(latest, LATE, value=F.col("value"), n=F.col("n")))
+    tables.append(as_facts(latest, fact_names.LATE, value=F.col("value"), n=F.col("n")))
     place = F.struct("split", "position")
-    for fact, choose in ((FIRST, F.min_by), (LAST, F.max_by)):
+    for fact, choose in ((fact_names.FIRST, F.min_by), (fact_names.LAST, F.max_by)):
         edge = rows.where(F.col("name") == fact).groupBy(*ARROW)
         found_edge = edge.agg(choose("value", place).alias("value"))
         tables.append(
@@ -259,7 +159,7 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
     sides = ("run", "source", "sender", "receiver")
     behind = _reordered(found.where("name is null"), *sides, by=("run", "file"))
     of_arrows = behind.join(F.broadcast(arrows), ["run", "file"])
-    tables.append(as_facts(of_arrows, REORDERED, n=F.col("n")))
+    tables.append(as_facts(of_arrows, fact_names.REORDERED, n=F.col("n")))
     return together(tables)
 
 
@@ -269,13 +169,13 @@ def delivered(found: DataFrame, arrows: DataFrame) -> DataFrame:
     ``value`` is the number of a sender that shares its file with others; else 0.
 
     Args:
-        found: the rows of :func:`reconciled`.
+        found: the rows of :func:`.reconcile.reconciled`.
         arrows: (file, run, arrow) of senders.
     """
     arrivals = found.where("name is null").groupBy("run", "source", "sender")
     sums = arrivals.agg(F.sum("length").alias("n")).withColumnRenamed("source", "file")
     named = sums.join(F.broadcast(arrows), ["run", "file"])
-    return as_facts(named, DELIVERED, value=F.col("sender"), n=F.col("n"))
+    return as_facts(named, fact_names.DELIVERED, value=F.col("sender"), n=F.col("n"))
 
 
 def _named(name: str, n: Column) -> Column:
@@ -294,22 +194,7 @@ def reordered_alone(records: DataFrame) -> DataFrame:
         F.lit(1).alias("length"), "n", F.coalesce(F.col("member"), F.lit(0)).alias("member"),
     )  # fmt: skip
     behind = _reordered(arrivals, *ARROW, "member", by=ARROW)
-    return as_facts(behind, REORDERED, n=F.col("n"))
-
-
-def distinct_ids(records: DataFrame) -> DataFrame:
-    """Return the facts of how many different ids receivers have.
-
-    Args:
-        records: of receivers.
-    """
-    rows = records.where((F.col("kind") == schema.TRANSFER) & F.col("id").isNotNull()).select(
-        *ARROW, "position", F.lit(True).alias("by_ids"), F.col("id").alias("key"), "n",
-        _high(F.lit(True)), F.lit(_ID_BITS).alias("bits"),
-    )  # fmt: skip
-    counted = _together(cut_at_ranges(rows), *ARROW).mapInArrow(count_ids, RESULT)
-    total = counted.groupBy(*ARROW).agg(F.sum("n").alias("n"))
-    return as_facts(total, DISTINCT_IDS, n=F.col("n"))
+    return as_facts(behind, fact_names.REORDERED, n=F.col("n"))
 
 
 def _reordered(arrivals: DataFrame, *keys: str, by: Sequence[str] = ()) -> DataFrame:

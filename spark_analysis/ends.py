@@ -31,8 +31,9 @@ from quiver_fast.analysis.read.ends import (
     of_both_sides,
     sent_alone,
 )
-from spark_analysis import schema, transforms
-from spark_analysis.files import RECEIVER, SENDER, RecordFile
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import together
+from spark_analysis.files import RecordFile
 from spark_analysis.results import (
     delivered_of,
     delivery_of,
@@ -40,11 +41,12 @@ from spark_analysis.results import (
     histogram_of,
     steps_found,
 )
+from spark_analysis.schema import RECEIVER, SENDER
 
 # What a side adds up to, and the arrow that has it.
 _OF_SIDES = {
-    RECEIVER: (transforms.LATENCY,),
-    SENDER: (transforms.SETTLED, transforms.SAMPLED),
+    RECEIVER: (fact_names.LATENCY,),
+    SENDER: (fact_names.SETTLED, fact_names.SAMPLED),
 }
 
 
@@ -81,7 +83,7 @@ def with_sides(facts: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
             F.lit(None).cast("string").alias("text"),
         )  # fmt: skip
         tables.append(every.select(*schema.FACTS.fieldNames()))
-    return transforms.together(tables)
+    return together(tables)
 
 
 def ends_run(

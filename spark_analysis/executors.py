@@ -93,7 +93,7 @@ def _quiver_fast_lacks(version: str, *, loads: bool) -> list[str]:
         return ["quiver-fast is in an archive, from which no compiled module loads"]
     try:
         if loads:
-            importlib.import_module("spark_analysis.parse")
+            importlib.import_module("spark_analysis.record_rows")
     except ImportError as error:
         return [f"quiver-fast does not load ({error})"]
     return []

@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import end_of
-from spark_analysis import schema, transforms
+from spark_analysis import fact_names, schema, transforms
+from spark_analysis.columns import together
 from spark_analysis.delivery import (
     delivered,
     delivery,
-    distinct_ids,
+    in_ranges,
     own_facts,
-    reconciled,
     reordered_alone,
+    sends_and_receipts,
 )
-from spark_analysis.files import RECEIVER, SENDER, SPLIT_SIZE, RecordFile, splits_of
-from spark_analysis.fold import foldable_runs, folded_facts
-from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, timely
-from spark_analysis.stepping import facts_of_steps, steps_of_runs
+from spark_analysis.files import RecordFile, receivers_of, runs_with_both_ends
+from spark_analysis.rate_steps import facts_of_steps, numbered, steps_of_runs
+from spark_analysis.reconcile import distinct_ids, reconciled
+from spark_analysis.run_filter import at_sent_ticks, ends_of_runs, receipt, timely
+from spark_analysis.schema import RECEIVER, SENDER
 
 _ARROWS = "file bigint, run string, arrow string"
-
-
-@contextmanager
-def all_facts(
-    records: DataFrame,
-    files: Sequence[RecordFile],
-    bounds: Mapping[str, RunBounds],
-    split_size: int = SPLIT_SIZE,
-) -> Iterator[DataFrame]:
-    """Give the facts of all runs: folded from the text where that can be, else from the rows.
-
-    Args:
-        records: rows of ``RECORDS``.
-        files: the files that they are from.
-        bounds: what is known of each run.
-        split_size: bytes of text that a task folds, about.
-    """
-    alone = foldable_runs(files)
-    with ExitStack() as stack:
-        tables = []
-        if alone:
-            splits = [
-                split
-                for file in files
-                if file.run in alone
-                for split in splits_of(file, split_size)
-            ]
-            found = stack.enter_context(folded_facts(records.sparkSession, splits, bounds))
-            tables.append(added_up(found))
-        rest = [file for file in files if file.run not in alone]
-        if rest:
-            met = records.where(~F.col("run").isin(*alone))
-            tables.append(stack.enter_context(facts(met, rest, bounds)))
-        yield transforms.together(tables)
 
 
 def added_up(rows: DataFrame) -> DataFrame:
@@ -97,7 +65,7 @@ def facts(
         tables.append(transforms.streams(records.where(F.col("kind") == schema.STREAM)))
     tables.append(transforms.sums(records.where(~receipt())))
     try:
-        yield transforms.together(tables)
+        yield together(tables)
     finally:
         for table in kept:
             table.unpersist()
@@ -111,17 +79,19 @@ def _receipts(
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """Return the tables of the facts of receivers, and those that are to be kept."""
     runs = ends_of_runs(records, bounds).persist()
-    receipts = timely(records.where(receipt()), files, bounds, runs).persist()
+    receipts = timely(records.where(receipt()), receivers_of(files), bounds, runs).persist()
     kept = [runs, receipts]
     of_runs = receipts.where("timely").drop("timely")
-    tables = [transforms.counted(receipts.where("not timely"), transforms.OLDER)]
+    tables = [transforms.counted(receipts.where("not timely"), fact_names.OLDER)]
     paired = runs_with_both_ends(files)
     tables.append(transforms.streams(_own_streams(records, files, bounds, runs)))
     if paired:
         both = of_runs.where(F.col("run").isin(paired))
         sends = records.where(F.col("run").isin(paired))
         steps = steps_of_runs(runs, bounds)
-        found = reconciled(sends, both, runs, skew, steps).persist()
+        messages = sends_and_receipts(sends, both)
+        messages = messages if steps is None else numbered(messages, steps)
+        found = reconciled(in_ranges(messages, runs, skew=skew)).persist()
         kept.append(found)
         if steps is not None:
             tables += facts_of_steps(sends, found, steps)
@@ -134,7 +104,7 @@ def _receipts(
             tables.append(delivered(found, records.sparkSession.createDataFrame(senders, _ARROWS)))
         # The sender sent nothing then: somebody else sent what was received.
         strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
-        tables.append(transforms.counted(strange, transforms.FOREIGN))
+        tables.append(transforms.counted(strange, fact_names.FOREIGN))
     alone = [file for file in files if file.role == RECEIVER and file.run not in paired]
     if alone:
         rest = of_runs.where(~F.col("run").isin(paired))
@@ -153,13 +123,11 @@ def _own_streams(
     """Return the lines of streaming mode that are of their runs."""
     lines = records.where(F.col("kind") == schema.STREAM)
     sending = F.col("role") == SENDER
-    own = timely(lines.where(~sending), files, bounds, runs).where("timely").drop("timely")
+    own = (
+        timely(lines.where(~sending), receivers_of(files), bounds, runs)
+        .where("timely")
+        .drop("timely")
+    )
     paired = F.col("run").isin(runs_with_both_ends(files))
     known = at_sent_ticks(own.where(paired), records, runs)
-    return transforms.together([lines.where(sending), own.where(~paired), known])
-
-
-def runs_with_both_ends(files: Sequence[RecordFile]) -> list[str]:
-    """Return the runs that have a sender and a receiver."""
-    ends = {role: {f.run for f in files if f.role == role} for role in (SENDER, RECEIVER)}
-    return sorted(ends[SENDER] & ends[RECEIVER])
+    return together([lines.where(sending), own.where(~paired), known])

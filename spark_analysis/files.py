@@ -1,14 +1,18 @@
-"""Files of records, and their cutting into splits that are read independently."""
+"""Files of records, and the splits of them that tasks read independently."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path, PurePath
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from quiver_fast.analysis.read.discovery import end_of, local_name, matches, role_of, search
 from quiver_fast.analysis.read.summary_file import check_regular
@@ -18,12 +22,13 @@ from quiver_fast.records.compression import without_suffix
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.ids import key_or_own
 from quiver_fast.records.layout import layout_of
+from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.sources import Place, is_compressed, open_place, open_source
-from spark_analysis.hadoop import Settings
-from spark_analysis.places import RemotePath, is_remote, remote_path
+from quiver_fast.records.transfers import RunBatch
+from spark_analysis import schema
+from spark_analysis.file_systems import RemotePath, Settings, is_remote, remote_path
+from spark_analysis.schema import RECEIVER, SENDER
 
-SENDER = "sender"
-RECEIVER = "receiver"
 _OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}
 
 SPLIT_SIZE = 256 << 20
@@ -31,6 +36,8 @@ SPLIT_SIZE = 256 << 20
 _PART_SIZE = 32 << 20
 # A longer line is no record; what is behind this much of it is not looked at.
 _BLOCK_SIZE = 1 << 16
+# More tasks than this cost the driver more than they spread the work.
+_MOST_TASKS = 10_000
 _SUFFIXES = (".csv", "-transfers")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -84,6 +91,19 @@ class RecordFile:
         """Whether its lines carry message ids."""
         return self.record_format is not None and formats.has_ids(self.record_format)
 
+    @property
+    def scanned_format(self) -> str | None:
+        """v1 and v2 differ in nothing but settlements, which may come in any split."""
+        if self.operation == formats.SEND and self.record_format == formats.V1:
+            return formats.V2
+        return self.record_format
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What all of its rows have in common, by column."""
+        values = (self.number, self.arrow, self.unit, self.run, self.role)
+        return dict(zip(schema.OF_FILE, values, strict=True))
+
 
 @dataclass(frozen=True)
 class Split:
@@ -98,6 +118,24 @@ class Split:
         """What the parser reads the file of the split from."""
         remote = self.file.remote
         return self.file.path if remote is None else replace(remote, end=self.end)
+
+    def records(self) -> Iterator[RunBatch]:
+        """Yield the records of the split as the compiled parser gives them.
+
+        Raises:
+            OSError: the file cannot be read.
+            RecordError: compressed data is damaged.
+        """
+        file = self.file
+        return scan_runs(
+            self.place,
+            start=self.start,
+            end=self.end,
+            record_format=file.scanned_format,
+            operation=file.operation,
+            id_key=file.id_key,
+            unit=file.unit,
+        )
 
 
 def discover(paths: Iterable[str], settings: Settings = ()) -> list[RecordFile]:
@@ -173,6 +211,56 @@ def parts_of(files: Iterable[RecordFile]) -> int:
         OSError: a file cannot be read.
     """
     return sum(len(splits_of(file, _PART_SIZE)) for file in files)
+
+
+def by_splits(
+    spark: SparkSession,
+    splits: Sequence[Split],
+    read: Callable[[Split], Iterator[pa.RecordBatch]],
+    columns: StructType,
+) -> DataFrame:
+    """Return the rows that ``read`` makes of each split, a task for each.
+
+    Args:
+        spark: the session.
+        splits: what to read.
+        read: yields rows of ``columns``.
+        columns: what the rows have.
+    """
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(splits[number])
+
+    # The numbers of the splits are a range: no shuffle has to spread them over the tasks.
+    tasks = max(1, min(len(splits), _MOST_TASKS))
+    return spark.range(0, len(splits), 1, tasks).mapInArrow(rows, columns)
+
+
+def can_be_folded(files: Sequence[RecordFile]) -> bool:
+    """Say whether no message of ``files`` has to meet another."""
+    return foldable_runs(files) == {file.run for file in files}
+
+
+def foldable_runs(files: Sequence[RecordFile]) -> set[str]:
+    """Return the runs of which no message has to meet another: no ids, and one end."""
+    roles: dict[str, set[str]] = {}
+    for file in files:
+        roles.setdefault(file.run, set()).add(file.role)
+    ids = {file.run for file in files if file.has_ids}
+    return {run for run, ends in roles.items() if len(ends) == 1} - ids
+
+
+def receivers_of(files: Iterable[RecordFile]) -> list[tuple[str, str, str]]:
+    """Return run, name and unit of each receiver."""
+    return [(file.run, file.arrow, file.unit) for file in files if file.role == RECEIVER]
+
+
+def runs_with_both_ends(files: Sequence[RecordFile]) -> list[str]:
+    """Return the runs that have a sender and a receiver."""
+    ends = {role: {f.run for f in files if f.role == role} for role in (SENDER, RECEIVER)}
+    return sorted(ends[SENDER] & ends[RECEIVER])
 
 
 def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, AnyPath]]:

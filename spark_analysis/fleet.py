@@ -21,25 +21,19 @@ from pyspark.sql import DataFrame, SparkSession
 from quiver_fast.analysis.figures.run_data import AnalysedRun
 from quiver_fast.analysis.read.ends import EndRecords, known_bounds, of_both_sides
 from quiver_fast.analysis.read.sources import Wanted
-from quiver_fast.cli.fleet.job import folder_name
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
 from spark_analysis import schema
 from spark_analysis.ends import ends_run, with_sides
-from spark_analysis.engine import analysed, said
 from spark_analysis.facts import facts
+from spark_analysis.file_systems import check_place, settings_for, write_elsewhere
 from spark_analysis.files import SPLIT_SIZE, RecordFile, describe, splits_of
 from spark_analysis.fleet_clocks import skew_of
-from spark_analysis.fleet_hosts import (
-    executors_of,
-    on_every_executor,
-    one_to_each,
-    run_hosts,
-)
-from spark_analysis.hadoop import settings_for
-from spark_analysis.places import check_place, write_elsewhere
-from spark_analysis.reading import as_records
+from spark_analysis.fleet_hosts import executors_of, on_every_executor, one_to_each, run_hosts
+from spark_analysis.record_rows import as_records
+from spark_analysis.run_statistics import analysed, with_statistics
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
+from spark_analysis.task_line import folder_name
 
 __all__ = [
     "SPARK_ERRORS", "analyse_hosts", "cancel", "check_place", "driver_host", "keep_records",
@@ -168,7 +162,7 @@ def analyse_hosts(
     skew = None if ahead is None else skew_of(files, [end.title for end in there], ahead)
 
     def analyse(table: pa.Table) -> AnalysedRun:
-        return said(ends_run(table, name, there, files, bounds), wanted)
+        return with_statistics(ends_run(table, name, there, files, bounds), wanted)
 
     wanted = Wanted()
     with facts(rows, files, {_RUN: bounds}, skew) as tables:

@@ -8,9 +8,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.model.units import PER_SECOND
-from quiver_fast.cli.pair.ends_plan import FIRST_IDS
 from quiver_fast.errors import QuiverError
-from spark_analysis.files import RECEIVER, RecordFile
+from quiver_fast.records.formats import IDS_OF_AN_END
+from spark_analysis.files import RecordFile
+from spark_analysis.schema import RECEIVER
 
 _NS = 10**9
 
@@ -47,8 +48,8 @@ def skew_of(files: Sequence[RecordFile], titles: Sequence[str], ahead: Mapping[s
         for title, nanoseconds in ahead.items()
         if title.startswith("sender ")
     }
-    # The ids of sender K begin with K * FIRST_IDS + 1.
-    sender = F.call_function("div", F.col("id") - 1, F.lit(FIRST_IDS))
+    # The ids of sender K begin with K * IDS_OF_AN_END + 1.
+    sender = F.call_function("div", F.col("id") - 1, F.lit(IDS_OF_AN_END))
     return _of(receivers, F.col("file")) - _of(senders, sender)
 
 

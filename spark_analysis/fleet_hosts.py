@@ -1,6 +1,6 @@
 """The barrier stages of `quiver-fleet`: a task for each host, all at once.
 
-A task starts the process that runs the arrows (:mod:`quiver_fast.cli.fleet.host`). By allGather
+A task starts the process that runs the arrows. By allGather
 the tasks agree on the start, and peer-to-peer they learn where receivers listen.
 """
 
@@ -13,16 +13,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from pyspark import RDD, BarrierTaskContext
 from pyspark.resource import ResourceProfile, ResourceProfileBuilder, TaskResourceRequests
 from pyspark.sql import SparkSession
 
-from quiver_fast.cli.fleet.clock import ClockServer, Offset, measure_offset
-from quiver_fast.cli.fleet.task_line import job_text
 from quiver_fast.errors import QuiverError
 from quiver_fast.wall_clock import WallClock
+from spark_analysis.host_clock import ClockServer, Offset, measure_offset
+from spark_analysis.task_line import job_text
 
 # From the agreement to the start. A task asks once a second whether the others have come, so
 # that it may have the answer of allGather a second after the last of them.
@@ -58,13 +59,13 @@ def one_to_each(spark: SparkSession) -> ResourceProfile | None:
     return profile
 
 
-def run_hosts(spark: SparkSession, jobs: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Run a job on each host; return by host what its task knows at the end.
+def run_hosts(spark: SparkSession, jobs: Sequence[bytes], module: str) -> list[dict[str, Any]]:
+    """Run a job on each host, in a process of ``module``; return what each task knows at the end.
 
     Raises:
         PySparkException: a task or an executor was lost.
     """
-    found: list[dict[str, Any]] = _barrier(spark, jobs, _run_host).collect()
+    found: list[dict[str, Any]] = _barrier(spark, jobs, partial(_run_host, module)).collect()
     return sorted(found, key=lambda one: int(one["number"]))
 
 
@@ -91,7 +92,7 @@ def _barrier(
     return tasks.barrier().mapPartitions(task)
 
 
-def _run_host(rows: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def _run_host(module: str, rows: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Run the job of one host: the work of a barrier task."""
     context = BarrierTaskContext.get()
     number = context.partitionId()
@@ -100,7 +101,7 @@ def _run_host(rows: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     # All that this host does is by one clock, so that its offset holds for the whole run.
     own = WallClock()
     server = ClockServer(own.now_ns)
-    with _HostProcess(job, own) as process:
+    with _HostProcess(module, job, own) as process:
         clock = hosts[0], _gathered(context, server.port)[0]
         before = _offset(clock, number, own)
         ready = process.answer("ready", "failed", "done")
@@ -160,11 +161,11 @@ def _start(
 class _HostProcess:
     """The process of a host, from the view of its task."""
 
-    def __init__(self, job: bytes, clock: WallClock) -> None:
+    def __init__(self, module: str, job: bytes, clock: WallClock) -> None:
         # Its standard error is a file: nobody reads a pipe while the task waits in a barrier.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "quiver_fast.cli.fleet.host", str(clock.base)],
+            [sys.executable, "-m", module, str(clock.base)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

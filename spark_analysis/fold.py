@@ -27,10 +27,9 @@ from quiver_fast.analysis.read.local import analyze_runs
 from quiver_fast.analysis.tables.order import ClockTimes, Order
 from quiver_fast.records import formats
 from quiver_fast.records.transfers import RunBatch, Streamed
-from spark_analysis import schema, transforms
-from spark_analysis.files import RecordFile, Split
-from spark_analysis.parse import scan_split
-from spark_analysis.reading import by_splits
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import together
+from spark_analysis.files import RecordFile, Split, by_splits
 
 _FACTS = schema.to_arrow(schema.FACTS)
 # A fact of each split, for the order of the receipts over splits.
@@ -40,20 +39,6 @@ _BATCH_RUNS = 1 << 15
 
 # Where a split begins: its run, its arrow and its place in the file.
 _Place = tuple[str, str, int]
-
-
-def can_be_folded(files: Sequence[RecordFile]) -> bool:
-    """Say whether no message of ``files`` has to meet another."""
-    return foldable_runs(files) == {file.run for file in files}
-
-
-def foldable_runs(files: Sequence[RecordFile]) -> set[str]:
-    """Return the runs of which no message has to meet another: no ids, and one end."""
-    roles: dict[str, set[str]] = {}
-    for file in files:
-        roles.setdefault(file.run, set()).add(file.role)
-    ids = {file.run for file in files if file.has_ids}
-    return {run for run, ends in roles.items() if len(ends) == 1} - ids
 
 
 @contextmanager
@@ -70,7 +55,7 @@ def folded_facts(
         bounds: what is known of each run.
     """
     by_place = {(split.file.run, split.file.arrow, split.start): split for split in splits}
-    folded = by_splits(spark, splits, lambda one: _fold(one, scan_split(one), bounds), schema.FACTS)
+    folded = by_splits(spark, splits, lambda one: _fold(one, one.records(), bounds), schema.FACTS)
     kept = [folded.persist()]
     try:
         again = _begin_behind(_stamps(folded), {})
@@ -78,11 +63,11 @@ def folded_facts(
             late = by_splits(
                 spark,
                 [by_place[place] for place in again],
-                lambda one: _count_behind(one, scan_split(one), bounds, again),
+                lambda one: _count_behind(one, one.records(), bounds, again),
                 schema.FACTS,
             )
             kept.append(late.persist())
-        yield transforms.together(kept)
+        yield together(kept)
     finally:
         for table in kept:
             table.unpersist()
@@ -120,7 +105,7 @@ def folded_records(
 
         if again:
             kept.append(records.mapInArrow(late, schema.FACTS).persist())
-        yield transforms.together(kept)
+        yield together(kept)
     finally:
         for table in kept:
             table.unpersist()
@@ -128,7 +113,7 @@ def folded_records(
 
 def top_stamps(facts: DataFrame) -> dict[tuple[str, str], int]:
     """Return the largest send time of each receiver whose splits were folded."""
-    tops = facts.where(F.col("fact") == transforms.TOP).groupBy("run", "arrow")
+    tops = facts.where(F.col("fact") == fact_names.TOP).groupBy("run", "arrow")
     return {
         (row.run, row.arrow): row.top for row in tops.agg(F.max("value").alias("top")).collect()
     }
@@ -213,28 +198,28 @@ def _fold(
     place = split.start
     streams = found.streams
     one: list[tuple[str, int | None, int | None, int | None, str | None]] = [
-        (transforms.LINES, place, stamps.lines, None, None),
-        (transforms.FIRST, place, found.first_time, None, None),
-        (transforms.LAST, place, found.last_time, None, None),
-        (transforms.LOWEST, place, clock.lowest, None, None),
-        (transforms.HIGHEST, place, clock.highest, None, None),
-        (transforms.SET_BACK, place, clock.set_back or None, None, None),
+        (fact_names.LINES, place, stamps.lines, None, None),
+        (fact_names.FIRST, place, found.first_time, None, None),
+        (fact_names.LAST, place, found.last_time, None, None),
+        (fact_names.LOWEST, place, clock.lowest, None, None),
+        (fact_names.HIGHEST, place, clock.highest, None, None),
+        (fact_names.SET_BACK, place, clock.set_back or None, None, None),
         (_FIRST_STAMP, place, stamps.first, None, None),
-        (transforms.TOP, place, stamps.top, None, None),
-        (transforms.MALFORMED, None, None, found.malformed, None),
-        (transforms.TRUNCATED, None, None, int(found.truncated), None),
-        (transforms.REORDERED, None, None, found.reordered, None),
-        (transforms.OLDER, None, None, sieve.older, None),
+        (fact_names.TOP, place, stamps.top, None, None),
+        (fact_names.MALFORMED, None, None, found.malformed, None),
+        (fact_names.TRUNCATED, None, None, int(found.truncated), None),
+        (fact_names.REORDERED, None, None, found.reordered, None),
+        (fact_names.OLDER, None, None, sieve.older, None),
     ]
     if streams is not None:
         for part in streams.first_byte.parts():
-            yield _batch(split, transforms.FIRST_BYTE, None, part.values, part.counts)
-        one.append((transforms.BODY_BYTES, None, None, streams.body_bytes, None))
-        one.append((transforms.STREAM_START, place, streams.start, None, None))
-        one.append((transforms.STREAM_END, place, streams.end, None, None))
+            yield _batch(split, fact_names.FIRST_BYTE, None, part.values, part.counts)
+        one.append((fact_names.BODY_BYTES, None, None, streams.body_bytes, None))
+        one.append((fact_names.STREAM_START, place, streams.start, None, None))
+        one.append((fact_names.STREAM_END, place, streams.end, None, None))
     if found.first_malformed is not None:
         line, text = found.first_malformed
-        one.append((transforms.FIRST_BAD, place, line, None, text))
+        one.append((fact_names.FIRST_BAD, place, line, None, text))
     rows = [row for row in one if row[2] is not None or row[3] is not None]
     facts, seconds, values, counts, texts = zip(*rows, strict=True)
     yield _batch(split, facts, seconds, values, counts, texts)
@@ -254,9 +239,9 @@ def _histogram(split: Split, found: FileAnalysis) -> Iterator[pa.RecordBatch]:
     if found.histogram is not None:
         for part in found.histogram.parts():
             columns = (part.seconds, part.latencies, part.counts)
-            yield _batch(split, transforms.LATENCY, *columns)
+            yield _batch(split, fact_names.LATENCY, *columns)
     else:
-        yield _batch(split, transforms.SENT, found.seconds.values, None, found.seconds.counts)
+        yield _batch(split, fact_names.SENT, found.seconds.values, None, found.seconds.counts)
 
 
 class _Stamps:
@@ -277,7 +262,7 @@ class _Stamps:
 
 
 def _stamps(facts: DataFrame) -> pa.Table:
-    return facts.where(F.col("fact").isin(_FIRST_STAMP, transforms.TOP)).toArrow()
+    return facts.where(F.col("fact").isin(_FIRST_STAMP, fact_names.TOP)).toArrow()
 
 
 def _begin_behind(stamps: pa.Table, tops: Mapping[tuple[str, str], int]) -> dict[_Place, int]:
@@ -287,7 +272,7 @@ def _begin_behind(stamps: pa.Table, tops: Mapping[tuple[str, str], int]) -> dict
         stamps: the first and the largest send times of splits.
         tops: by run and arrow, the largest send time before these splits.
     """
-    firsts, largest = (_by_place(stamps, fact) for fact in (_FIRST_STAMP, transforms.TOP))
+    firsts, largest = (_by_place(stamps, fact) for fact in (_FIRST_STAMP, fact_names.TOP))
     before = dict(tops)
     found = {}
     for place in sorted(largest):
@@ -317,7 +302,7 @@ def _count_behind(
     for batch in _own(split, batches, Sieve(bounds[split.file.run])):
         for order in (alone, after):
             order.add(batch.sent, None, batch.count)
-    yield _batch(split, transforms.REORDERED, None, None, [after.behind - alone.behind])
+    yield _batch(split, fact_names.REORDERED, None, None, [after.behind - alone.behind])
 
 
 def _batch(

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from quiver_fast.errors import UsageError
 from quiver_fast.records.ids import key_or_own
 from spark_analysis import schema
+from spark_analysis.file_systems import Settings, settings_in
 from spark_analysis.files import SPLIT_SIZE
-from spark_analysis.hadoop import Settings, settings_in
 
 PERMIT, FAIL, DROP = "PERMISSIVE", "FAILFAST", "DROPMALFORMED"
 _NUMBERS = ("splitSize", "maxFilesPerTrigger", "maxBytesPerTrigger")

@@ -1,4 +1,4 @@
-"""Comparing the sends and receipts of a range of keys: the work of an executor.
+"""Comparing sends and receipts, a range of keys at a time: the work of executors.
 
 Messages stay runs of ids, which the arithmetic of :mod:`quiver_fast.analysis.tables.key_runs`
 compares without looking at one of them; the counts of all ranges add up.
@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.tables.id_table import IdTable, balance
@@ -21,48 +22,12 @@ from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, disjoint
 from quiver_fast.analysis.tables.tally import located_pieces
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.records.ids import comparable
-from spark_analysis.schema import to_arrow
-from spark_analysis.transforms import FIRST, FOREIGN, LAST, LATE, LATENCY
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import ID_BITS, cut_at_ranges, id_high
+from spark_analysis.schema import ARROW, as_facts
 
-# With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
-# that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
-# second of receipt standing as the split. Without one, arrivals of messages that were sent:
-# ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
-# were sent by ``source`` from (send_split, value) on; ``sender`` is the number of one that shares
-# its file with others, else 0, and ``receiver`` that of such a receiver. Without ids ``length``
-# is 1, and ``n`` are arrivals in order, the last of them sent at the time ``value``
-# (:func:`_in_order`). ``range`` is that of the keys, where ranges were compared one by one.
-RECONCILED = StructType(
-    [
-        StructField("run", StringType(), nullable=False),
-        StructField("name", StringType()),
-        StructField("source", LongType()),
-        StructField("sender", LongType()),
-        StructField("receiver", LongType()),
-        StructField("file", LongType()),
-        StructField("split", LongType()),
-        StructField("position", LongType()),
-        StructField("send_split", LongType()),
-        StructField("value", LongType()),
-        StructField("length", LongType()),
-        StructField("n", LongType(), nullable=False),
-        StructField("range", LongType()),
-    ]
-)
-RESULT = StructType(
-    [
-        StructField("run", StringType(), nullable=False),
-        StructField("arrow", StringType(), nullable=False),
-        StructField("n", LongType(), nullable=False),
-    ]
-)
-_RECONCILED = to_arrow(RECONCILED)
-_RESULT = to_arrow(RESULT)
-
-COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
-"""What adds up over the ranges of a run, named as in Reconciliation.result."""
-MISSING = "missing"
-STEP = "step"
+_RECONCILED = schema.to_arrow(schema.RECONCILED)
+_RESULT = schema.to_arrow(schema.RESULT)
 
 # Rows that are compared at a time, where ranges allow.
 _ENOUGH_ROWS = 1 << 17
@@ -75,14 +40,53 @@ Columns = dict[str, Any]
 _Compared = tuple[dict[str, int], Columns, list[Columns]]
 
 
-def reconcile(batches: Batches) -> Batches:
+def reconciled(rows: DataFrame) -> DataFrame:
+    """Return the rows of ``RECONCILED``, which are read more than once.
+
+    Args:
+        rows: :func:`.delivery.in_ranges` of all messages of runs with both ends.
+    """
+    return _together(rows, "run").mapInArrow(_reconcile, schema.RECONCILED)
+
+
+def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -> DataFrame:
+    """Return the rows of ``RECONCILED``, each with its range.
+
+    Args:
+        rows: :func:`.delivery.in_ranges` of all messages of these ranges.
+        touched: the ranges of each run that are compared; None for all.
+    """
+    return _together(rows, "run").mapInArrow(_reconcile_ranges(touched), schema.RECONCILED)
+
+
+def distinct_ids(records: DataFrame) -> DataFrame:
+    """Return the facts of how many different ids receivers have.
+
+    Args:
+        records: of receivers.
+    """
+    rows = records.where((F.col("kind") == schema.TRANSFER) & F.col("id").isNotNull()).select(
+        *ARROW, "position", F.lit(True).alias("by_ids"), F.col("id").alias("key"), "n",
+        id_high().alias("high"), F.lit(ID_BITS).alias("bits"),
+    )  # fmt: skip
+    counted = _together(cut_at_ranges(rows), *ARROW).mapInArrow(_count_ids, schema.RESULT)
+    total = counted.groupBy(*ARROW).agg(F.sum("n").alias("n"))
+    return as_facts(total, fact_names.DISTINCT_IDS, n=F.col("n"))
+
+
+def _together(rows: DataFrame, *keys: str) -> DataFrame:
+    """Bring each range together, in the order of ``keys``, which have ranges of their own."""
+    return rows.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
+
+
+def _reconcile(batches: Batches) -> Batches:
     """Compare sends and receipts that are sorted by run and range, whole ranges at a time."""
     for (run,), columns in _parts(batches, "run"):
         yield from _compared(columns, {"run": run})
 
 
-def reconcile_ranges(touched: Mapping[str, Set[int]] | None) -> Callable[[Batches], Batches]:
-    """Return what does as :func:`reconcile`, and says of each row which range it is of.
+def _reconcile_ranges(touched: Mapping[str, Set[int]] | None) -> Callable[[Batches], Batches]:
+    """Return a function like :func:`_reconcile` whose rows also name their range.
 
     Args:
         touched: the ranges of each run that are compared; None for all.
@@ -110,7 +114,7 @@ def _compared(columns: Columns, fixed: dict[str, str | int]) -> Batches:
             yield _batch(_RECONCILED, fixed, table)
 
 
-def count_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _count_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Count the different ids of rows that are sorted by arrow and range."""
     for (run, arrow), columns in _parts(batches, "run", "arrow"):
         ids = IdTable()
@@ -227,7 +231,7 @@ class _SendRuns:
         pieces, lengths, of, place = located_pieces(arrived, sizes, self._firsts, self._lengths)
         never = place < 0
         length = lengths[never].astype(np.int64)
-        named = {"name": [MISSING] * len(length), "length": length, "n": length}
+        named = {"name": [schema.MISSING] * len(length), "length": length, "n": length}
         return self._places(of[never], pieces[never]) | named
 
     def _places(self, row: NDArray[np.int64], firsts: UInt64Array) -> Columns:
@@ -327,19 +331,21 @@ def _facts(receipts: Columns, own: Columns) -> Iterator[Columns]:
     for file in np.unique(receipts["file"]):
         of_file = _where(own, own["file"] == file)
         foreign = receipts["n"][receipts["file"] == file].sum() - of_file["n"].sum()
-        yield _fact(FOREIGN, file, n=[foreign])
+        yield _fact(fact_names.FOREIGN, file, n=[foreign])
         if len(of_file["n"]) == 0:
             continue
         seconds = of_file["received"] // of_file["ticks"]
         table = SecondHistogram.from_rows(seconds, of_file["latency"], of_file["n"], "")
-        yield _fact(LATENCY, file, split=table.seconds, value=table.latencies, n=table.counts)
+        yield _fact(
+            fact_names.LATENCY, file, split=table.seconds, value=table.latencies, n=table.counts
+        )
         yield from _steps(file, of_file)
-        for name, place in ((FIRST, 0), (LAST, -1)):
+        for name, place in ((fact_names.FIRST, 0), (fact_names.LAST, -1)):
             edge = {key: [of_file[key][place]] for key in ("split", "position")}
             yield _fact(name, file, value=[of_file["received"][place]], n=[0], **edge)
         late = _where(of_file, of_file["late"])
         if len(late["n"]):
-            yield _fact(LATE, file, value=[late["received"].max()], n=[late["n"].sum()])
+            yield _fact(fact_names.LATE, file, value=[late["received"].max()], n=[late["n"].sum()])
 
 
 def _steps(file: int, receipts: Columns) -> Iterator[Columns]:
@@ -348,7 +354,7 @@ def _steps(file: int, receipts: Columns) -> Iterator[Columns]:
         return
     some = _where(receipts, receipts["step"] >= 0)
     table = SecondHistogram.from_rows(some["step"], some["latency"], some["n"], "")
-    yield _fact(STEP, file, split=table.seconds, value=table.latencies, n=table.counts)
+    yield _fact(schema.STEP, file, split=table.seconds, value=table.latencies, n=table.counts)
 
 
 def _fact(name: str, file: int, **columns: Any) -> Columns:
@@ -370,15 +376,15 @@ def _where(columns: Columns, rows: NDArray[Any]) -> Columns:
 
 
 def _batch(
-    schema: pa.Schema, fixed: Mapping[str, str | int], columns: dict[str, Any]
+    columns_of: pa.Schema, fixed: Mapping[str, str | int], columns: dict[str, Any]
 ) -> pa.RecordBatch:
     size = len(columns["n"])
     arrays = []
-    for field in schema:
+    for field in columns_of:
         if field.name in fixed:
             arrays.append(pa.repeat(pa.scalar(fixed[field.name], field.type), size))
         elif field.name in columns:
             arrays.append(pa.array(columns[field.name], field.type))
         else:
             arrays.append(pa.nulls(size, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=columns_of)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.delivery import BY_IDS, delivery_section, receiver_alone
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.pair_results import in_unit
-from quiver_fast.analysis.figures.run_data import RunData, RunFigures
+from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.sender_rate import end_of_sending
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.statistics import run_statistics
@@ -41,10 +42,11 @@ from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows, SpilledHistogram
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.records import formats
-from spark_analysis import transforms
-from spark_analysis.delivery import DELIVERED, DELIVERY, DISTINCT_IDS, IDS, TICKS
-from spark_analysis.files import RECEIVER, SENDER, RecordFile
-from spark_analysis.thinning import ALL_SETTLED, WHOLE, part_named
+from spark_analysis import fact_names, schema
+from spark_analysis.digests import WHOLE, part_named, thinned_facts
+from spark_analysis.files import RecordFile
+from spark_analysis.job_folder import figures_to_json
+from spark_analysis.schema import RECEIVER, SENDER
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
 _COUNTS = (
@@ -70,9 +72,9 @@ class _Facts:
 
     def told(self) -> dict[tuple[str, Extent], DistributionDigest]:
         """Return the distributions that were told, by what they are of."""
-        rounded = self.table(transforms.TOLD_ROUNDED)
+        rounded = self.table(fact_names.TOLD_ROUNDED)
         found = {}
-        for text in self.table(transforms.TOLD)["text"].to_pylist():
+        for text in self.table(fact_names.TOLD)["text"].to_pylist():
             document = json.loads(text)
             name = document.pop("name")
             rows = rounded.filter(pc.equal(rounded["text"], name))
@@ -129,14 +131,14 @@ def file_analysis(
     facts = _Facts(table, file.arrow)
     received = file.role == RECEIVER
     histogram = histogram_of(file, table) if received else None
-    own = (transforms.LATENCY, transforms.THINNED) if received else (transforms.SENT,)
+    own = (fact_names.LATENCY, fact_names.THINNED) if received else (fact_names.SENT,)
     second, _, n = facts.rows(*own)
     seconds = Distribution.of_counted(second, n)
-    first, last = facts.by_split(transforms.FIRST), facts.by_split(transforms.LAST)
+    first, last = facts.by_split(fact_names.FIRST), facts.by_split(fact_names.LAST)
     settlement = _settlement(facts)
     settles = settlement is not None and file.record_format == formats.V1
     end = None if sender is None else end_of_sending(sender, run)
-    late = facts.rows(transforms.LATE)
+    late = facts.rows(fact_names.LATE)
     clock = _clock_times(facts)
     found = FileAnalysis(
         record_format=formats.V2 if settles else file.record_format,
@@ -148,16 +150,16 @@ def file_analysis(
         seconds=seconds,
         histogram=histogram,
         ids=None,
-        ids_hashed=facts.table(transforms.HASHED_IDS).num_rows > 0,
+        ids_hashed=facts.table(fact_names.HASHED_IDS).num_rows > 0,
         send_ticks=Ticks(),
-        reordered=facts.total(transforms.REORDERED),
+        reordered=facts.total(fact_names.REORDERED),
         settlement=settlement,
-        malformed=facts.total(transforms.MALFORMED),
+        malformed=facts.total(fact_names.MALFORMED),
         first_malformed=_first_malformed(facts),
-        truncated=facts.total(transforms.TRUNCATED) > 0,
+        truncated=facts.total(fact_names.TRUNCATED) > 0,
         streams=_streams(facts),
-        older=facts.total(transforms.OLDER),
-        foreign=facts.total(transforms.FOREIGN),
+        older=facts.total(fact_names.OLDER),
+        foreign=facts.total(fact_names.FOREIGN),
         end=None if end is None or sender is None else in_unit(end, sender.time_unit, file.unit),
         late=int(late[2].sum()),
         latest=int(late[1].max()) if len(late[1]) else None,
@@ -176,15 +178,15 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
         table: ``FACTS`` of its run, at least those of its latencies.
     """
     facts = _Facts(table, file.arrow)
-    if facts.table(transforms.THINNED).num_rows == 0:
-        return facts.histogram(transforms.LATENCY, file.unit)
+    if facts.table(fact_names.THINNED).num_rows == 0:
+        return facts.histogram(fact_names.LATENCY, file.unit)
     known = {
         extent: latencies
         for (of, extent), latencies in facts.told().items()
-        if of == transforms.LATENCY
+        if of == fact_names.LATENCY
     }
     seconds, windows = (
-        facts.histogram(fact, file.unit) for fact in (transforms.THINNED, transforms.WINDOWED)
+        facts.histogram(fact, file.unit) for fact in (fact_names.THINNED, fact_names.WINDOWED)
     )
     return HistogramDigest(file.arrow, seconds, windows, known, WHOLE)
 
@@ -202,8 +204,8 @@ def steps_found(
     """
     if not run.steps or sender is None or sender.first_time is None:
         return None
-    number, _, n = _Facts(table, transforms.STEPS_SENT).rows(transforms.SENT)
-    latencies = histogram_of(replace(file, arrow=transforms.STEPS_RECEIVED), table)
+    number, _, n = _Facts(table, fact_names.STEPS_SENT).rows(fact_names.SENT)
+    latencies = histogram_of(replace(file, arrow=fact_names.STEPS_RECEIVED), table)
     return Steps(Distribution.of_counted(number, n), latencies)
 
 
@@ -212,7 +214,7 @@ def _clock_times(facts: _Facts) -> ClockTimes:
     lowest, highest, back = (
         _by_split(facts, fact, choose)
         for fact, choose in (
-            (transforms.LOWEST, min), (transforms.HIGHEST, max), (transforms.SET_BACK, max),
+            (fact_names.LOWEST, min), (fact_names.HIGHEST, max), (fact_names.SET_BACK, max),
         )
     )  # fmt: skip
     clock = ClockTimes()
@@ -229,34 +231,34 @@ def _by_split(facts: _Facts, fact: str, choose: Callable[[int, int], int]) -> di
 
 
 def _streams(facts: _Facts) -> Streams | None:
-    starts, ends = facts.by_split(transforms.STREAM_START), facts.by_split(transforms.STREAM_END)
+    starts, ends = facts.by_split(fact_names.STREAM_START), facts.by_split(fact_names.STREAM_END)
     if not starts:
         return None
     return Streams(
-        facts.total(transforms.BODY_BYTES),
+        facts.total(fact_names.BODY_BYTES),
         min(start for _, start, _ in starts),
         max(end for _, end, _ in ends),
-        facts.latencies(transforms.FIRST_BYTE),
+        facts.latencies(fact_names.FIRST_BYTE),
     )
 
 
 def _settlement(facts: _Facts) -> Settlement | None:
     told = facts.told()
-    sampled = told.get((transforms.SAMPLED, WHOLE)) or facts.latencies(transforms.SAMPLED)
-    both = facts.latencies(transforms.SAMPLED, transforms.SETTLED)
-    every = told.get((ALL_SETTLED, WHOLE)) or both
-    unmatched = facts.total(transforms.UNMATCHED)
+    sampled = told.get((fact_names.SAMPLED, WHOLE)) or facts.latencies(fact_names.SAMPLED)
+    both = facts.latencies(fact_names.SAMPLED, fact_names.SETTLED)
+    every = told.get((fact_names.ALL_SETTLED, WHOLE)) or both
+    unmatched = facts.total(fact_names.UNMATCHED)
     if every.total + unmatched == 0:
         return None
-    return Settlement(every, sampled, facts.total(transforms.UNSETTLED), unmatched)
+    return Settlement(every, sampled, facts.total(fact_names.UNSETTLED), unmatched)
 
 
 def _first_malformed(facts: _Facts) -> tuple[int, str] | None:
-    bad = facts.by_split(transforms.FIRST_BAD)
+    bad = facts.by_split(fact_names.FIRST_BAD)
     if not bad:
         return None
     split, line, text = bad[0]
-    before = sum(lines for place, lines, _ in facts.by_split(transforms.LINES) if place < split)
+    before = sum(lines for place, lines, _ in facts.by_split(fact_names.LINES) if place < split)
     return before + line, text or ""
 
 
@@ -270,7 +272,7 @@ def delivery_of(
 
     As :meth:`quiver_fast.analysis.figures.delivery.Reconciliation.result`.
     """
-    rows = _Facts(table, "").table(DELIVERY)
+    rows = _Facts(table, "").table(fact_names.DELIVERY)
     values = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))
     counts = {name: values.get(name, 0) for name in _COUNTS}
     counts["older"] = sum(receiver.older for receiver in receivers)
@@ -280,8 +282,8 @@ def delivery_of(
         sent = sum(sender.count for sender in senders)
         counts |= {"sent": sent, "unreceived": sent}
         return delivery_section(counts, by_ids=False, unit="ms", run=run)
-    unit = _UNITS[values[TICKS]]
-    return delivery_section(counts, by_ids=bool(values[IDS]), unit=unit, run=run)
+    unit = _UNITS[values[fact_names.TICKS]]
+    return delivery_section(counts, by_ids=bool(values[fact_names.IDS]), unit=unit, run=run)
 
 
 def delivered_of(file: RecordFile, table: pa.Table, first: int) -> dict[int, int]:
@@ -292,7 +294,7 @@ def delivered_of(file: RecordFile, table: pa.Table, first: int) -> dict[int, int
         table: the facts of the run.
         first: the number of the first of these.
     """
-    _, senders, counts = _Facts(table, file.arrow).rows(DELIVERED)
+    _, senders, counts = _Facts(table, file.arrow).rows(fact_names.DELIVERED)
     if file.members == 1:
         return {first: int(counts.sum())}
     return dict(zip(senders.tolist(), counts.tolist(), strict=True))
@@ -303,7 +305,7 @@ def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds
     told = receiver_alone(found, run)
     if not file.has_ids:
         return told
-    distinct = _Facts(table, file.arrow).total(DISTINCT_IDS)
+    distinct = _Facts(table, file.arrow).total(fact_names.DISTINCT_IDS)
     return told | {"method": BY_IDS, "duplicate": found.count - distinct}
 
 
@@ -322,7 +324,31 @@ def bounds_of_runs(files: Sequence[RecordFile]) -> dict[str, RunBounds]:
     return {run: run_bounds(_files(run, found)) for run, found in ends.items()}
 
 
-def arrow_rows(
+@contextmanager
+def arrow_statistics(
+    table: DataFrame, files: Sequence[RecordFile], bounds: Mapping[str, RunBounds]
+) -> Iterator[DataFrame]:
+    """Give the rows of ``ARROWS``: each run's are made where its facts are.
+
+    Args:
+        table: rows of ``FACTS``, which are read several times.
+        files: those of the runs.
+        bounds: what is known of each run.
+    """
+    of_run: dict[str, list[RecordFile]] = {}
+    for file in files:
+        of_run.setdefault(file.run, []).append(file)
+    rows = schema.to_arrow(schema.ARROWS)
+
+    def statistics(facts_of_run: pa.Table) -> pa.Table:
+        run = facts_of_run["run"][0].as_py()
+        return pa.Table.from_pylist(list(_arrow_rows(of_run[run], facts_of_run, bounds[run])), rows)
+
+    with thinned_facts(table, statistics) as few:
+        yield few.groupBy("run").applyInArrow(statistics, schema.ARROWS)
+
+
+def _arrow_rows(
     files: Sequence[RecordFile], table: pa.Table, bounds: RunBounds
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``ARROWS`` of one run.
@@ -386,16 +412,3 @@ def _row(file: RecordFile, found: FileAnalysis, run: RunData, *, in_series: bool
         "figures": figures_to_json(run_figures(run)) if in_series else None,
         "summary": json.dumps({**(summary or {}), "analysis": run_statistics(run)}, default=listed),
     }
-
-
-def figures_to_json(figures: RunFigures) -> str:
-    """Return the figures of a run as text."""
-    windows = {name: values.tolist() for name, values in figures.windows.items()}
-    return json.dumps(asdict(figures) | {"windows": windows})
-
-
-def figures_from_json(text: str) -> RunFigures:
-    """Return what :func:`figures_to_json` was given."""
-    found = json.loads(text)
-    windows = {name: np.array(values, np.float64) for name, values in found["windows"].items()}
-    return RunFigures(**(found | {"windows": windows}))

@@ -41,6 +41,8 @@ are one per arrow. ``ARROWS`` is the statistics, a row per arrow.
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -52,6 +54,9 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
+
+SENDER = "sender"
+RECEIVER = "receiver"
 
 TRANSFER = "transfer"
 SETTLED = "settled"  # a settlement with its send, found in one split
@@ -65,6 +70,12 @@ CLOCK = "clock"  # of a split whose times go back
 KINDS = (
     TRANSFER, SETTLED, UNSETTLED, UNMATCHED, STREAM, BAD, TRUNCATED, EXTENT, CLOCK,
 )  # fmt: skip
+
+# Columns with one value for all rows of a file.
+OF_FILE = ("file", "arrow", "unit", "run", "role")
+# The columns that tell an arrow, and those of the place of a message in its file.
+ARROW = ("run", "arrow")
+PLACE = ("file", "split", "position")
 
 _VALUES = [
     StructField("kind", StringType(), nullable=False),
@@ -104,6 +115,44 @@ FACTS = StructType(
     ]
 )
 
+# With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
+# that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
+# second of receipt standing as the split. Without one, arrivals of messages that were sent:
+# ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
+# were sent by ``source`` from (send_split, value) on; ``sender`` is the number of one that shares
+# its file with others, else 0, and ``receiver`` that of such a receiver. Without ids ``length``
+# is 1, and ``n`` are arrivals in order, the last of them sent at the time ``value``
+# (:func:`.reconcile._in_order`). ``range`` is that of the keys, where ranges were
+# compared one by one.
+RECONCILED = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("name", StringType()),
+        StructField("source", LongType()),
+        StructField("sender", LongType()),
+        StructField("receiver", LongType()),
+        StructField("file", LongType()),
+        StructField("split", LongType()),
+        StructField("position", LongType()),
+        StructField("send_split", LongType()),
+        StructField("value", LongType()),
+        StructField("length", LongType()),
+        StructField("n", LongType(), nullable=False),
+        StructField("range", LongType()),
+    ]
+)
+RESULT = StructType(
+    [
+        StructField("run", StringType(), nullable=False),
+        StructField("arrow", StringType(), nullable=False),
+        StructField("n", LongType(), nullable=False),
+    ]
+)
+COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
+"""What adds up over the ranges of a run, named as in Reconciliation.result."""
+MISSING = "missing"
+STEP = "step"
+
 # Times and latencies in ``unit``; ``summary`` and ``figures`` are JSON.
 ARROWS = StructType(
     [
@@ -140,3 +189,13 @@ def to_arrow(table: StructType) -> pa.Schema:
 
 PARSED_ARROW = to_arrow(PARSED)
 RECORDS_ARROW = to_arrow(RECORDS)
+
+
+def as_facts(table: DataFrame, fact: str, **columns: Column) -> DataFrame:
+    """Return rows of ``FACTS`` that say ``fact``; a column that is not given is null."""
+    names = [field.name for field in FACTS if field.name not in (*ARROW, "fact")]
+    nothing = {name: F.lit(None).cast(FACTS[name].dataType) for name in names}
+    values = nothing | columns
+    return table.select(
+        *ARROW, F.lit(fact).alias("fact"), *(values[name].alias(name) for name in names)
+    )

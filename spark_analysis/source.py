@@ -40,11 +40,11 @@ from pyspark.sql.types import StructType
 from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.records.sources import open_place
 from spark_analysis import schema
+from spark_analysis.file_systems import Settings, hadoop_settings
 from spark_analysis.files import RecordFile, Split, discover, splits_of
-from spark_analysis.filtering import Selection, select
-from spark_analysis.hadoop import Settings, hadoop_settings
 from spark_analysis.options import DROP, FAIL, SourceOptions, checked_columns
-from spark_analysis.reading import as_records
+from spark_analysis.record_rows import as_records
+from spark_analysis.selection import Selection, select
 
 _STEP = 1 << 16
 _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
@@ -124,7 +124,7 @@ class _Reader(DataSourceReader):
         files = numbered(
             discover(self._options.paths, self._options.settings), self._options.id_key
         )
-        chosen = [file for file in files if self._wanted.kinds and self._wanted.has(file)]
+        chosen = [file for file in files if self._wanted.kinds and self._wanted.has(file.columns)]
         return [_Part(s) for file in chosen for s in splits_of(file, self._options.split_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

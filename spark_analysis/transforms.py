@@ -6,85 +6,17 @@ Nothing here reads, writes or collects. Every aggregate over messages weighs row
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
-from quiver_fast.analysis.model.units import PER_SECOND
-from spark_analysis import schema
-from spark_analysis.files import SENDER
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import id_high, quotient, ticks_per_second, together
+from spark_analysis.schema import ARROW, SENDER, as_facts
 
-ARROW = ("run", "arrow")
 # A message is identified by both halves of its id, the upper one by id_high().
-ID = ("id", "id_high")
-
+_ID = ("id", "id_high")
 # A range of ids that a repeated settlement is looked for in.
 _RANGE_BITS = 10
-
-# Facts that add up: n messages of this (second, value).
-LATENCY = "latency"  # epoch second of receipt, latency
-SENT = "sent"  # epoch second of the send
-SETTLED = "settled"  # value: settlement latency of lines without the prefix S
-SAMPLED = "sampled"  # value: settlement latency of lines with it
-UNSETTLED = "unsettled"
-UNMATCHED = "unmatched"
-MALFORMED = "malformed"
-OLDER = "older"  # receipts of messages that were sent before the run
-FOREIGN = "foreign"  # receipts of messages that others sent meanwhile
-REORDERED = "reordered"  # of a receiver: receipts of messages sent before one received earlier
-TRUNCATED = "truncated"
-BODY_BYTES = "body bytes"  # of streaming mode
-FIRST_BYTE = "first byte"  # value: first byte minus send time
-# Facts of each split; its place in the file stands as the second. A receiver's FIRST and
-# LAST are those of the run's own messages.
-LINES = "lines"
-FIRST = "first"  # own time of the first transfer
-LAST = "last"  # own time of the last transfer
-TOP = "top stamp"  # the largest send time of a receiver without a sender
-# A fact may be there twice of a split: the more extreme value holds.
-LOWEST = "lowest"  # own time of a transfer, be its message of the run or not
-HIGHEST = "highest"
-SET_BACK = "set back"  # the most by which such a time is below an earlier one of the split
-LATE = "late"  # n receipts after the end of the sending, of which value is the latest
-STREAM_START = "stream start"  # the earliest first byte
-STREAM_END = "stream end"  # the latest line
-HASHED_IDS = "hashed ids"  # of splits where some id is no number
-# These replace LATENCY, SETTLED and SAMPLED where those have many rows (thinning.py).
-THINNED = "thinned latency"  # second and value as LATENCY
-WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
-TOLD = "told"  # text: what a DistributionDigest says, and of what
-TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: of what
-# Arrows that no file is of: facts of the steps of a run, whose number stands as the second.
-STEPS_SENT = "steps sent"
-STEPS_RECEIVED = "steps received"
-FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
-
-
-def ticks_per_second() -> Column:
-    """Return the ticks in one second of each row's ``unit``."""
-    units = [F.lit(word) for pair in PER_SECOND.items() for word in pair]
-    return F.element_at(F.create_map(*units), F.col("unit"))
-
-
-def quotient(number: Column, divisor: Column) -> Column:
-    """Return the integer quotient; Spark's `/` is of doubles, too coarse for nanoseconds."""
-    return F.call_function("div", number, divisor)
-
-
-def together(tables: list[DataFrame]) -> DataFrame:
-    """Return the rows of all tables, which have the same columns."""
-    return reduce(DataFrame.unionByName, tables)
-
-
-def as_facts(table: DataFrame, fact: str, **columns: Column) -> DataFrame:
-    """Return rows of ``FACTS`` that say ``fact``; a column that is not given is null."""
-    names = [field.name for field in schema.FACTS if field.name not in (*ARROW, "fact")]
-    nothing = {name: F.lit(None).cast(schema.FACTS[name].dataType) for name in names}
-    values = nothing | columns
-    return table.select(
-        *ARROW, F.lit(fact).alias("fact"), *(values[name].alias(name) for name in names)
-    )
 
 
 def sums(records: DataFrame) -> DataFrame:
@@ -96,10 +28,10 @@ def sums(records: DataFrame) -> DataFrame:
     transfer, settled = kind == schema.TRANSFER, kind == schema.SETTLED
     receipt = F.col("received").isNotNull()
     fact = (
-        F.when(transfer, F.when(receipt, LATENCY).otherwise(SENT))
-        .when(settled, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
-        .when(kind == schema.BAD, MALFORMED)
-        .when(kind == schema.TRUNCATED, TRUNCATED)
+        F.when(transfer, F.when(receipt, fact_names.LATENCY).otherwise(fact_names.SENT))
+        .when(settled, F.when(F.col("sampled"), fact_names.SAMPLED).otherwise(fact_names.SETTLED))
+        .when(kind == schema.BAD, fact_names.MALFORMED)
+        .when(kind == schema.TRUNCATED, fact_names.TRUNCATED)
     )
     own = F.coalesce("received", "sent")
     second = F.when(transfer, quotient(own, ticks_per_second()))
@@ -125,14 +57,14 @@ def extents(records: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("bigint"), F.lit(None).cast("string")
     sending = extent & (F.col("role") == SENDER)
     said = {
-        LINES: (F.when(extent, F.col("n")), nothing[1]),
-        FIRST: (F.when(sending, F.col("sent")), nothing[1]),
-        LAST: (F.when(sending, F.col("received")), nothing[1]),
-        LOWEST: (F.col("sent"), nothing[1]),
-        HIGHEST: (F.col("received"), nothing[1]),
-        SET_BACK: (F.when(~extent, F.col("n")), nothing[1]),
-        HASHED_IDS: (F.col("id_high"), nothing[1]),
-        FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
+        fact_names.LINES: (F.when(extent, F.col("n")), nothing[1]),
+        fact_names.FIRST: (F.when(sending, F.col("sent")), nothing[1]),
+        fact_names.LAST: (F.when(sending, F.col("received")), nothing[1]),
+        fact_names.LOWEST: (F.col("sent"), nothing[1]),
+        fact_names.HIGHEST: (F.col("received"), nothing[1]),
+        fact_names.SET_BACK: (F.when(~extent, F.col("n")), nothing[1]),
+        fact_names.HASHED_IDS: (F.col("id_high"), nothing[1]),
+        fact_names.FIRST_BAD: (F.when(F.col("text").isNotNull(), F.col("position")), F.col("text")),
     }
     facts = [
         F.struct(F.lit(fact).alias("fact"), value.alias("value"), text.alias("text"))
@@ -163,10 +95,10 @@ def streams(lines: DataFrame) -> DataFrame:
     latencies = whole.groupBy(*ARROW, "value").agg(F.count("*").alias("n"))
     return together(
         [
-            as_facts(total, BODY_BYTES, n=F.col("n")),
-            as_facts(total, STREAM_START, second=nowhere, value=F.col("start")),
-            as_facts(total, STREAM_END, second=nowhere, value=F.col("end")),
-            as_facts(latencies, FIRST_BYTE, value=F.col("value"), n=F.col("n")),
+            as_facts(total, fact_names.BODY_BYTES, n=F.col("n")),
+            as_facts(total, fact_names.STREAM_START, second=nowhere, value=F.col("start")),
+            as_facts(total, fact_names.STREAM_END, second=nowhere, value=F.col("end")),
+            as_facts(latencies, fact_names.FIRST_BYTE, value=F.col("value"), n=F.col("n")),
         ]
     )
 
@@ -189,13 +121,13 @@ def edges(receipts: DataFrame) -> DataFrame:
     found = receipts.groupBy(*ARROW).agg(
         F.min_by("received", place).alias("first"),
         F.max_by("received", place).alias("last"),
-        F.max("sent").alias(TOP),
+        F.max("sent").alias(fact_names.TOP),
     )
     nowhere = F.lit(0).cast("bigint")
     return together(
         [
             as_facts(found, fact, second=nowhere, value=F.col(f"`{fact}`"))
-            for fact in (FIRST, LAST, TOP)
+            for fact in (fact_names.FIRST, fact_names.LAST, fact_names.TOP)
         ]
     )
 
@@ -213,7 +145,7 @@ def _settlement_residuals(records: DataFrame, *, all_settle: bool) -> DataFrame:
     late = settling.where(F.col("kind") == schema.UNMATCHED)
     each = F.explode(F.sequence("id", F.col("id") + F.col("n") - 1)).alias("id")
     return sends.select(*ARROW, each, id_high(), "sent").join(
-        late.select(*ARROW, each, id_high(), "settled", "sampled"), [*ARROW, *ID], "full"
+        late.select(*ARROW, each, id_high(), "settled", "sampled"), [*ARROW, *_ID], "full"
     )
 
 
@@ -230,13 +162,13 @@ def settlements_across(records: DataFrame, *, all_settle: bool = False) -> DataF
     """
     residuals = _settlement_residuals(records, all_settle=all_settle)
     unsent = residuals.where(F.col("sent").isNull()).drop("sent")
-    again = unsent.join(_sends_settled(records, unsent), [*ARROW, *ID], "left")
+    again = unsent.join(_sends_settled(records, unsent), [*ARROW, *_ID], "left")
     halves = residuals.where(F.col("sent").isNotNull()).unionByName(again)
     both = F.col("sent").isNotNull() & F.col("settled").isNotNull()
     fact = (
-        F.when(both, F.when(F.col("sampled"), SAMPLED).otherwise(SETTLED))
-        .when(F.col("settled").isNull(), UNSETTLED)
-        .otherwise(UNMATCHED)
+        F.when(both, F.when(F.col("sampled"), fact_names.SAMPLED).otherwise(fact_names.SETTLED))
+        .when(F.col("settled").isNull(), fact_names.UNSETTLED)
+        .otherwise(fact_names.UNMATCHED)
     )
     return _summed(
         halves.select(
@@ -266,12 +198,7 @@ def _sends_settled(records: DataFrame, settlements: DataFrame) -> DataFrame:
         F.greatest(F.col("id"), begin), F.least(F.col("last"), begin + (1 << _RANGE_BITS) - 1)
     )
     each = near.select(*ARROW, F.explode(ids).alias("id"), "id_high", "sent")
-    return each.groupBy(*ARROW, *ID).agg(F.min("sent").alias("sent"))
-
-
-def id_high() -> Column:
-    """Return the upper half of each row's id, 0 of a number: joins need a value, not null."""
-    return F.coalesce(F.col("id_high"), F.lit(0).cast("bigint")).alias("id_high")
+    return each.groupBy(*ARROW, *_ID).agg(F.min("sent").alias("sent"))
 
 
 def _id_range(ids: Column) -> Column:

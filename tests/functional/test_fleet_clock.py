@@ -7,7 +7,7 @@ import time
 import pytest
 from support.measured import Figure
 
-from quiver_fast.cli.fleet.clock import ClockServer, measure_offset
+from spark_analysis.host_clock import ClockServer, measure_offset
 
 
 @pytest.mark.parametrize("ahead", [5 * 10**9, -3 * 10**9, 0])

@@ -22,8 +22,8 @@ from quiver_fast.cli.fleet.channel import Channel
 from quiver_fast.cli.fleet.command import make_plans
 from quiver_fast.cli.fleet.fleet import Fleet
 from quiver_fast.cli.fleet.job import HostJob, jobs_of
-from quiver_fast.cli.fleet.task_line import job_text
 from quiver_fast.wall_clock import wall_base
+from spark_analysis.task_line import job_text
 
 HOST = (sys.executable, "-m", "quiver_fast.cli.fleet.host", str(wall_base()))
 SECONDS = 100

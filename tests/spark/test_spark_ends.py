@@ -20,8 +20,8 @@ from quiver_fast.cli.analyze.command import main as quiver_analyze
 from quiver_fast.errors import RecordError
 
 if why_missing("spark") is None:
-    from spark_analysis import thinning
-    from spark_analysis.engine import load_run
+    from spark_analysis import digests
+    from spark_analysis.backend import load_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def test_ends_with_ids(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ends of three queues, one without records; what is large is looked at by many tasks."""
-    monkeypatch.setattr(thinning, "MOST_ROWS", 0)
+    monkeypatch.setattr(digests, "MOST_ROWS", 0)
     Ends(5, 2, 2).write(tmp_path / "run")
     (tmp_path / "run" / "receiver.2-transfers.csv").write_text("")
     write_summaries(tmp_path / "run", 2, 3, 3)

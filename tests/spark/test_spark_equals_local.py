@@ -39,10 +39,10 @@ if why_missing("spark") is None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from spark_analysis import facts, reading, thinning
-    from spark_analysis.engine import load_run
+    from spark_analysis import batch_job, digests, record_rows
+    from spark_analysis.backend import load_run
+    from spark_analysis.batch_job import analyze
     from spark_analysis.files import splits_of
-    from spark_analysis.output import analyze
     from spark_analysis.session import reason
 
 if TYPE_CHECKING:
@@ -419,7 +419,7 @@ def test_a_run_of_many_latencies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Many tasks make the statistics, and the last one has few rows of each second."""
-    monkeypatch.setattr(thinning, "MOST_ROWS", 0)
+    monkeypatch.setattr(digests, "MOST_ROWS", 0)
     folder = judges[0] / name
     if name == "jittered":
         folder = tmp_path
@@ -446,10 +446,10 @@ def summaries(
 
     write_hosts(top / "hosts")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (facts, reading):
+        for module in (batch_job, record_rows):
             patch.setattr(module, "splits_of", cut)
         # The last steps of some of the runs have few rows, those of others all.
-        patch.setattr(thinning, "MOST_ROWS", MANY)
+        patch.setattr(digests, "MOST_ROWS", MANY)
         analyze(spark, [str(top)], output)
     return output / "summaries" / "runs"
 

@@ -21,7 +21,7 @@ from support.spark_runs import as_json, ignore, the_run
 
 from quiver_fast.analysis.read.ends import end_records
 from quiver_fast.analysis.read.sources import load_run as load_here
-from quiver_fast.cli.fleet.job import folder_name
+from spark_analysis.task_line import folder_name
 
 if why_missing("spark") is None:
     from spark_analysis.fleet import analyse_hosts

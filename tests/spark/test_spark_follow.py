@@ -20,8 +20,8 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 
 if why_missing("spark") is None:
-    from spark_analysis import growing, meeting
-    from spark_analysis.following import finish_following, start_following
+    from spark_analysis import incremental, range_facts
+    from spark_analysis.jobs import finish_following, start_following
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,7 +214,7 @@ def check_every_batch(spark: SparkSession, folder: Path, *formats: str) -> None:
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a range of ids be as long as one of ticks here."""
-    monkeypatch.setattr(meeting, "_ID_BITS", 10)
+    monkeypatch.setattr(range_facts, "_ID_BITS", 10)
 
 
 @pytest.mark.timeout(1200)
@@ -279,7 +279,7 @@ def test_a_batch_in_many_ranges_is_made_up_for(
     followed = Growing(spark, tmp_path, pairs(2 * LINES, "v1") | with_one_end(2 * LINES))
     followed.take((0, 0.8))
     with monkeypatch.context() as few:
-        few.setattr(growing, "MOST_RANGES", 0)
+        few.setattr(incremental, "MOST_RANGES", 0)
         followed.take((0.8, 0.81))
     followed.take((0.81, 0.82))
     followed.finish()

@@ -30,10 +30,9 @@ from quiver_fast.errors import UsageError
 if why_missing("spark") is None:
     from pyspark.testing import assertDataFrameEqual
 
-    from spark_analysis import placing, schema
-    from spark_analysis.following import follow, start_following
-    from spark_analysis.jobs import make_parser
-    from spark_analysis.output import analyze
+    from spark_analysis import replacement, schema
+    from spark_analysis.batch_job import analyze
+    from spark_analysis.jobs import follow, make_parser, start_following
     from spark_analysis.source import QuiverSource
 
 if TYPE_CHECKING:
@@ -45,10 +44,10 @@ JOBS = [sys.executable, "-m", "spark_analysis.jobs"]
 KILLED_JOB = """
 import os, signal, sys
 from pathlib import Path
-from spark_analysis import output
-output.read_records = lambda spark, files: None
-output.write_records = lambda records, folder: os.kill(os.getpid(), signal.SIGKILL)
-output.analyze(None, [sys.argv[1]], Path(sys.argv[2]))
+from spark_analysis import batch_job
+batch_job.read_records = lambda spark, files: None
+batch_job.write_records = lambda records, folder: os.kill(os.getpid(), signal.SIGKILL)
+batch_job.analyze(None, [sys.argv[1]], Path(sys.argv[2]))
 """
 FORMATS = ("v2", "v3", "v1", "v3", "v3", "v3")
 
@@ -162,9 +161,9 @@ def test_a_folder_is_there_while_it_is_replaced(tmp_path: Path) -> None:
     seen: list[bool] = []
     with ThreadPoolExecutor(1) as executor:
         for number in range(200):
-            new = placing.new_part(target)
+            new = replacement.new_part(target)
             (new / "number").write_text(str(number))
-            placing.replace(new, target)
+            replacement.replace(new, target)
             if number == 0:
                 looks = executor.submit(lambda: [seen.append(target.exists()) for _ in range(5000)])
             assert (target / "number").read_text() == str(number)
@@ -178,17 +177,17 @@ def test_a_folder_that_was_moved_away_comes_back(
 ) -> None:
     """A file system that cannot exchange names, and a job killed between its two renames."""
     target = tmp_path / "out"
-    placing.new_part(target).rename(target)
+    replacement.new_part(target).rename(target)
     (target / "number").write_text("1")
-    placing.new_part(target)
-    monkeypatch.setattr(placing, "_exchanged", lambda *_: False)
+    replacement.new_part(target)
+    monkeypatch.setattr(replacement, "_exchanged", lambda *_: False)
 
-    target.rename(placing._beside(target, "old"))
+    target.rename(replacement._beside(target, "old"))
     assert not target.exists()
-    placing.recover(target)
+    replacement.recover(target)
     assert (target / "number").read_text() == "1"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    placing.replace(placing.new_part(target), target)
+    replacement.replace(replacement.new_part(target), target)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not list(target.iterdir())
 

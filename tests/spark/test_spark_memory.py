@@ -19,7 +19,7 @@ READ = """
 import resource, sys
 import numpy, pyarrow
 from spark_analysis.files import discover, splits_of
-from spark_analysis.parse import parse_split
+from spark_analysis.record_rows import parse_split
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 [split] = splits_of(discover([sys.argv[1]])[0])
 rows = sum(batch.num_rows for batch in parse_split(split))

@@ -15,7 +15,7 @@ from quiver_fast.analysis.read.sources import load_run as load_here
 from quiver_fast.errors import RecordError
 
 if why_missing("spark") is None:
-    from spark_analysis.engine import load_run
+    from spark_analysis.backend import load_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,11 +23,17 @@ if why_missing("spark") is None:
     from support.object_store import object_store
 
     from spark_analysis import jobs
+    from spark_analysis.batch_job import analyze
+    from spark_analysis.file_systems import (
+        check_place,
+        hdfs_options,
+        remote_path,
+        s3_options,
+        settings_in,
+        write_elsewhere,
+    )
     from spark_analysis.files import discover, splits_of
-    from spark_analysis.hadoop import hdfs_options, s3_options, settings_in
-    from spark_analysis.output import analyze
-    from spark_analysis.parse import parse_split
-    from spark_analysis.places import check_place, remote_path, write_elsewhere
+    from spark_analysis.record_rows import parse_split
     from spark_analysis.source import register
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.records.frames import write_frames
 
 if why_missing("spark") is None:
-    from spark_analysis import parse
+    from spark_analysis import record_rows
     from spark_analysis.files import discover, splits_of
-    from spark_analysis.parse import parse_split
+    from spark_analysis.record_rows import parse_split
 
 TIME = 1_700_000_000_000
 GOOD = f"{TIME},{TIME + 1}\n"
@@ -58,7 +58,7 @@ def test_a_split_begins_with_the_end_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     """However far back that was told, and be it where one split ends and another begins."""
-    monkeypatch.setattr(parse, "_LOOK_BACK", 50)
+    monkeypatch.setattr(record_rows, "_LOOK_BACK", 50)
     plain, path = tmp_path / "plain", tmp_path / f"receiver-transfers.csv{suffix}"
     ends = [n // 9 % 3 for n in range(300)]
     lines = [f"@{end}\n" * (n % 9 == 0) + f"{n},{TIME},{TIME + n}\n" for n, end in enumerate(ends)]

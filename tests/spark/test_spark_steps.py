@@ -16,8 +16,8 @@ from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.sources import load_run as load_here
 
 if why_missing("spark") is None:
-    from spark_analysis import thinning
-    from spark_analysis.engine import load_run
+    from spark_analysis import digests
+    from spark_analysis.backend import load_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def test_steps_are_those_of_the_local_engine(
 ) -> None:
     """With a warm-up, messages of others, and perhaps many tasks that look at the latencies."""
     if many:
-        monkeypatch.setattr(thinning, "MOST_ROWS", 0)
+        monkeypatch.setattr(digests, "MOST_ROWS", 0)
     write_pair(tmp_path / "run", Traffic(12, COUNT, rate=RATE, unit=unit), record_format)
     asked = configured(duration=5, count=0, warmup=1, rate_steps="4k:1s,4k..3999:2s,9:1s,9:9s")
     for role in ("sender", "receiver"):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.read.discovery import RunFiles, find_runs
+from quiver_fast.analysis.show.json_text import json_text
 from quiver_fast.analysis.tables.spilled import SpilledHistogram
-from quiver_fast.cli.shared.json_text import json_text
 
 
 def ignore(_done: int, _total: int) -> None:

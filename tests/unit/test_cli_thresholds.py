@@ -186,7 +186,7 @@ def test_auto_is_local_below_a_limit_of_records(large, monkeypatch, compressed):
     java = SimpleNamespace(why_java_is_missing=lambda: None)
     engine = SimpleNamespace(run_loader=lambda *_: None)
     monkeypatch.setitem(sys.modules, "spark_analysis.java", java)
-    monkeypatch.setitem(sys.modules, "spark_analysis.engine", engine)
+    monkeypatch.setitem(sys.modules, "spark_analysis.backend", engine)
     for records, name in ((LOCAL_LIMIT - 1, "local"), (LOCAL_LIMIT, "spark")):
         chosen = choose_backend("auto", None, large(records, compressed), Wanted())
         assert (chosen.name, chosen.warning) == (name, None)
@@ -197,7 +197,7 @@ def test_auto_without_spark_is_local_with_a_warning(large, monkeypatch, missing)
     runs = large(LOCAL_LIMIT, False)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     engine = SimpleNamespace(run_loader=lambda *_: None) if missing == "Java" else None
-    monkeypatch.setitem(sys.modules, "spark_analysis.engine", engine)
+    monkeypatch.setitem(sys.modules, "spark_analysis.backend", engine)
     chosen = choose_backend("auto", None, runs, Wanted())
     assert chosen.name == "local"
     assert "\n" not in chosen.warning
@@ -209,7 +209,7 @@ def test_auto_without_spark_is_local_with_a_warning(large, monkeypatch, missing)
 
 def test_auto_reads_small_files_of_file_urls_here(tmp_path, monkeypatch, capsys):
     """No Java starts for them."""
-    monkeypatch.setitem(sys.modules, "spark_analysis.engine", None)
+    monkeypatch.setitem(sys.modules, "spark_analysis.backend", None)
     lines = "".join(f"{time},{time + 1}\n" for time in range(1_700_000_000_000, 1_700_000_002_000))
     (tmp_path / "receiver-transfers.csv").write_text(lines)
     for start in ("file://", "file://localhost", "file:"):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.cli.fleet.clock import Offset, best_offset
 from quiver_fast.cli.fleet.fleet import Host
 from quiver_fast.cli.fleet.report import clock_report, fleet_text, start_report
+from spark_analysis.host_clock import Offset, best_offset
 
 ways = st.integers(0, 10**9)
 exchanges = st.lists(st.tuples(ways, ways, ways), min_size=1, max_size=8)

@@ -62,15 +62,31 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("server.transactions",),
     ("server.protocol",),
     ("server",),
-    ("arrow", "brokers", "management"),
+    ("arrow", "brokers", "management", "spark_analysis"),
     ("cli", "cli.shared"),
     ("cli.arrow",),
     ("cli.analyze", "cli.queue", "cli.server"),
     ("cli.pair",),
     ("cli.bench", "cli.fleet", "api", "__main__"),
-    ("spark_analysis",),
 )
 FLOORS = {part: floor for floor, parts in enumerate(HOUSE) for part in parts}
+# The floors of spark_analysis, whose files import only from lower ones.
+SPARK_HOUSE: tuple[tuple[str, ...], ...] = (
+    (
+        "", "bad_lines", "columns", "executors", "fact_names", "file_systems", "host_clock", "java",
+        "replacement", "schema", "settlement_join", "task_line",
+    ),
+    (
+        "delivery", "digests", "files", "fleet_hosts", "job_folder", "rate_steps", "reconcile",
+        "run_filter", "selection", "session", "transforms",
+    ),
+    (
+        "compaction", "facts", "fleet_clocks", "fold", "options", "range_facts", "record_rows",
+        "results",
+    ),
+    ("batch_job", "ends", "incremental", "run_statistics", "source"),
+    ("backend", "fleet", "jobs"),
+)  # fmt: skip
 # Below it, and still not allowed: results are analysed where no engine is.
 ENGINELESS = ("analysis", "spark_analysis")
 
@@ -180,6 +196,18 @@ def test_imports_only_downwards(path: Path) -> None:
         assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
         engineless = part.partition(".")[0] in ENGINELESS and other.startswith("arrow")
         assert not engineless, f"{part} must not import {other}"
+
+
+def test_spark_analysis_has_five_floors() -> None:
+    floors = {name: floor for floor, names in enumerate(SPARK_HOUSE) for name in names}
+    for path in SPARK.glob("*.py"):
+        name, *below = (
+            module.removeprefix(SPARK.name).lstrip(".")
+            for module in (module_of(path), *imports(path))
+            if module.startswith(SPARK.name)
+        )
+        assert [other for other in below if floors[other] >= floors[name]] == [], name
+    assert len(SPARK_HOUSE) == 5
 
 
 def test_every_folder_is_on_a_floor() -> None:

@@ -1,7 +1,7 @@
 """Digests of distributions and histograms: their figures without their rows.
 
 Where the rows of a run are more than one process should hold, others look at them
-(:mod:`spark_analysis.thinning`) and tell what statistics ask. Every figure is the one
+(``spark_analysis/digests.py``) and tell what statistics ask. Every figure is the one
 that the rows would give.
 """
 

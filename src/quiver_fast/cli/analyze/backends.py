@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,33 +128,6 @@ def estimated_records(runs: Sequence[RunFiles]) -> int:
     return sum(_text_size(path) for run in runs for path in run.paths) // _BYTES_PER_RECORD
 
 
-def add_spark_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about Spark itself."""
-    add = parser.add_argument
-    add(
-        "--master",
-        metavar="URL",
-        help="The Spark master, or sc://HOST:PORT of a Spark Connect server "
-        "(default local[*], or spark-submit's)",
-    )
-    add(
-        "--conf",
-        metavar="NAME=VALUE",
-        type=spark_setting,
-        action="append",
-        default=[],
-        help="A setting of Spark, such as spark.driver.memory=4g (may be repeated)",
-    )
-
-
-def spark_setting(text: str) -> tuple[str, str]:
-    """Parse ``NAME=VALUE`` of ``--conf``: an argparse type."""
-    name, equals, value = text.partition("=")
-    if not name.strip() or not equals:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
-    return name.strip(), value.strip()
-
-
 def _text_size(path: Path) -> int:
     """Return the bytes of text in a file; of zstd without our index a lower bound."""
     frames = read_index(path)
@@ -166,7 +138,7 @@ def _text_size(path: Path) -> int:
 
 def _spark() -> ModuleType:
     try:
-        return importlib.import_module("spark_analysis.engine")
+        return importlib.import_module("spark_analysis.backend")
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         raise QuiverError(

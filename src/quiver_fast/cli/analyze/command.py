@@ -16,6 +16,7 @@ from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import RunFiles, local_name
 from quiver_fast.analysis.read.set_layout import both_sides
 from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
 from quiver_fast.analysis.show import export
 from quiver_fast.analysis.show.parquet import write_parquet
@@ -29,7 +30,6 @@ from quiver_fast.analysis.show.plots import (
 from quiver_fast.analysis.show.report import html_report
 from quiver_fast.cli.analyze.backends import (
     BACKENDS,
-    add_spark_options,
     backend_of,
     choose_backend,
     find_files,

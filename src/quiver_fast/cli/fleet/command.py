@@ -9,6 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from quiver_fast.analysis.read.spark_options import spark_setting
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
@@ -177,8 +178,6 @@ def make_parser() -> ArgumentParser:
         _NAME, _DESCRIPTION, _EPILOG, usage=f"{_NAME} [OPTION ...] -- [URL] [OPTION OF quiver ...]"
     )
     add = parser.add_argument_group("options of the cluster").add_argument
-    from quiver_fast.cli.analyze.backends import spark_setting
-
     add(
         "--master",
         metavar="URL",

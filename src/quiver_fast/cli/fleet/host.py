@@ -20,13 +20,13 @@ from typing import Any
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.fleet.channel import Channel
-from quiver_fast.cli.fleet.job import HostJob, folder_name
-from quiver_fast.cli.fleet.task_line import TaskLine
+from quiver_fast.cli.fleet.job import HostJob
 from quiver_fast.cli.pair.ends_watch import snapshot_of_all
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.errors import QuiverError
 from quiver_fast.wall_clock import WallClock
+from spark_analysis.task_line import TaskLine, folder_name
 
 _TICK = 0.02
 _STATUS_SECONDS = 0.25

@@ -34,11 +34,6 @@ class HostJob:
     work_dir: str | None = None
 
 
-def folder_name(token: str) -> str:
-    """Return the name of a run's folder on each host."""
-    return f"quiver-fleet-{token[:16]}"
-
-
 def host_of(operation: str, number: int, hosts: int, *, peer_to_peer: bool) -> int:
     """Return the host of an end.
 

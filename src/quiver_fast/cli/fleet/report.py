@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from quiver_fast.cli.arrow.summary_text import section, text_field
-from quiver_fast.cli.fleet.clock import Offset
 from quiver_fast.cli.fleet.fleet import Host
 from quiver_fast.cli.fleet.remote import RemoteEnd
+from spark_analysis.host_clock import Offset
 
 _US = 1000
 

@@ -18,6 +18,7 @@ from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import AnalysedRun
 from quiver_fast.analysis.read.ends import EndRecords
+from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.fleet.fleet import Fleet
@@ -27,9 +28,9 @@ from quiver_fast.cli.fleet.table import FleetTable
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.shared.common import report_warning
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.json_text import json_pieces
 from quiver_fast.errors import QuiverError
 
+_HOST_PROCESS = "quiver_fast.cli.fleet.host"
 _TICK = 0.05
 # The time that hosts have to end their arrows in order after their stage has failed.
 _END_SECONDS = 30.0
@@ -122,7 +123,8 @@ class FleetRun:
 
         def work() -> None:
             try:
-                self._tasks = self._spark.run_hosts(session, [pickle.dumps(job) for job in jobs])
+                rows = [pickle.dumps(job) for job in jobs]
+                self._tasks = self._spark.run_hosts(session, rows, _HOST_PROCESS)
             except Exception as error:  # The command reports any error.
                 self._error = error
 

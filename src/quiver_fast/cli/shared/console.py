@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from quiver_fast.cli.shared.json_text import json_pieces
+from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.program import flush_output
 
 UPSTREAM = "upstream"

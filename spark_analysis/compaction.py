@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_analysis import schema
-from spark_analysis.output import write_records
-from spark_analysis.placing import new_part, recover, replace
+from spark_analysis.job_folder import write_records
+from spark_analysis.replacement import new_part, recover, replace
 
 _SIZES = (512, 64, 8)
 _FOLDER = re.compile(r"batch=(\d+)")

@@ -18,24 +18,17 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import PER_SECOND
-from spark_analysis import schema, transforms
-from spark_analysis.delivery import (
-    DELIVERY,
-    TICK_BITS,
-    cut_at_ranges,
-    delivery,
-    distinct_ids,
-    in_ranges,
-    own_facts,
-    reconciled_ranges,
-    tick_bits,
-)
-from spark_analysis.facts import runs_with_both_ends
-from spark_analysis.files import RECEIVER, SENDER, RecordFile
-from spark_analysis.own import at_sent_ticks, ends_of_runs, receipt, stamped, timely
+from spark_analysis import fact_names, schema, transforms
+from spark_analysis.columns import ID_BITS, TICK_BITS, cut_at_ranges, tick_bits
+from spark_analysis.delivery import delivery, in_ranges, own_facts, sends_and_receipts
+from spark_analysis.fact_names import DELIVERY
+from spark_analysis.files import RecordFile, receivers_of, runs_with_both_ends
+from spark_analysis.reconcile import distinct_ids, reconciled_ranges
+from spark_analysis.run_filter import at_sent_ticks, ends_of_runs, receipt, stamped, timely
+from spark_analysis.schema import RECEIVER, SENDER
 
 # A range is compared again as a whole if any part of it is new.
-_ID_BITS = 16
+_ID_BITS = ID_BITS
 MOST_RANGES = 256
 """Ranges of a run that a batch may touch: one that touches more is not near anything."""
 # Conditions in one query, about.
@@ -55,8 +48,8 @@ _RANGES = "run string, range bigint"
 _ARROWS = "file bigint, run string, arrow string"
 # Facts of receivers that follow from the ranges.
 _OF_RANGES = (
-    transforms.LATENCY, transforms.FOREIGN, transforms.LATE, transforms.FIRST, transforms.LAST,
-    transforms.REORDERED,
+    fact_names.LATENCY, fact_names.FOREIGN, fact_names.LATE, fact_names.FIRST, fact_names.LAST,
+    fact_names.REORDERED,
 )  # fmt: skip
 _SETTLEMENTS = (schema.SETTLED, schema.UNSETTLED, schema.UNMATCHED)
 
@@ -65,7 +58,7 @@ Touched = Mapping[str, set[int]]
 
 @dataclass(frozen=True)
 class Ends:
-    """What the first records of a run's ends tell: see :func:`.own.ends_of_runs`.
+    """What the first records of a run's ends tell: see :func:`.run_filter.ends_of_runs`.
 
     It holds for good, unless the sender's clock is set back to before its first send.
     """
@@ -80,7 +73,7 @@ class Ends:
         return sent is not None and sent // (self.end_ticks // self.coarse) < self.start
 
 
-def can_meet(files: Sequence[RecordFile], bounds: RunBounds) -> bool:
+def can_have_ranges(files: Sequence[RecordFile], bounds: RunBounds) -> bool:
     """Say whether what was said of ranges stays true while a run grows.
 
     It does not where the last send, or the time asked for, ends the sending.
@@ -93,7 +86,7 @@ def can_meet(files: Sequence[RecordFile], bounds: RunBounds) -> bool:
     return bool(runs_with_both_ends(files)) and not timed
 
 
-def ends_told(records: DataFrame, bounds: Mapping[str, RunBounds]) -> dict[str, Ends]:
+def ends_known(records: DataFrame, bounds: Mapping[str, RunBounds]) -> dict[str, Ends]:
     """Return what is known of the runs that have records of both ends.
 
     Args:
@@ -104,8 +97,8 @@ def ends_told(records: DataFrame, bounds: Mapping[str, RunBounds]) -> dict[str, 
     return {row.run: Ends(row.by_ids, row.coarse, row.start, row.end_ticks) for row in found}
 
 
-class Meeting:
-    """Runs whose messages meet.
+class RangeFacts:
+    """The facts of runs whose messages meet, kept by ranges.
 
     Args:
         spark: the session.
@@ -126,6 +119,7 @@ class Meeting:
         self._runs = spark.createDataFrame(rows, _RUNS)
         receivers = [(f.number, f.run, f.arrow) for f in files if f.role == RECEIVER]
         self._arrows = spark.createDataFrame(receivers, _ARROWS)
+        self._receivers = receivers_of(files)
 
     def touched(self, new: DataFrame) -> dict[str, set[int]]:
         """Return the ranges of each run that have new records: of many, one above the most.
@@ -187,7 +181,7 @@ class Meeting:
         return [
             transforms.extents(new),
             transforms.sums(new.where(~receipt())),
-            transforms.counted(late, transforms.OLDER),
+            transforms.counted(late, fact_names.OLDER),
         ]
 
     def settlements(self, old: DataFrame, new: DataFrame, longest: Mapping[str, int]) -> DataFrame:
@@ -249,7 +243,9 @@ class Meeting:
     def _own_streams(self, records: DataFrame) -> DataFrame:
         """Return the facts of the lines of streaming mode that receivers have of their runs."""
         lines = records.where((F.col("kind") == schema.STREAM) & (F.col("role") == RECEIVER))
-        own = timely(lines, self._files, self._bounds, self._runs).where("timely").drop("timely")
+        own = (
+            timely(lines, self._receivers, self._bounds, self._runs).where("timely").drop("timely")
+        )
         return transforms.streams(at_sent_ticks(own, records, self._runs))
 
     def _own_ids(self, records: DataFrame) -> DataFrame:
@@ -260,10 +256,10 @@ class Meeting:
     def _cut(self, records: DataFrame) -> DataFrame:
         """Return the transfers that may be of their runs, cut where ranges meet."""
         own = self._receipts(records).where("timely").drop("timely")
-        return in_ranges(records, own, self._runs, _ID_BITS)
+        return in_ranges(sends_and_receipts(records, own), self._runs, _ID_BITS)
 
     def _receipts(self, records: DataFrame) -> DataFrame:
-        return timely(records.where(receipt()), self._files, self._bounds, self._runs)
+        return timely(records.where(receipt()), self._receivers, self._bounds, self._runs)
 
     def _between(self, run: str, first: int, last: int, longest: int) -> list[Column]:
         """Return the conditions that rows are in ranges of a run, by their ids or times."""

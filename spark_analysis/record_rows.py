@@ -1,4 +1,4 @@
-"""One split of a file to rows of ``PARSED``: the work of an executor."""
+"""From files to ``RECORDS``: an executor parses each split into rows of ``PARSED``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
 
 from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.errors import RecordError
-from quiver_fast.records import formats
 from quiver_fast.records.formats import shown_line
 from quiver_fast.records.frames import split_points
 from quiver_fast.records.layout import line_fault
-from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.splits import known_ends
 from quiver_fast.records.transfers import RunBatch, Streamed
 from spark_analysis import schema
 from spark_analysis.bad_lines import bad_lines
-from spark_analysis.files import RecordFile, Split
-from spark_analysis.filtering import EVERYTHING, Selection
-from spark_analysis.settling import Sends, Settled, SplitJoin
+from spark_analysis.files import SPLIT_SIZE, RecordFile, Split, by_splits, splits_of
+from spark_analysis.selection import EVERYTHING, Selection
+from spark_analysis.settlement_join import Sends, Settled, SplitJoin
 
 Int64Array = NDArray[np.int64]
 
@@ -35,30 +34,43 @@ _LOOK_BACK = 1 << 20
 _SETTLEMENTS = (schema.SETTLED, schema.UNSETTLED, schema.UNMATCHED)
 
 
-def scan_split(split: Split) -> Iterator[RunBatch]:
-    """Yield the records of a split as the compiled parser gives them.
+def read_records(
+    spark: SparkSession, files: Sequence[RecordFile], split_size: int = SPLIT_SIZE
+) -> DataFrame:
+    """Return the rows of ``RECORDS`` of all ``files``, read in parallel and lazily.
+
+    Args:
+        spark: the session; its executors see the files by the same paths.
+        files: what to read.
+        split_size: bytes of text of each split, about.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: a file cannot be read.
         RecordError: compressed data is damaged.
     """
-    file = split.file
-    return scan_runs(
-        split.place,
-        start=split.start,
-        end=split.end,
-        record_format=_scanned_format(file),
-        operation=file.operation,
-        id_key=file.id_key,
-        unit=file.unit,
-    )
+    splits = [split for file in files for split in splits_of(file, split_size)]
+    return by_splits(spark, splits, as_records, schema.RECORDS)
 
 
-def _scanned_format(file: RecordFile) -> str | None:
-    """v1 and v2 differ in nothing but settlements, which may come in any split."""
-    if file.operation == formats.SEND and file.record_format == formats.V1:
-        return formats.V2
-    return file.record_format
+def as_records(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """Yield a split's rows of ``PARSED`` with the columns that make them ``RECORDS``.
+
+    Args:
+        split: what to read.
+        wanted: which of its rows and columns.
+    """
+    fixed = split.file.columns
+    fields = [field for field in schema.RECORDS_ARROW if field.name in wanted.needed]
+    for batch in parse_split(split, wanted):
+        columns = [
+            batch.column(field.name)
+            if field.name in batch.schema.names
+            else pa.repeat(pa.scalar(fixed[field.name], field.type), batch.num_rows)
+            for field in fields
+        ]
+        rows = wanted.rows(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+        if rows.num_rows:
+            yield rows
 
 
 def parse_split(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.RecordBatch]:
@@ -104,7 +116,7 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
     some_id: int | None = None
     hashed = False
     end_before = _end_before(split)
-    for scanned in scan_split(split):
+    for scanned in split.records():
         batch, end_before = known_ends(scanned, end_before)
         if wanted.fail_fast and batch.first_malformed is not None:
             raise RecordError(_bad_line(split, *batch.first_malformed))
@@ -146,7 +158,7 @@ def _end_before(split: Split) -> int:
         return -1
     points = split_points(split.file.remote or split.file.path, _LOOK_BACK)
     for start, end in reversed([(start, end) for start, end in points if start < split.start]):
-        *_, last = scan_split(replace(split, start=start, end=min(end, split.start)))
+        *_, last = replace(split, start=start, end=min(end, split.start)).records()
         if last.next_end >= 0:
             return last.next_end
     return -1
@@ -154,7 +166,7 @@ def _end_before(split: Split) -> int:
 
 def _bad_lines(split: Split) -> list[tuple[int, str]]:
     file = split.file
-    how = (_scanned_format(file), file.operation, file.unit)
+    how = (file.scanned_format, file.operation, file.unit)
     with tempfile.NamedTemporaryFile(prefix="quiver-split-") as text:
         return list(bad_lines(split.place, split.start, split.end, *how, text))
 

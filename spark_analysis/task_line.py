@@ -1,4 +1,4 @@
-"""The pipes between a Spark task and the process that runs its arrows."""
+"""What a Spark task shares with the process that runs its arrows: pipes, and a folder's name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from typing import IO, Any
 
 _SIZE = struct.Struct(">Q")
 _TICK = 0.02
+
+
+def folder_name(token: str) -> str:
+    """Return the name of the folder that a run has on each host."""
+    return f"quiver-fleet-{token[:16]}"
 
 
 def job_text(job: bytes) -> bytes:

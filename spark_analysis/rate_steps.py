@@ -14,18 +14,9 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from quiver_fast.analysis.figures.steps import step_begins
 from quiver_fast.analysis.model.bounds import RunBounds
-from spark_analysis import schema
-from spark_analysis.reconcile import STEP
-from spark_analysis.transforms import (
-    ARROW,
-    LATENCY,
-    SENT,
-    STEPS_RECEIVED,
-    STEPS_SENT,
-    as_facts,
-    quotient,
-    ticks_per_second,
-)
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import quotient, ticks_per_second
+from spark_analysis.schema import ARROW, as_facts
 
 _STEPS = StructType(
     [
@@ -40,7 +31,7 @@ def steps_of_runs(runs: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFrame
     """Return (run, begins, warmup_ms, first, end_ticks) of runs with steps; None without any.
 
     Args:
-        runs: :func:`.own.ends_of_runs` of them.
+        runs: :func:`.run_filter.ends_of_runs` of them.
         bounds: what is known of each run.
     """
     rows = [
@@ -86,15 +77,21 @@ def facts_of_steps(records: DataFrame, found: DataFrame, steps: DataFrame) -> li
 
     Args:
         records: rows of ``RECORDS``.
-        found: the rows of :func:`.delivery.reconciled`.
+        found: the rows of :func:`.reconcile.reconciled`.
         steps: :func:`steps_of_runs`.
     """
     sends = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
-    sent = numbered(sends, steps).where("step >= 0").withColumn("arrow", F.lit(STEPS_SENT))
+    sent = (
+        numbered(sends, steps).where("step >= 0").withColumn("arrow", F.lit(fact_names.STEPS_SENT))
+    )
     total = sent.groupBy(*ARROW, "step").agg(F.sum("n").alias("n"))
-    received = found.where(F.col("name") == STEP).withColumn("arrow", F.lit(STEPS_RECEIVED))
+    received = found.where(F.col("name") == schema.STEP).withColumn(
+        "arrow", F.lit(fact_names.STEPS_RECEIVED)
+    )
     each = received.groupBy(*ARROW, "split", "value").agg(F.sum("n").alias("n"))
     return [
-        as_facts(total, SENT, second=F.col("step"), n=F.col("n")),
-        as_facts(each, LATENCY, second=F.col("split"), value=F.col("value"), n=F.col("n")),
+        as_facts(total, fact_names.SENT, second=F.col("step"), n=F.col("n")),
+        as_facts(
+            each, fact_names.LATENCY, second=F.col("split"), value=F.col("value"), n=F.col("n")
+        ),
     ]

@@ -1,8 +1,8 @@
 """Results that grow with their records: facts of new records are added to those before.
 
 A batch of a run with one end reads its new records, and of ids the earlier ones near them. A batch
-of a run with both ends also reads all earlier records near the new ones
-(:mod:`spark_analysis.meeting`). Other runs, such as those with hashed ids, are analysed again from
+of a run with both ends also reads all earlier records near the new ones (range_facts.py). Other
+runs, such as those with hashed ids, are analysed again from
 their Parquet whenever they have grown by an eighth: each record is then read at most nine times on
 average, however long a run is followed. At the end every run is up to date.
 """
@@ -25,20 +25,15 @@ from pyspark.sql.types import StructType
 
 from quiver_fast.analysis.model.bounds import RunBounds
 from spark_analysis import schema, transforms
-from spark_analysis.facts import added_up, facts, runs_with_both_ends
-from spark_analysis.files import RECEIVER, SENDER, RecordFile, parts_of
-from spark_analysis.fold import foldable_runs, folded_records, top_stamps
-from spark_analysis.meeting import MOST_RANGES, Ends, Meeting, can_meet, ends_told
-from spark_analysis.output import (
-    RECORDS,
-    arrow_statistics,
-    write_records,
-    write_statistics,
-    write_table,
-)
-from spark_analysis.placing import replace
-from spark_analysis.reconcile import RECONCILED
-from spark_analysis.results import bounds_of_runs
+from spark_analysis.columns import together
+from spark_analysis.facts import added_up, facts
+from spark_analysis.files import RecordFile, foldable_runs, parts_of, runs_with_both_ends
+from spark_analysis.fold import folded_records, top_stamps
+from spark_analysis.job_folder import RECORDS, write_records, write_statistics, write_table
+from spark_analysis.range_facts import MOST_RANGES, Ends, RangeFacts, can_have_ranges, ends_known
+from spark_analysis.replacement import replace
+from spark_analysis.results import arrow_statistics, bounds_of_runs
+from spark_analysis.schema import RECEIVER, RECONCILED, SENDER
 from spark_analysis.session import fit_partitions
 
 # The state lies in the folder of its facts, so that one step replaces both.
@@ -127,7 +122,7 @@ def grow(batch: DataFrame, number: int, files: Sequence[RecordFile], output: Pat
     write_records(batch, folder)
     # Runs with earlier records that were put off need more than this batch to be up to date.
     current = {name for name, run in state.runs.items() if run.lines == run.analysed}
-    for row in _told(_records(spark, folder)).collect():
+    for row in _seen(_records(spark, folder)).collect():
         if row.run not in state.runs:
             current.add(row.run)
         state.runs.setdefault(row.run, _Run()).add(row)
@@ -142,7 +137,7 @@ def renew(spark: SparkSession, files: Sequence[RecordFile], output: Path) -> Non
         _Update(spark, files, output, state, None, set()).make(None)
 
 
-def _told(records: DataFrame) -> DataFrame:
+def _seen(records: DataFrame) -> DataFrame:
     """Return what :meth:`_Run.add` takes of each run."""
     kind, extent = F.col("kind"), F.col("kind") == schema.EXTENT
     hashed = extent & (F.coalesce("id_high", F.lit(0)) < 0)
@@ -193,7 +188,7 @@ class _Update:
         self._added = more & (foldable_runs(self._files) | set(self._ids))
         meet = more - self._added
         self._near = {name for name in meet if state.runs[name].ends is not None}
-        self._meeting = self._meet(self._near)
+        self._range_facts = self._facts_of(self._near)
         self._touched = self._ranges_of_new()
         due = {name for name, run in runs if _SHARE * (run.lines - run.analysed) >= run.analysed}
         if folder is None:
@@ -212,10 +207,10 @@ class _Update:
         runs = None if new is None else changed
         _publish(self._spark, self._files, self._output, runs)
 
-    def _meet(self, runs: set[str]) -> Meeting:
+    def _facts_of(self, runs: set[str]) -> RangeFacts:
         ends = {name: self._state.runs[name].ends for name in runs}
         known = {name: end for name, end in ends.items() if end is not None}
-        return Meeting(self._spark, self._of(runs)[0], self._bounds, known)
+        return RangeFacts(self._spark, self._of(runs)[0], self._bounds, known)
 
     def _ids_of_new(self, runs: set[str]) -> dict[str, set[int]]:
         """Return which runs with one end and ids can be added to, and the ranges of new ids."""
@@ -228,8 +223,8 @@ class _Update:
         every = {name: found.get(name, set()) for name in runs}
         return {name: ranges for name, ranges in every.items() if len(ranges) <= MOST_RANGES}
 
-    def _alone(self, runs: set[str]) -> Meeting:
-        return Meeting(self._spark, self._of(runs)[0], self._bounds, {})
+    def _alone(self, runs: set[str]) -> RangeFacts:
+        return RangeFacts(self._spark, self._of(runs)[0], self._bounds, {})
 
     def _compares_ids(self, runs: Iterable[str]) -> Column:
         """Return whether rows are of runs of these of which a message's id may come again."""
@@ -242,10 +237,10 @@ class _Update:
         if self._folder is None or not self._near:
             return {}
         new = _records(self._spark, self._folder).where(self._of(self._near)[1])
-        found = self._meeting.touched(new)
+        found = self._range_facts.touched(new)
         near = {name for name, ranges in found.items() if len(ranges) <= MOST_RANGES}
         if near != self._near:
-            self._near, self._meeting = near, self._meet(near)
+            self._near, self._range_facts = near, self._facts_of(near)
         return {name: found[name] for name in near}
 
     def _kept_by_ranges(self, runs: set[str]) -> set[str]:
@@ -255,10 +250,10 @@ class _Update:
         found = {
             name
             for name in runs
-            if not states[name].hashed and can_meet(files[name], self._bounds[name])
+            if not states[name].hashed and can_have_ranges(files[name], self._bounds[name])
         }
         every = _records(self._spark, self._output / RECORDS).where(self._of(found)[1])
-        told = ends_told(every, {name: self._bounds[name] for name in found}) if found else {}
+        told = ends_known(every, {name: self._bounds[name] for name in found}) if found else {}
         for name in runs:
             states[name].ends = told.get(name)
         return set(told)
@@ -285,7 +280,7 @@ class _Update:
                 added = [stack.enter_context(more), *self._of_ids()]
                 if kept is not None:
                     added.append(kept)
-                tables.append(added_up(transforms.together(added)))
+                tables.append(added_up(together(added)))
             ranges = self._output / _RANGES_PART
             shutil.rmtree(ranges, ignore_errors=True)
             if self._write_ranges(ranges):
@@ -293,7 +288,7 @@ class _Update:
                 found = self._spark.read.schema(RECONCILED).parquet(str(ranges)).persist()
                 stack.callback(found.unpersist)
                 tables += self._of_ranges(found, before)
-            table = transforms.together(tables).select(*schema.FACTS.fieldNames())
+            table = together(tables).select(*schema.FACTS.fieldNames())
             write_table(table.coalesce(1), part, "fact")
         if ranges.exists():
             ranges.rename(part / _RANGES)
@@ -319,12 +314,12 @@ class _Update:
             tables.append(kept.select(*RECONCILED.fieldNames()))
         if self._touched:
             longest = {name: self._state.runs[name].longest for name in self._touched}
-            near = self._meeting.near(every, self._touched, longest)
-            tables.append(self._meeting.found(near, self._touched))
+            near = self._range_facts.near(every, self._touched, longest)
+            tables.append(self._range_facts.found(near, self._touched))
         if self._whole:
             of_run = every.where(self._of(self._whole)[1])
-            tables.append(self._meet(self._whole).found(of_run, None))
-        write_table(transforms.together(tables).coalesce(1), folder)
+            tables.append(self._facts_of(self._whole).found(of_run, None))
+        write_table(together(tables).coalesce(1), folder)
         return True
 
     def _of_ranges(self, found: DataFrame, before: DataFrame | None) -> list[DataFrame]:
@@ -333,20 +328,25 @@ class _Update:
         if self._near and before is not None and self._folder is not None:
             of_run = self._of(self._near)[1]
             new = _records(self._spark, self._folder).where(of_run)
-            kept = self._meeting.without_ranges(before.where(of_run))
-            more = [kept, *self._meeting.added(new), *self._settlements(new), *self._streams(new)]
-            tables.append(added_up(transforms.together(more)))
-            tables += self._meeting.of_ranges(found.where(of_run))
+            kept = self._range_facts.without_ranges(before.where(of_run))
+            more = [
+                kept,
+                *self._range_facts.added(new),
+                *self._settlements(new),
+                *self._streams(new),
+            ]
+            tables.append(added_up(together(more)))
+            tables += self._range_facts.of_ranges(found.where(of_run))
         if self._whole:
             of_run = self._of(self._whole)[1]
             every = _records(self._spark, self._output / RECORDS).where(of_run)
-            meeting = self._meet(self._whole)
-            tables += [*meeting.added(every), *meeting.of_ranges(found.where(of_run))]
+            range_facts = self._facts_of(self._whole)
+            tables += [*range_facts.added(every), *range_facts.of_ranges(found.where(of_run))]
             streaming = {name for name in self._whole if self._state.runs[name].streams}
             if streaming:
                 nothing = self._spark.createDataFrame([], schema.RECORDS)
                 lines = every.where(F.col("run").isin(*streaming))
-                tables.append(self._meet(streaming).streams(nothing, lines))
+                tables.append(self._facts_of(streaming).streams(nothing, lines))
             settling = {name for name in self._whole if self._state.runs[name].settles}
             if settling:
                 settled = every.where(F.col("run").isin(*settling))
@@ -363,10 +363,10 @@ class _Update:
         longest = {name: self._state.runs[name].longest for name in chosen}
         ranges = {name: self._ids[name] for name in chosen}
         settled = transforms.sums(new.where(F.col("kind") == schema.SETTLED))
-        meeting = self._alone(set(chosen))
+        range_facts = self._alone(set(chosen))
         return [
-            settled, meeting.settlements(old, new, longest),
-            meeting.distinct(old, new, ranges, longest),
+            settled, range_facts.settlements(old, new, longest),
+            range_facts.distinct(old, new, ranges, longest),
         ]  # fmt: skip
 
     def _settlements(self, new: DataFrame) -> list[DataFrame]:
@@ -377,7 +377,7 @@ class _Update:
         of_run = F.col("run").isin(*runs)
         longest = {name: self._state.runs[name].longest for name in runs}
         old = self._earlier().where(of_run)
-        return [self._meeting.settlements(old, new.where(of_run), longest)]
+        return [self._range_facts.settlements(old, new.where(of_run), longest)]
 
     def _streams(self, new: DataFrame) -> list[DataFrame]:
         """Return by how much a batch changes the facts of lines of streaming mode."""
@@ -385,7 +385,7 @@ class _Update:
         if not runs:
             return []
         of_run = F.col("run").isin(*runs)
-        return [self._meet(runs).streams(self._earlier().where(of_run), new.where(of_run))]
+        return [self._facts_of(runs).streams(self._earlier().where(of_run), new.where(of_run))]
 
     def _earlier(self) -> DataFrame:
         """Return the records of the batches before."""

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
-from pyspark.sql.types import BinaryType, StructField, StructType
 
-from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
-from quiver_fast.analysis.figures.statistics import run_statistics
-from quiver_fast.analysis.figures.warmup import measured_since
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.completeness import check_ends
 from quiver_fast.analysis.read.discovery import RunFiles, end_of
@@ -26,28 +21,27 @@ from quiver_fast.analysis.read.sources import Progress, Wanted, checked, run_bou
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
-from spark_analysis import schema, transforms
+from spark_analysis import fact_names
 from spark_analysis.ends import ends_and_bounds, ends_run, of_all, with_sides
 from spark_analysis.facts import facts
+from spark_analysis.file_systems import hadoop_settings
 from spark_analysis.files import (
-    RECEIVER,
     SPLIT_SIZE,
     RecordFile,
+    can_be_folded,
     describe,
     find,
     parts_of,
     splits_of,
 )
-from spark_analysis.fold import can_be_folded, folded_facts
-from spark_analysis.hadoop import hadoop_settings
-from spark_analysis.reading import read_records
+from spark_analysis.fold import folded_facts
+from spark_analysis.record_rows import read_records
 from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of, steps_found
+from spark_analysis.run_statistics import analysed, shallow, with_statistics
+from spark_analysis.schema import RECEIVER
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
-from spark_analysis.thinning import thinned_facts
 
 _RUN = "run"
-# The result of a task for one run: an AnalysedRun, or the error in its records.
-_ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])
 
 
 def run_loader(
@@ -140,7 +134,7 @@ def load_run(
         if ends:
             run = ends_run(table, files.name, ends, described, bounds)
             check_ends(files.paths, run.ends or ())
-            return said(run, wanted)
+            return with_statistics(run, wanted)
         return _statistics(table, places, described, wanted, bounds)
 
     with _facts(spark, described, split_size, bounds) as found:
@@ -150,7 +144,7 @@ def load_run(
     for end, path in ((answer.sender, files.sender), (answer.receiver, files.receiver)):
         if end is not None and not ends:
             end["file"] = str(path or files.other)
-    return AnalysedRun(**(_shallow(answer) | {"histogram": histogram}))
+    return AnalysedRun(**(shallow(answer) | {"histogram": histogram}))
 
 
 @contextmanager
@@ -191,58 +185,6 @@ def _without_plan(found: DataFrame) -> DataFrame:
     return DataFrame(rows, spark)
 
 
-def analysed(
-    found: DataFrame,
-    analyse: Callable[[pa.Table], AnalysedRun],
-    described: Sequence[RecordFile],
-    wanted: Wanted,
-    bounds: RunBounds,
-) -> AnalysedRun:
-    """Have a task make the statistics of the facts of a run.
-
-    Args:
-        found: rows of ``FACTS``.
-        analyse: makes them of its facts.
-        described: the files of the run, the sender's first.
-        wanted: what will be asked of it.
-        bounds: what is known of it.
-
-    Raises:
-        QuiverError: ``analyse`` did.
-        OSError: likewise.
-        PySparkException: Spark failed.
-    """
-
-    def statistics(table: pa.Table) -> AnalysedRun | Exception:
-        try:
-            return analyse(table)
-        except (QuiverError, OSError) as error:
-            return error
-
-    def answers(table: pa.Table) -> pa.Table:
-        return pa.table({"answer": [pickle.dumps(statistics(table))]})
-
-    since = None if wanted.window_seconds is None else _since(found, described, bounds)
-    with thinned_facts(found, statistics, wanted.window_seconds, since) as few:
-        rows = few.groupBy("run").applyInArrow(answers, _ANSWER).collect()
-    if not rows:  # all files are empty
-        return analyse(schema.to_arrow(schema.FACTS).empty_table())
-    # Our own executor pickled this, as it does with everything that Python computes for Spark.
-    answer: AnalysedRun | Exception = pickle.loads(rows[0].answer)  # noqa: S301
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def _since(found: DataFrame, described: Sequence[RecordFile], bounds: RunBounds) -> int | None:
-    """Return the epoch second with which the figures begin; None for the first one."""
-    if not bounds.warmup:
-        return None
-    begins = found.where(F.col("fact") == transforms.FIRST).toArrow()
-    # The sender comes first, where there is one.
-    return measured_since(file_analysis(described[0], begins, bounds), bounds)
-
-
 def _statistics(
     table: pa.Table,
     files: RunFiles,
@@ -260,18 +202,7 @@ def _statistics(
             delivery = alone(file, end, table, bounds)
     if sender is not None and receiver is not None:
         delivery = delivery_of(table, [sender], [receiver], bounds)
-    return said(run_data(files, sender, receiver, delivery, bounds), wanted)
-
-
-def said(run: RunData, wanted: Wanted) -> AnalysedRun:
-    """Return a run with what is said of it in place of what is large."""
-    statistics = run_statistics(run, wanted.interval_seconds, wanted.window_seconds)
-    small = _shallow(run) | {"histogram": None, "settlement": None}
-    return AnalysedRun(**small, statistics=statistics, figures=run_figures(run))
-
-
-def _shallow(run: RunData) -> dict[str, Any]:
-    return {field.name: getattr(run, field.name) for field in fields(run)}
+    return with_statistics(run_data(files, sender, receiver, delivery, bounds), wanted)
 
 
 def _histogram(
@@ -282,7 +213,7 @@ def _histogram(
     if receiver is None:
         return None
     receiver = of_all(receiver) if answer.ends is not None else receiver
-    rows = found.where(F.col("fact") == transforms.LATENCY)
+    rows = found.where(F.col("fact") == fact_names.LATENCY)
     warmup = (answer.receiver or {}).get("warmup")
     if warmup is not None:
         rows = rows.where(F.col("second") >= warmup["measured_since"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.model.columns import Column, Rows, listed
-from quiver_fast.cli.shared.json_text import json_pieces, json_text
+from quiver_fast.analysis.show.json_text import json_pieces, json_text
 
 # Of as many digits as the text keeps.
 figures = st.builds(lambda digits, power: float(f"{digits}e{power}"),

@@ -6,7 +6,7 @@ where sends and receipts meet (:mod:`spark_analysis.reconcile`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
@@ -16,10 +16,11 @@ from quiver_fast.analysis.figures.run_filter import own_times
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import per_millisecond
 from spark_analysis import schema
-from spark_analysis.files import RECEIVER, RecordFile
-from spark_analysis.transforms import ARROW, quotient, ticks_per_second
+from spark_analysis.columns import quotient, ticks_per_second
+from spark_analysis.schema import ARROW, PLACE
 
-PLACE = ("file", "split", "position")
+Receiver = tuple[str, str, str]
+"""Run, name and unit of a receiver."""
 
 _LIMITS = StructType(
     [
@@ -117,7 +118,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
 
 def timely(
     rows: DataFrame,
-    files: Sequence[RecordFile],
+    receivers: Iterable[Receiver],
     bounds: Mapping[str, RunBounds],
     runs: DataFrame,
 ) -> DataFrame:
@@ -125,11 +126,11 @@ def timely(
 
     Args:
         rows: rows of ``RECORDS``, of receivers, with send times.
-        files: the files that they are from.
+        receivers: those that they are from.
         bounds: what is known of each run.
         runs: :func:`ends_of_runs` of them.
     """
-    limits = rows.sparkSession.createDataFrame(list(_limits(files, bounds)), _LIMITS)
+    limits = rows.sparkSession.createDataFrame(list(_limits(receivers, bounds)), _LIMITS)
     starts = F.broadcast(runs.select("run", "start", "coarse"))
     known = F.broadcast(limits.join(starts, "run", "left"))
     factor = quotient(ticks_per_second(), F.col("coarse"))
@@ -162,10 +163,9 @@ def stamped(rows: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def _limits(
-    files: Iterable[RecordFile], bounds: Mapping[str, RunBounds]
+    receivers: Iterable[Receiver], bounds: Mapping[str, RunBounds]
 ) -> Iterable[tuple[str, str, int, int, int]]:
-    for file in files:
-        if file.role == RECEIVER:
-            lowest, end = own_times(file.unit, None)
-            start, _ = own_times(file.unit, run_start(bounds[file.run], file.unit))
-            yield file.run, file.arrow, lowest, start, end - 1
+    for run, arrow, unit in receivers:
+        lowest, end = own_times(unit, None)
+        start, _ = own_times(unit, run_start(bounds[run], unit))
+        yield run, arrow, lowest, start, end - 1

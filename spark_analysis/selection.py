@@ -1,4 +1,4 @@
-"""Which rows a query asks for, said early: whole files, kinds of rows, then single rows.
+"""The rows that a query asks for, told before they are read: files, kinds of rows, single rows.
 
 Times are told by the rows alone. Clocks may step back and records may stand in any order,
 so that the first and last time of a split do not say which are between them.
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from pyspark.sql import datasource as ds
 
 from spark_analysis import schema
-from spark_analysis.files import RecordFile
 
 _COMPARISONS: Mapping[type[ds.Filter], Callable[..., pa.BooleanArray]] = {
     ds.EqualTo: pc.equal,
@@ -26,8 +25,6 @@ _COMPARISONS: Mapping[type[ds.Filter], Callable[..., pa.BooleanArray]] = {
 }
 _PLAIN = (str, int, bool)
 _BIGINTS = range(-(1 << 63), 1 << 63)
-# Columns with one value for all rows of a file.
-_OF_FILE = ("file", "arrow", "unit", "run", "role")
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,9 @@ class Selection:
         """The columns that are asked for or filtered by, and one that counts the rows."""
         return frozenset((*self.columns, "n", *map(_column, self.of_row)))
 
-    def has(self, file: RecordFile) -> bool:
-        """Say whether rows of a file can be among those asked for."""
-        row = {name: [value] for name, value in file_columns(file).items()}
+    def has(self, file_columns: Mapping[str, Any]) -> bool:
+        """Say whether rows with these columns of a file can be among those asked for."""
+        row = {name: [value] for name, value in file_columns.items()}
         return len(_kept(pa.table(row), self.of_file)) > 0
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -80,16 +77,10 @@ def select(
     found = Selection(
         columns=tuple(columns),
         kinds=tuple(_kept(kinds, [f for f in known if _column(f) == "kind"])["kind"].to_pylist()),
-        of_file=tuple(f for f in known if _column(f) in _OF_FILE),
-        of_row=tuple(f for f in known if _column(f) not in ("kind", *_OF_FILE)),
+        of_file=tuple(f for f in known if _column(f) in schema.OF_FILE),
+        of_row=tuple(f for f in known if _column(f) not in ("kind", *schema.OF_FILE)),
     )
     return found, [one for one in filters if not any(one is taken for taken in known)]
-
-
-def file_columns(file: RecordFile) -> dict[str, Any]:
-    """Return what all rows of a file have in common, by column."""
-    values = (file.number, file.arrow, file.unit, file.run, file.role)
-    return dict(zip(_OF_FILE, values, strict=True))
 
 
 def _inner(one: ds.Filter) -> Any:

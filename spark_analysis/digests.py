@@ -27,26 +27,15 @@ from quiver_fast.analysis.model.distribution import Distribution, neighbours
 from quiver_fast.analysis.tables.digests import Extent, asking, thinned
 from quiver_fast.analysis.tables.latencies import COARSE_BINS, coarse_step
 from quiver_fast.analysis.tables.spilled import LatencyRows
-from spark_analysis import schema
-from spark_analysis.transforms import (
-    ARROW,
-    LATENCY,
-    SAMPLED,
-    SETTLED,
-    THINNED,
-    TOLD,
-    TOLD_ROUNDED,
-    WINDOWED,
-    as_facts,
-    together,
-)
+from spark_analysis import fact_names, schema
+from spark_analysis.columns import together
+from spark_analysis.schema import ARROW, as_facts
 
 MOST_ROWS = 1 << 18
 """Rows of latencies that a task may have of a run."""
 
 WHOLE: Extent = (-(2**63), 2**63 - 1)
-ALL_SETTLED = "all settled"
-_LARGE = (LATENCY, SETTLED, SAMPLED)
+_LARGE = (fact_names.LATENCY, fact_names.SETTLED, fact_names.SAMPLED)
 
 # A batch of few rows costs as much as one of many.
 _SECONDS_AT_ONCE = 1024
@@ -151,8 +140,8 @@ def _large_runs(rows: DataFrame) -> list[str]:
 
 def _by_seconds(latencies: DataFrame, window_seconds: int | None, since: int | None) -> DataFrame:
     """Return thinned latencies of each second, and of each window."""
-    seconds = latencies.where(F.col("fact") == LATENCY).select(
-        *ARROW, F.lit(THINNED).alias("fact"), "second", "value", "n", "text"
+    seconds = latencies.where(F.col("fact") == fact_names.LATENCY).select(
+        *ARROW, F.lit(fact_names.THINNED).alias("fact"), "second", "value", "n", "text"
     )
     tables = [seconds]
     if window_seconds is not None:
@@ -160,7 +149,9 @@ def _by_seconds(latencies: DataFrame, window_seconds: int | None, since: int | N
         start = F.col("second") - F.pmod(F.col("second"), length)
         # A window that begins within a warm-up has what came after it.
         measured = seconds if since is None else seconds.where(F.col("second") >= since)
-        windows = measured.withColumn("fact", F.lit(WINDOWED)).withColumn("second", start)
+        windows = measured.withColumn("fact", F.lit(fact_names.WINDOWED)).withColumn(
+            "second", start
+        )
         tables.append(windows)
     keys = [*ARROW, "fact", "second"]
     sorted_rows = together(tables).repartition(*keys).sortWithinPartitions(*keys)
@@ -215,16 +206,18 @@ def _asked(facts: DataFrame, latencies: DataFrame, analyse: Analyse) -> list[_Pa
         with asking() as asked:
             analyse(table)
         run = table["run"][0].as_py()
-        rows = [json.dumps([run, arrow, LATENCY, extent]) for arrow, extent in sorted(asked)]
+        rows = [
+            json.dumps([run, arrow, fact_names.LATENCY, extent]) for arrow, extent in sorted(asked)
+        ]
         return pa.table({"asked": pa.array(rows, pa.string())})
 
     answers = facts.groupBy("run").applyInArrow(ask, _ASKED).collect()
     found = [tuple(json.loads(row.asked)) for row in answers]
-    settled = latencies.where(F.col("fact") != LATENCY).select(*ARROW, "fact").distinct()
+    settled = latencies.where(F.col("fact") != fact_names.LATENCY).select(*ARROW, "fact").distinct()
     for row in settled.collect():
-        found.append((row.run, row.arrow, ALL_SETTLED, WHOLE))
-        if row.fact == SAMPLED:
-            found.append((row.run, row.arrow, SAMPLED, WHOLE))
+        found.append((row.run, row.arrow, fact_names.ALL_SETTLED, WHOLE))
+        if row.fact == fact_names.SAMPLED:
+            found.append((row.run, row.arrow, fact_names.SAMPLED, WHOLE))
     each = sorted({(run, arrow, of, tuple(extent)) for run, arrow, of, extent in found})
     return [_Part(key, *part) for key, part in enumerate(each)]
 
@@ -235,7 +228,7 @@ def _values(latencies: DataFrame, parts: Sequence[_Part]) -> DataFrame:
     asked = F.broadcast(latencies.sparkSession.createDataFrame(rows, _PARTS))
     fact, of = F.col("fact"), F.col("of")
     within = F.col("second").isNull() | F.col("second").between(F.col("begin"), F.col("end"))
-    settled = (of == ALL_SETTLED) & (fact != LATENCY)
+    settled = (of == fact_names.ALL_SETTLED) & (fact != fact_names.LATENCY)
     chosen = latencies.join(asked, list(ARROW)).where(((fact == of) | settled) & within)
     return chosen.groupBy("key", "value").agg(F.sum("n").alias("n"))
 
@@ -247,17 +240,26 @@ def _told(values: DataFrame, parts: Sequence[_Part]) -> list[DataFrame]:
     rows = []
     for part in parts:
         document = sums[part.key] | {"name": part.name, "samples": samples[part.key]}
-        rows.append((part.run, part.arrow, TOLD, None, None, None, json.dumps(document)))
+        rows.append((part.run, part.arrow, fact_names.TOLD, None, None, None, json.dumps(document)))
     spark = values.sparkSession
     steps = [
-        (part.key, part.run, part.arrow, part.name, _step(sums[part.key]), part.of != LATENCY)
+        (
+            part.key,
+            part.run,
+            part.arrow,
+            part.name,
+            _step(sums[part.key]),
+            part.of != fact_names.LATENCY,
+        )
         for part in parts
     ]
     columns = "key bigint, run string, arrow string, name string, step bigint, upwards boolean"
     known = values.join(F.broadcast(spark.createDataFrame(steps, columns)), "key")
     rounded = known.withColumn("value", _rounded(F.col("value")))
     total = rounded.groupBy(*ARROW, "name", "value").agg(F.sum("n").alias("n"))
-    told = as_facts(total, TOLD_ROUNDED, value=F.col("value"), n=F.col("n"), text=F.col("name"))
+    told = as_facts(
+        total, fact_names.TOLD_ROUNDED, value=F.col("value"), n=F.col("n"), text=F.col("name")
+    )
     return [spark.createDataFrame(rows, schema.FACTS), told]
 
 

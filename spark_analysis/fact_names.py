@@ -1,0 +1,52 @@
+"""Names of facts: what a row of ``FACTS`` says."""
+
+from __future__ import annotations
+
+# Facts that add up: n messages of this (second, value).
+LATENCY = "latency"  # epoch second of receipt, latency
+SENT = "sent"  # epoch second of the send
+SETTLED = "settled"  # value: settlement latency of lines without the prefix S
+SAMPLED = "sampled"  # value: settlement latency of lines with it
+UNSETTLED = "unsettled"
+UNMATCHED = "unmatched"
+MALFORMED = "malformed"
+OLDER = "older"  # receipts of messages that were sent before the run
+FOREIGN = "foreign"  # receipts of messages that others sent meanwhile
+REORDERED = "reordered"  # of a receiver: receipts of messages sent before one received earlier
+TRUNCATED = "truncated"
+BODY_BYTES = "body bytes"  # of streaming mode
+FIRST_BYTE = "first byte"  # value: first byte minus send time
+# Facts of each split; its place in the file stands as the second. A receiver's FIRST and
+# LAST are those of the run's own messages.
+LINES = "lines"
+FIRST = "first"  # own time of the first transfer
+LAST = "last"  # own time of the last transfer
+TOP = "top stamp"  # the largest send time of a receiver without a sender
+# A fact may be there twice of a split: the more extreme value holds.
+LOWEST = "lowest"  # own time of a transfer, be its message of the run or not
+HIGHEST = "highest"
+SET_BACK = "set back"  # the most by which such a time is below an earlier one of the split
+LATE = "late"  # n receipts after the end of the sending, of which value is the latest
+STREAM_START = "stream start"  # the earliest first byte
+STREAM_END = "stream end"  # the latest line
+HASHED_IDS = "hashed ids"  # of splits where some id is no number
+# These replace LATENCY, SETTLED and SAMPLED where those have many rows (digests.py).
+THINNED = "thinned latency"  # second and value as LATENCY
+WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
+TOLD = "told"  # text: what a DistributionDigest says, and of what
+TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: of what
+# Arrows that no file is of: facts of the steps of a run, whose number stands as the second.
+STEPS_SENT = "steps sent"
+STEPS_RECEIVED = "steps received"
+FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
+ALL_SETTLED = "all settled"  # what a digest is of: SETTLED and SAMPLED together
+
+# A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
+DELIVERY = "delivery"
+IDS = "ids"  # n is 1 or 0: the method
+TICKS = "ticks"  # n: those of the coarser clock per second
+GAPS = "gaps"  # n: messages not received although one sent later was
+# A fact of a sender of several: n of its messages were received.
+DELIVERED = "delivered"
+# A fact of a receiver without a sender.
+DISTINCT_IDS = "distinct ids"
