@@ -199,6 +199,13 @@ def test_pair_summary_is_upstreams():
     assert pair_summary_text(pair(SENT, RECEIVED)) == SUMMARY
 
 
+def test_a_percentile_alone_has_a_row(monkeypatch):
+    longer = (("0", "25", "50"), ("90", "99", "99.9", "99.99"))
+    monkeypatch.setattr("quiver_fast.cli.arrow.summary_text.SUMMARY", longer)
+    line = "                                 99.99% ........ 6 ms"
+    assert line in pair_summary_text(pair(SENT, RECEIVED)).splitlines()
+
+
 def test_peers_follow_the_url():
     """A foreign arrow has no report, and both arrows of a run may have found the same peer."""
     peer = {"product": "RabbitMQ", "version": "3.10", "container": "r@h", "address": "::1",

@@ -23,8 +23,8 @@ IN_MICROSECONDS = {
 } | {"min_us": 0, "max_us": 100}
 """Keys of latencies in microseconds, and their ranks. Quartiles are upstream's alone."""
 
-SUMMARY = (("0", "90"), ("25", "99"), ("50", "99.9"), ("100", "99.99"))
-"""The summary prints these, in a left and a right column, as upstream does."""
+SUMMARY = (("0", "25", "50", "100"), ("90", "99", "99.9", "99.99"))
+"""The summary prints these in a left and a right column, as upstream does; one may be longer."""
 
 HEADLINE = ("50", "99", "99.9", "100")
 """The first line of a summary on a terminal has these: no more fit in 80 columns."""
@@ -35,6 +35,15 @@ BRIEF = ("0", "25", "90", "95", "99.99")
 SECTIONS = ("50", "99", "99.9", "100")
 """The other sections of text print these, one a line."""
 
+CHARTS = ("50", "99", "99.9", "100")
+"""A page has a tile and a line over time for these."""
+
+FEW = ("50", "99", "100")
+"""Tables of several runs or ends have these, and so has the plot over time."""
+
+AXIS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+"""The axis of latencies by percentile has marks at these."""
+
 STREAMING = ("50", "99", "100")
 """The ranks for first bytes of streamed messages."""
 
@@ -43,3 +52,13 @@ BENCH = ("50", "90", "99", "99.9", "100")
 
 PER_SECOND = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
 """Each second or window has these, by name."""
+
+
+def rank_head(rank: str) -> str:
+    """Return the name of a rank over the column of a table, which begins with a capital."""
+    return {"50": "Median", "100": "Maximum"}.get(rank, f"{rank} %")
+
+
+def rank_title(rank: str) -> str:
+    """Return the name of a rank over a figure of its own."""
+    return "Median latency" if rank == "50" else rank_head(rank)

@@ -18,9 +18,6 @@ from quiver_fast.analysis.tables.spilled import LatencyRows
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
-AXIS_RANKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
-"""The percentiles that an axis of percentiles names."""
-
 _COLUMNS, _BINS = 600, 80
 _CURVE_POINTS = 120
 

@@ -7,11 +7,11 @@ from html import escape
 from itertools import islice
 from typing import Any
 
+from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import html_facts, html_grid
 
-_RANKS = ("50", "99", "100")
-_HEADS = ("End", "Messages", "Share", "Messages/s", "Median", "99 %", "Maximum", "State")
+_HEADS = ("End", "Messages", "Share", "Messages/s", *map(rank_head, FEW), "State")
 
 
 def ends_section(run: Mapping[str, Any]) -> str:
@@ -89,7 +89,7 @@ def _row(end: Mapping[str, Any], share: str) -> list[str]:
     latency = end.get("latency") or {}
     figures = [
         latency_text(latency["percentiles"][rank], latency["unit"]) if latency.get("count") else "-"
-        for rank in _RANKS
+        for rank in FEW
     ]
     rate = end["results"]["message_rate"]
     return [

@@ -10,10 +10,10 @@ from typing import Any
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY
+from quiver_fast.analysis.model.ranks import CHARTS, rank_title
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import Tile
 
-_SHOWN = (("50", "Median latency"), ("99", "99 %"), ("99.9", "99.9 %"), ("100", "Maximum"))
 _FAULTS = (
     ("unreceived", "not received"),
     ("lost", "lost"),
@@ -30,8 +30,8 @@ def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
     latency = (run["receiver"] or {}).get("latency") or {}
     if latency.get("count"):
         tiles += [
-            (name, latency_text(latency["percentiles"][rank], latency["unit"]))
-            for rank, name in _SHOWN
+            (rank_title(rank), latency_text(latency["percentiles"][rank], latency["unit"]))
+            for rank in CHARTS
         ]
     delivery = run["delivery"] or {}
     if delivery.get("received") is not None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import arrivals
+from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.chart import sparkline
 from quiver_fast.analysis.show.headline import run_rate, run_state
 from quiver_fast.analysis.show.html import html_grid
 
-_HEADS = ("Run", "Messages/s", "Median", "99 %", "Maximum", "Unreceived", "State", "Over time")
-_RANKS = ("50", "99", "100")
+_HEADS = ("Run", "Messages/s", *map(rank_head, FEW), "Unreceived", "State", "Over time")
 
 
 def overview(parts: Sequence[tuple[Mapping[str, Any], RunData]]) -> str:
@@ -27,8 +27,7 @@ def _row(number: int, run: Mapping[str, Any], data: RunData) -> list[str]:
     latency = (run["receiver"] or {}).get("latency") or {}
     some = bool(latency.get("count"))
     figures = [
-        latency_text(latency["percentiles"][rank], latency["unit"]) if some else "-"
-        for rank in _RANKS
+        latency_text(latency["percentiles"][rank], latency["unit"]) if some else "-" for rank in FEW
     ]
     unreceived = (run["delivery"] or {}).get("unreceived")
     name = escape(str(run["name"]))

@@ -23,10 +23,10 @@ from quiver_fast.analysis.figures.statistics import (
     ending,
 )
 from quiver_fast.analysis.figures.windows import latency_windows
+from quiver_fast.analysis.model.ranks import AXIS, FEW, rank_head
 from quiver_fast.analysis.model.units import fine_text, per_millisecond
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
 from quiver_fast.analysis.show.curves import (
-    AXIS_RANKS,
     heat_cells,
     merged_latencies,
     percentile_curve,
@@ -217,10 +217,11 @@ def _throughput(run: RunData, statistics: Mapping[str, Any]) -> Figure:
 
 def _latency(histogram: Histogram) -> Figure:
     figure, axes = _axes("Latency of each second", "seconds from the start", "latency")
-    seconds, table = latency_windows(histogram, (50, 99, 100))
+    seconds, table = latency_windows(histogram, [float(rank) for rank in FEW])
     seconds, table = with_silence(seconds, table, np.nan)
-    styles = (("median", _GREEN), ("99 %", _BLUE), ("maximum", _ORANGE))
-    for column, (label, colour) in enumerate(styles):
+    colours = dict(zip(("50", "99", "100"), (_GREEN, _BLUE, _ORANGE), strict=True))
+    for column, rank in enumerate(FEW):
+        label, colour = rank_head(rank).lower(), colours.get(rank, _CURVES[3 + column])
         # The dots are for seconds between silent ones, which have no line.
         axes.plot(
             seconds - seconds[0], table[:, column], color=colour, label=label, lw=1.2,
@@ -247,9 +248,7 @@ def _percentile_axes(title: str) -> tuple[Figure, Axes]:
     """Return axes on which every further nine of the percentile takes the same space."""
     figure, axes = _axes(title, "percentile", "latency")
     axes.set_xscale("log")
-    axes.set_xticks(
-        [1 / (1 - rank / 100) for rank in AXIS_RANKS], [f"{rank:g} %" for rank in AXIS_RANKS]
-    )
+    axes.set_xticks([1 / (1 - rank / 100) for rank in AXIS], [f"{rank:g} %" for rank in AXIS])
     axes.minorticks_off()
     return figure, axes
 

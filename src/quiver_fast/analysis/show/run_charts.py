@@ -26,6 +26,7 @@ from quiver_fast.analysis.figures.statistics import (
 )
 from quiver_fast.analysis.figures.steps import planned_steps, step_begins
 from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows
+from quiver_fast.analysis.model.ranks import CHARTS, rank_head
 from quiver_fast.analysis.model.units import latency_text, per_millisecond, short_text
 from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
 from quiver_fast.analysis.show.chart import Chart
@@ -45,7 +46,8 @@ Float64Array = NDArray[np.float64]
 
 SENT, RECEIVED, SCHEDULE = 1, 0, 7
 """The colours of the two ends, and of what was asked of them."""
-_RANKS = ((50, "median", 2), (99, "99 %", 0), (99.9, "99.9 %", 3), (100, "maximum", 1))
+_COLOURS = {"50": 2, "99": 0, "99.9": 3, "100": 1}
+"""Of percentiles; others have the next ones by their place."""
 
 
 @dataclass(frozen=True)
@@ -205,8 +207,8 @@ def _column(second: float, span: _Span, text: str) -> tuple[float, float, str]:
 
 
 def _latency(histogram: Histogram, span: _Span, prefix: str) -> Chart:
-    ranks = [rank for rank, _, _ in _RANKS]
-    seconds, table = latency_windows(histogram, ranks)
+    labels = [rank_head(rank).lower() for rank in CHARTS]
+    seconds, table = latency_windows(histogram, [float(rank) for rank in CHARTS])
     low, high = float(table.min()), float(table.max())
     chart = Chart(
         f"{prefix}latency",
@@ -217,12 +219,12 @@ def _latency(histogram: Histogram, span: _Span, prefix: str) -> Chart:
     xs, ys = with_silence(seconds, table, np.nan)
     # In the midst of what each second has of the run.
     middles = (np.maximum(xs, span.start) + np.minimum(xs + 1, span.end)) / 2 - span.start
-    for column, (_, label, colour) in enumerate(_RANKS):
-        chart.line(middles, ys[:, column], colour, label)
+    for column, (rank, label) in enumerate(zip(CHARTS, labels, strict=True)):
+        chart.line(middles, ys[:, column], _COLOURS.get(rank, 4 + column), label)
     texts = [
         ", ".join(
             f"{label} {latency_text(value * 1e6, 'ns')}"
-            for (_, label, _), value in zip(_RANKS, row, strict=True)
+            for label, value in zip(labels, row, strict=True)
         )
         for row in table.tolist()
     ]

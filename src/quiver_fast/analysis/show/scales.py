@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quiver_fast.analysis.model.ranks import AXIS
 from quiver_fast.analysis.model.units import fine_text
-from quiver_fast.analysis.show.curves import AXIS_RANKS
 
 Float64Array = NDArray[np.float64]
 Transform = Callable[[Float64Array], Float64Array]
@@ -96,7 +96,7 @@ def percentile_scale(total: int) -> Scale:
     The values on it are 1 / (1 - percentile / 100).
     """
     high = float(max(total, 10))
-    marks = [(1 / (1 - rank / 100), f"{rank:g}") for rank in AXIS_RANKS]
+    marks = [(1 / (1 - rank / 100), f"{rank:g}") for rank in AXIS]
     return Scale("percentile", 1.0, high, tuple(mark for mark in marks if mark[0] <= high), _log)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from quiver_fast.analysis.figures.peers import peers_of
@@ -187,16 +188,18 @@ def _results(figures: list[str], latency: dict[str, Any] | None) -> str:
     if latency is None or latency["count"] == 0:
         return text
     lines = ["", "Latencies by percentile:", ""]
-    for ranks in SUMMARY:
-        texts = (
-            latency_text(latency["percentiles"][rank], latency["unit"]).split(" ") for rank in ranks
-        )
-        (low, low_unit), (high, high_unit) = texts
-        left, right = f"{ranks[0]}%", f"{float(ranks[1]):.2f}%"
-        cells = f"{left:>12} {' ' + low:.>10} {low_unit:<2} {right:>12} {' ' + high:.>10}"
-        lines.append(f"{cells} {high_unit}")
+    for left, right in zip_longest(*SUMMARY):
+        lines.append(f"{_cell(latency, left, 'g')} {_cell(latency, right, '.2f')}".rstrip())
     lines += _never_sent_lines(latency)
     return text + "\n".join(lines) + "\n"
+
+
+def _cell(latency: dict[str, Any], rank: str | None, digits: str) -> str:
+    """Return a percentile, or as much space where a column has no more of them."""
+    if rank is None:
+        return " " * 26
+    value, unit = latency_text(latency["percentiles"][rank], latency["unit"]).split(" ")
+    return f"{format(float(rank), digits) + '%':>12} {' ' + value:.>10} {unit:<2}"
 
 
 def _never_sent_lines(latency: dict[str, Any]) -> list[str]:

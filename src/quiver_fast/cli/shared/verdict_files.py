@@ -14,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE, in_words
+from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text
@@ -21,7 +22,6 @@ from quiver_fast.cli.shared.thresholds import breach_text
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
 # From worst to best: the worst state is the verdict on the whole.
 _STATES = _FAILED, _OK, _SKIPPED = "failed", "ok", "not judged"
-_RANKS = {"50": "Median latency", "99": "99 %", "100": "Maximum"}
 # Characters that XML does not allow, and characters that mean something in Markdown.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = re.compile(r"([\\`*_\[\]<|~$])")
@@ -142,7 +142,7 @@ def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
     rate = {"Throughput": average_text(result["rate"], "/s")}
     if found is not None:
         rate = {"Sustained": average_text(found["rate"], "/s")}
-    return rate | {name: average_text(latency.get(rank), "ms") for rank, name in _RANKS.items()}
+    return rate | {rank_title(rank): average_text(latency.get(rank), "ms") for rank in FEW}
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
