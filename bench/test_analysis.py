@@ -36,10 +36,13 @@ from pathlib import Path
 from quiver_fast.analysis.read.local import analyze_runs
 from quiver_fast.analysis.figures.summary import receiver_sections
 from quiver_fast.analysis.show.json_text import json_text
+from quiver_fast.records.frames import open_records
 from quiver_fast.records.splits import scan_file
 started = time.perf_counter()
 # Its series is made while it is written.
-json_text(receiver_sections(analyze_runs(scan_file(sys.argv[1], threads=int(sys.argv[2])))))
+with open_records(sys.argv[1]) as records:
+    found = analyze_runs(scan_file(records, threads=int(sys.argv[2])))
+json_text(receiver_sections(found))
 seconds = time.perf_counter() - started
 # Not ru_maxrss: that begins with what the parent had.
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())

@@ -19,7 +19,7 @@ from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import UsageError
 from quiver_fast.records import formats
 from quiver_fast.records.compression import without_suffix
-from quiver_fast.records.frames import split_points
+from quiver_fast.records.frames import open_records
 from quiver_fast.records.ids import key_or_own
 from quiver_fast.records.layout import layout_of
 from quiver_fast.records.runs import scan_runs
@@ -200,8 +200,8 @@ def splits_of(file: RecordFile, size: int = SPLIT_SIZE) -> list[Split]:
     Raises:
         OSError: the file cannot be read.
     """
-    place = file.remote or file.path
-    return [Split(file, start, end) for start, end in split_points(place, size)]
+    with open_records(file.remote or file.path) as records:
+        return [Split(file, start, end) for start, end in records.splits(size)]
 
 
 def parts_of(files: Iterable[RecordFile]) -> int:

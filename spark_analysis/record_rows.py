@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import shown_line
-from quiver_fast.records.frames import split_points
 from quiver_fast.records.layout import line_fault
 from quiver_fast.records.splits import known_ends
 from quiver_fast.records.transfers import RunBatch, Streamed
@@ -156,9 +155,9 @@ def _end_before(split: Split) -> int:
     """
     if split.file.members == 1 or split.start == 0:
         return -1
-    points = split_points(split.file.remote or split.file.path, _LOOK_BACK)
-    for start, end in reversed([(start, end) for start, end in points if start < split.start]):
-        *_, last = replace(split, start=start, end=min(end, split.start)).records()
+    before = [one for one in splits_of(split.file, _LOOK_BACK) if one.start < split.start]
+    for one in reversed(before):
+        *_, last = replace(one, end=min(one.end, split.start)).records()
         if last.next_end >= 0:
             return last.next_end
     return -1

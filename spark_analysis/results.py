@@ -42,6 +42,7 @@ from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows, SpilledHistogram
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.records import formats
+from quiver_fast.records.frames import open_records
 from spark_analysis import fact_names, schema
 from spark_analysis.digests import WHOLE, part_named, thinned_facts
 from spark_analysis.files import RecordFile
@@ -167,7 +168,10 @@ def file_analysis(
         set_back=clock.set_back,
     )
     # A plain file tells of nothing that it lacks, and may be on the disk of another host.
-    return with_missing(file.remote or file.path, found) if file.compressed else found
+    if not file.compressed:
+        return found
+    with open_records(file.remote or file.path) as records:
+        return with_missing(records, found)
 
 
 def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:

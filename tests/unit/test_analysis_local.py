@@ -2,6 +2,7 @@
 
 import random
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from quiver_fast.analysis.read.local import (
 )
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import V2
-from quiver_fast.records.frames import write_frames
+from quiver_fast.records.frames import open_records, write_frames
 from quiver_fast.records.parser import read_transfers
 from quiver_fast.records.splits import scan_file
 
@@ -76,9 +77,9 @@ def assert_equals_columns(ours, whole):
 
 
 def small_pieces(path, split_size, threads, **known):
-    return analyze_runs(
-        scan_file(path, split_size=split_size, threads=threads, **known), reconcilable=True
-    )
+    with open_records(path) as records:
+        batches = scan_file(records, split_size=split_size, threads=threads, **known)
+        return analyze_runs(batches, reconcilable=True)
 
 
 # ---- files ---------------------------------------------------------------------------
@@ -195,9 +196,9 @@ def test_delivery_equals_the_twin_whatever_the_batches(tmp_path, sent, received,
         receiver_path.write_bytes(b"".join(b"%d,%d\n" % r[1:] for r in receipts))
     known = {"record_format": "v1" if by_ids else "v3"}
     sender = small_pieces(sender_path, size, 2, operation="send", **known)
-    ours = reconcile_runs(
-        sender, lambda: scan_file(receiver_path, split_size=size, operation="receive", **known)
-    ).delivery
+    with open_records(receiver_path) as file:
+        scan = partial(scan_file, file, split_size=size, operation="receive", **known)
+        ours = reconcile_runs(sender, scan).delivery
     assert ours.pop("method") == ("ids" if by_ids else "per-millisecond lower bound")
     assert ours == slow_reconcile(sends, receipts, by_ids)
 
@@ -254,18 +255,19 @@ def test_an_error_in_a_thread_is_the_callers(tmp_path):
     data = bytearray(target.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 20] = b"\xff" * 20
     target.write_bytes(data)
-    with pytest.raises(RecordError, match="damaged"):
-        list(scan_file(target, split_size=1, threads=2))
+    with pytest.raises(RecordError, match="damaged"), open_records(target) as records:
+        list(scan_file(records, split_size=1, threads=2))
 
 
 def test_stopping_early_leaves_no_thread(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"%d,0\n" % EPOCH * 50_000)
     before = threading.active_count()
-    scan = scan_file(path, split_size=1000, threads=2)
-    next(scan)
-    assert threading.active_count() > before
-    scan.close()
+    with open_records(path) as records:
+        scan = scan_file(records, split_size=1000, threads=2)
+        next(scan)
+        assert threading.active_count() > before
+        scan.close()
     assert threading.active_count() == before
 
 
@@ -273,6 +275,7 @@ def test_progress_ends_at_the_size(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"%d,0\n" % EPOCH * 1000)
     told = []
-    list(scan_file(path, split_size=1000, progress=lambda done, size: told.append((done, size))))
+    with open_records(path) as records:
+        list(scan_file(records, split_size=1000, progress=lambda *both: told.append(both)))
     assert told[-1] == (16_000, 16_000)
     assert told == sorted(told)

@@ -192,7 +192,8 @@ def test_gigabytes(tmp_path, take, size):
     with (tmp_path / "frame.zst").open("w+b") as file:
         frames.write_frames(source, file)
         file.flush()
-        (frame,) = frames.read_index(file.name)
+        with frames.open_records(file.name) as records:
+            (frame,) = records.frames
         file.seek(frame.start)
         data = file.read(frame.size)
     count = size // frame.text_size + 1

@@ -20,7 +20,7 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.cli.analyze.text import change_point_text
 from quiver_fast.errors import RecordError
-from quiver_fast.records.frames import read_index, write_frames
+from quiver_fast.records.frames import open_records, write_frames
 
 EPOCH = 1_700_000_000_000
 
@@ -290,7 +290,8 @@ def test_a_file_of_ours_cut_between_frames_is_cut(tmp_path):
     lines.write_text(f"{EPOCH},{EPOCH}\n" * 1000)
     with whole.open("wb") as out:
         write_frames(lines, out, frame_size=9_000)
-    frames = read_index(whole)
+    with open_records(whole) as records:
+        frames = records.frames
     assert len(frames) > 2
     whole.write_bytes(whole.read_bytes()[: frames[1].start])
     with pytest.raises(RecordError, match="is cut short"):

@@ -15,6 +15,7 @@ from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
+from quiver_fast.records.frames import open_records
 from quiver_fast.records.parser import TransferTail, read_transfers
 from quiver_fast.records.runs import scan_runs
 from quiver_fast.records.sources import open_place, open_source
@@ -66,6 +67,11 @@ def test_a_pair_says_the_same_in_every_form(tmp_path, suffix, mark, record_forma
     assert found_in(write_ends(tmp_path / "other", suffix, mark, record_format)) == plain
 
 
+def scanned(path, size):
+    with open_records(path) as records:
+        return list(scan_file(records, split_size=size, threads=2))
+
+
 @pytest.mark.parametrize("suffix", ["", *FORMS])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 700])
 def test_a_mark_and_splits(tmp_path, suffix, size):
@@ -75,13 +81,11 @@ def test_a_mark_and_splits(tmp_path, suffix, size):
     path.write_bytes(compressed(suffix, BOM_UTF8 + text))
     found = [
         sum(int(batch.count.sum()) for batch in scan_runs(path)),
-        sum(int(batch.count.sum()) for batch in scan_file(path, split_size=size, threads=2)),
+        sum(int(batch.count.sum()) for batch in scanned(path, size)),
         len(read_transfers(path)),
     ]
     assert found == [100, 100, 100]
-    assert not any(
-        batch.malformed or batch.ids_hashed for batch in scan_file(path, split_size=size)
-    )
+    assert not any(batch.malformed or batch.ids_hashed for batch in scanned(path, size))
 
 
 @pytest.mark.parametrize("suffix", ["", *FORMS])
@@ -93,7 +97,7 @@ def test_ends_and_splits(tmp_path, suffix, size):
     lines = [b"@%d\n" % end * (n % 7 == 0) + b"%d,%d,%d\n" % (n, SENT, SENT + n // 5)
              for n, end in enumerate(ends)]  # fmt: skip
     path.write_bytes(compressed(suffix, b"".join(lines)))
-    batches = list(scan_file(path, split_size=size, threads=2))
+    batches = scanned(path, size)
     found = [np.repeat(batch.ends, batch.count) for batch in batches if len(batch)]
     assert np.concatenate(found).tolist() == ends
     assert read_transfers(path).ends.tolist() == ends

@@ -12,9 +12,7 @@ from support.examples import examples
 from quiver_fast.analysis.read.local import analyze_file
 from quiver_fast.records.frames import (
     FRAME_SIZE,
-    missing_text,
-    read_index,
-    split_points,
+    open_records,
     write_frames,
 )
 from quiver_fast.records.parser import read_transfers
@@ -60,8 +58,18 @@ def test_our_parser_reads_it(compressed):
     assert (transfers.malformed, transfers.truncated) == (0, False)
 
 
+def opened(path):
+    with open_records(path) as records:
+        return records
+
+
+def missing(path):
+    with open_records(path) as records:
+        return records.missing_text()
+
+
 def test_the_index_tells_every_frame(compressed):
-    frames = read_index(compressed)
+    frames = opened(compressed).frames
     assert sum(frame.text_size for frame in frames) == len(TEXT)
     data = compressed.read_bytes()
     for frame in frames:
@@ -82,7 +90,7 @@ def test_splits_are_the_whole(tmp_path, frame_size, split_size):
     text = TEXT[: len(TEXT) // 5]
     target = write(tmp_path, text, frame_size)
     for path in (target, tmp_path / "t.csv"):
-        splits = split_points(path, split_size)
+        splits = opened(path).splits(split_size)
         assert [start for start, _ in splits] == [0] + [end for _, end in splits[:-1]]
         assert splits[-1][1] == path.stat().st_size
         batches = [
@@ -99,17 +107,17 @@ def test_splits_are_the_whole(tmp_path, frame_size, split_size):
 def test_other_files_are_one_split(tmp_path):
     path = tmp_path / "foreign.zst"
     path.write_bytes(zstandard.ZstdCompressor().compress(TEXT[:999]) * 2)
-    assert read_index(path) is None
-    assert split_points(path, 100) == [(0, path.stat().st_size)]
+    assert opened(path).frames is None
+    assert opened(path).splits(100) == [(0, path.stat().st_size)]
     path.write_bytes(b"")
-    assert split_points(path, 100) == []
+    assert opened(path).splits(100) == []
 
 
 @pytest.mark.parametrize("kept", [21, 30, 2000, -1, -20])
 def test_a_file_cut_short_has_no_index_but_is_read(compressed, kept):
     compressed.write_bytes(compressed.read_bytes()[:kept])
-    assert read_index(compressed) is None
-    assert split_points(compressed, 1) == [(0, compressed.stat().st_size)]
+    assert opened(compressed).frames is None
+    assert opened(compressed).splits(1) == [(0, compressed.stat().st_size)]
     assert read_transfers(compressed).malformed == 0
 
 
@@ -129,19 +137,19 @@ def decoded(data):
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_cut_short_tells_how_much_is_missing(tmp_path, percent):
     target = write(tmp_path, TEXT, 10_000)
-    assert missing_text(target) == missing_text(tmp_path / "t.csv") == 0
+    assert missing(target) == missing(tmp_path / "t.csv") == 0
     data = target.read_bytes()
     data = data[: max(36, len(data) * percent // 100 - 1)]
     target.write_bytes(data)
-    assert missing_text(target) == len(TEXT) - decoded(data)
+    assert missing(target) == len(TEXT) - decoded(data)
     found = analyze_file(target, record_format="v3", operation="receive")
-    missing = len(TEXT) - decoded(data)
-    assert found.missing_bytes == (missing or None)
-    assert found.truncated or not missing
+    lost = len(TEXT) - decoded(data)
+    assert found.missing_bytes == (lost or None)
+    assert found.truncated or not lost
 
 
 def test_a_file_cut_between_frames_is_cut(compressed):
-    frames = read_index(compressed)
+    frames = opened(compressed).frames
     compressed.write_bytes(compressed.read_bytes()[: frames[5].start])
     found = analyze_file(compressed)
     assert found.truncated
@@ -155,19 +163,19 @@ def test_a_foreign_file_tells_by_the_header_of_its_frame(tmp_path, sized):
     whole = zstandard.ZstdCompressor().compress(TEXT)
     data = whole + compressor.compress(TEXT)
     path.write_bytes(data[: (len(whole) + len(data)) // 2])
-    missing = 2 * len(TEXT) - decoded(path.read_bytes())
-    assert missing_text(path) == (missing if sized else None)
+    lost = 2 * len(TEXT) - decoded(path.read_bytes())
+    assert missing(path) == (lost if sized else None)
     found = analyze_file(path)
-    assert (found.truncated, found.missing_bytes) == (True, missing if sized else None)
+    assert (found.truncated, found.missing_bytes) == (True, lost if sized else None)
     path.write_bytes(data)
-    assert missing_text(path) == 0
+    assert missing(path) == 0
     assert not analyze_file(path).truncated
 
 
 def test_a_last_line_without_newline_stays_so(tmp_path):
     target = write(tmp_path, TEXT + b"14723", 1000)
     assert read_transfers(target).truncated
-    assert sum(frame.text_size for frame in read_index(target)) == len(TEXT) + 5
+    assert sum(frame.text_size for frame in opened(target).frames) == len(TEXT) + 5
 
 
 def test_frames_are_large_by_default():

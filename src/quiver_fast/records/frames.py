@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -124,85 +125,114 @@ def _write_index(out: BinaryIO, entries: list[tuple[int, int]]) -> None:
     out.write(_SKIPPABLE.pack(_INDEX_MAGIC, len(table)) + table)
 
 
-def read_index(path: Place) -> list[Frame] | None:
-    """Return the frames of a file that :func:`write_frames` wrote; None of any other.
-
-    A file that lost its end has no index; it is read as one piece.
+@contextmanager
+def open_records(place: Place) -> Iterator[OpenRecords]:
+    """Open a file of records, plain or compressed, and read its index.
 
     Raises:
         OSError: the file cannot be read.
     """
-    with open_place(path) as file:
-        if file.read(len(MARKER)) != MARKER:
-            return None
-        end = file.seek(0, os.SEEK_END)
-        if end < len(MARKER) + _FOOTER.size:
-            return None
-        file.seek(end - _FOOTER.size)
-        count, descriptor, magic = _FOOTER.unpack(file.read())
-        table_size = count * _ENTRY.size
-        start = end - _FOOTER.size - table_size - _SKIPPABLE.size
-        if (descriptor, magic) != (0, _FOOTER_MAGIC) or start < len(MARKER):
-            return None
-        file.seek(start + _SKIPPABLE.size)
-        sizes = list(_ENTRY.iter_unpack(file.read(table_size)))
+    with open_place(place) as file:
+        size = file.seek(0, os.SEEK_END)
+        yield OpenRecords(place, file, size, is_compressed(file), _index(file, size))
+
+
+@dataclass(frozen=True)
+class OpenRecords:
+    """A file of records that is opened once. Damaged compressed data is a RecordError.
+
+    Attributes:
+        place: where it is.
+        file: the open file.
+        size: bytes of the file.
+        compressed: whether it is compressed.
+        frames: those of a file that :func:`write_frames` wrote; None of any other. A file that
+            lost its end has no index; it is read as one piece.
+    """
+
+    place: Place
+    file: FileIO
+    size: int
+    compressed: bool
+    frames: list[Frame] | None
+
+    @property
+    def text_size(self) -> int:
+        """Bytes of text; of a compressed file without our index a lower bound."""
+        if self.frames is None:
+            return self.size
+        return sum(frame.text_size for frame in self.frames)
+
+    def head(self, size: int) -> bytes:
+        """Return the first ``size`` bytes of text, or fewer."""
+        text = bytearray(size)
+        return bytes(text[: open_source(self.file).readinto(memoryview(text))])
+
+    def splits(self, size: int) -> list[tuple[int, int]]:
+        """Return (start, end) of splits for :func:`quiver_fast.records.runs.scan_runs`.
+
+        Each has about ``size`` bytes of text. A compressed file without our index is one split,
+        and an empty file has none.
+        """
+        if self.frames is not None:
+            return _frame_splits(self.frames, size, self.size)
+        if self.compressed:
+            return [(0, self.size)]
+        return [(start, min(start + size, self.size)) for start in range(0, self.size, size)]
+
+    def lost_end(self, truncated: bool) -> bool:
+        """Say whether a compressed file was cut: within a frame, or, of ours, before its index.
+
+        If its text is ``truncated``, a file of others is decompressed: only a line may be.
+        """
+        if not self.compressed:
+            return False
+        if _is_marked(self.file):
+            return self.frames is None
+        source, text = open_source(self.file), memoryview(bytearray(_READ_SIZE))
+        while truncated and source.readinto(text):
+            pass
+        return source.truncated
+
+    def missing_text(self) -> int | None:
+        """Return how many bytes of text a compressed file lacks; None where nothing tells.
+
+        A file of ours tells how much it should have. In a file of others the header of the frame
+        that was cut may tell what is missing of that frame.
+        """
+        if not self.compressed or self.frames is not None:
+            return 0
+        announced = _announced(self.file)
+        source = open_source(self.file)
+        block, size = memoryview(bytearray(_READ_SIZE)), 0
+        while count := source.readinto(block):
+            size += count
+        if announced is not None:
+            return announced - size
+        return source.missing if source.truncated else 0
+
+
+def _index(file: FileIO, end: int) -> list[Frame] | None:
+    if not _is_marked(file) or end < len(MARKER) + _FOOTER.size:
+        return None
+    file.seek(end - _FOOTER.size)
+    count, descriptor, magic = _FOOTER.unpack(file.read())
+    table_size = count * _ENTRY.size
+    start = end - _FOOTER.size - table_size - _SKIPPABLE.size
+    if (descriptor, magic) != (0, _FOOTER_MAGIC) or start < len(MARKER):
+        return None
+    file.seek(start + _SKIPPABLE.size)
     frames, offset = [], 0
-    for size, text_size in sizes:
+    for size, text_size in _ENTRY.iter_unpack(file.read(table_size)):
         if text_size:
             frames.append(Frame(offset, size, text_size))
         offset += size
     return frames if offset == start else None
 
 
-def lost_end(path: Place, truncated: bool) -> bool:
-    """Say whether a compressed file was cut: within a frame, or, of ours, before its index.
-
-    A plain file does not tell.
-
-    Args:
-        path: the file.
-        truncated: its text ends within a line or a frame; then a file without our index is
-            decompressed to see which of both.
-
-    Raises:
-        OSError: the file cannot be read.
-        RecordError: compressed data is damaged.
-    """
-    with open_place(path) as file:
-        if not is_compressed(file):
-            return False
-        file.seek(0)
-        if file.read(len(MARKER)) == MARKER:
-            return read_index(path) is None
-        source, text = open_source(file), memoryview(bytearray(_READ_SIZE))
-        while truncated and source.readinto(text):
-            pass
-        return source.truncated
-
-
-def split_points(path: Place, size: int) -> list[tuple[int, int]]:
-    """Divide a file of records into splits for :func:`quiver_fast.records.runs.scan_runs`.
-
-    Args:
-        path: the file, plain or compressed.
-        size: bytes of text in each split, about; at least 1.
-
-    Returns:
-        (start, end) of each split in bytes of the file, together the whole file; one
-        split for a compressed file without our index, none for an empty file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    with open_place(path) as file:
-        end = file.seek(0, os.SEEK_END)
-        compressed = is_compressed(file)
-    frames = read_index(path)
-    if frames is not None:
-        return _frame_splits(frames, size, end)
-    if compressed:
-        return [(0, end)]
-    return [(start, min(start + size, end)) for start in range(0, end, size)]
+def _is_marked(file: FileIO) -> bool:
+    file.seek(0)
+    return file.read(len(MARKER)) == MARKER
 
 
 def _frame_splits(frames: list[Frame], size: int, end: int) -> list[tuple[int, int]]:
@@ -215,41 +245,12 @@ def _frame_splits(frames: list[Frame], size: int, end: int) -> list[tuple[int, i
     return list(zip(starts, [*starts[1:], end], strict=True))
 
 
-def missing_text(path: Place) -> int | None:
-    """Return how many bytes of text a compressed file that was cut lacks at its end.
-
-    A file of ours tells how much it should have; any other, where the frame that was cut
-    says how large it is, what is missing of that frame at least.
-
-    Args:
-        path: the file, plain or compressed.
-
-    Returns:
-        0 for a file that is plain or not cut; None where nothing tells.
-
-    Raises:
-        OSError: the file cannot be read.
-        RecordError: compressed data is damaged.
-    """
-    with open_place(path) as file:
-        if not is_compressed(file) or read_index(path) is not None:
-            return 0
-        announced = _announced(file)
-        source = open_source(file)
-        block, size = memoryview(bytearray(_READ_SIZE)), 0
-        while count := source.readinto(block):
-            size += count
-        if announced is not None:
-            return announced - size
-        return source.missing if source.truncated else 0
-
-
 def _announced(file: FileIO) -> int | None:
     """Return the size of all lines that a file of ours says it has."""
-    file.seek(len(MARKER))
+    if not _is_marked(file):
+        return None
     text = file.read(_SIZE.size)
     if len(text) < _SIZE.size:
         return None
     magic, _, size = _SIZE.unpack(text)
-    file.seek(0)
-    return size if magic == _SIZE_MAGIC and file.read(len(MARKER)) == MARKER else None
+    return size if magic == _SIZE_MAGIC else None

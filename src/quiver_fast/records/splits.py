@@ -8,15 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, Queue
 from threading import Event, Thread
-from typing import TypeAlias
 
 import numpy as np
 
 from quiver_fast.records.formats import END_LINE, SEND, V1, V2
-from quiver_fast.records.frames import split_points
+from quiver_fast.records.frames import OpenRecords, open_records
 from quiver_fast.records.layout import layout_of
 from quiver_fast.records.runs import scan_runs, scan_splits
-from quiver_fast.records.sources import Place, open_place, open_source
+from quiver_fast.records.sources import Place
 from quiver_fast.records.transfers import RunBatch
 
 # A thread scans this much in a millisecond where lines repeat.
@@ -29,11 +28,10 @@ _DETECTED_SIZE = 1 << 16
 _JOIN_TICK = 0.05
 
 Progress = Callable[[int, int], None]
-Path: TypeAlias = Place
 
 
 def scan_file(
-    path: Path,
+    records: OpenRecords,
     *,
     record_format: str | None = None,
     operation: str | None = None,
@@ -48,7 +46,7 @@ def scan_file(
     ``truncated`` are about the split of the batch; the line's number is that in the file.
 
     Args:
-        path: the file, plain or compressed; it must be seekable.
+        records: the file.
         record_format: "v1", "v2" or "v3"; by default the first line that fits one tells.
         operation: "send" or "receive"; by default that line tells as well.
         progress: called now and then with the offset reached and the size of the file.
@@ -60,18 +58,19 @@ def scan_file(
         RecordError: compressed data is damaged.
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
-    splits = split_points(path, split_size)
+    splits = records.splits(split_size)
     layout, unit = None, None
     if len(splits) > 1 and threads > 1:
-        layout, unit = _layout(path, record_format, operation)
+        head = records.head(_DETECTED_SIZE).split(b"\n")[:-1]
+        layout, unit = layout_of(head, record_format, operation)
     if layout is None:
         yield from scan_runs(
-            path, record_format=record_format, operation=operation, progress=progress
+            records.place, record_format=record_format, operation=operation, progress=progress
         )
         return
     # A settlement may still come and make it v2 (see LineParser).
     undecided = record_format is None and layout == (V1, SEND)
-    scan = _Scan(path, splits, (V2, SEND) if undecided else layout, unit, threads)
+    scan = _Scan(records.place, splits, (V2, SEND) if undecided else layout, unit, threads)
     size, lines, end_before = splits[-1][1], 0, -1
     for batches, (_, end) in zip(scan, splits, strict=True):
         lines_before = lines
@@ -101,7 +100,7 @@ def known_ends(batch: RunBatch, before: int) -> tuple[RunBatch, int]:
     return replace(batch, ends=np.where(told < 0, before, told)), after
 
 
-def tells_ends(path: Path) -> bool:
+def tells_ends(path: Place) -> bool:
     """Say whether the records of a file tell which of several ends they are of.
 
     That of a file without records is True.
@@ -110,19 +109,8 @@ def tells_ends(path: Path) -> bool:
         OSError: the file cannot be read.
         RecordError: compressed data is damaged.
     """
-    with open_place(path) as file:
-        head = bytearray(1)
-        return not open_source(file).readinto(memoryview(head)) or head[0] == ord(END_LINE[0])
-
-
-def _layout(
-    path: Path, record_format: str | None, operation: str | None
-) -> tuple[tuple[str, str] | None, str | None]:
-    """Tell revision and operation, and unit, from the beginning of a file; None if unknown."""
-    with open_place(path) as file:
-        text = bytearray(_DETECTED_SIZE)
-        size = open_source(file).readinto(memoryview(text))
-    return layout_of(bytes(text[:size]).split(b"\n")[:-1], record_format, operation)
+    with open_records(path) as records:
+        return records.head(1) in (b"", END_LINE[:1].encode())
 
 
 def _in_file(batch: RunBatch, lines_before: int, record_format: str | None) -> RunBatch:
@@ -142,7 +130,7 @@ class _Scan:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         splits: list[tuple[int, int]],
         layout: tuple[str, str],
         unit: str | None,

@@ -63,6 +63,7 @@ class FileAnalysis:
         latest: own time of the latest of them; None without any.
         missing_bytes: text that a zstd file lacks at its end, at least; None where nothing
             is missing, or nothing tells how much.
+        cut: whether the file is compressed and was cut.
         earliest: the smallest own time, of a receiver also of messages that are not of the run;
             None without records.
         set_back: the most by which such a time is below an earlier one in the file.
@@ -92,6 +93,7 @@ class FileAnalysis:
     late: int = 0
     latest: int | None = None
     missing_bytes: int | None = None
+    cut: bool = False
     earliest: int | None = None
     set_back: int = 0
     steps: Steps | None = None

@@ -9,23 +9,23 @@ from typing import Any
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import shown_line
-from quiver_fast.records.frames import lost_end
+from quiver_fast.records.frames import open_records
 from quiver_fast.words import counted
 
 
-def check_whole(path: Path, *, truncated: bool, left: int, missing_bytes: int | None) -> None:
+def check_whole(path: Path, *, cut: bool, left: int, missing_bytes: int | None) -> None:
     """Check that a compressed file was not cut. A plain one may end within a line.
 
     Args:
         path: the file.
-        truncated: whether its text ends within a line or within compressed data.
+        cut: whether it is compressed and was cut.
         left: its records.
         missing_bytes: text that it lacks, where that is known.
 
     Raises:
         RecordError: it was cut, or a summary file is damaged.
     """
-    if lost_end(path, truncated):
+    if cut:
         raise RecordError(_cut_text(path, left, missing_bytes))
 
 
@@ -44,12 +44,9 @@ def check_ends(paths: Sequence[Path], ends: Iterable[dict[str, Any]]) -> None:
         delivery = end["delivery"] or {}
         left = sum((one or {}).get("message_count") or 0 for one in counts)
         left += sum(delivery.get(name) or 0 for name in ("older", "foreign"))
-        check_whole(
-            path,
-            truncated=records["truncated"],
-            left=left,
-            missing_bytes=records["missing_bytes"],
-        )
+        with open_records(path) as file:
+            cut = file.lost_end(records["truncated"])
+        check_whole(path, cut=cut, left=left, missing_bytes=records["missing_bytes"])
         first = records["first_malformed"]
         if first is not None and not left and "streaming" not in end:
             raise without_records(path, "records", first["line"], first["text"], first["fault"])

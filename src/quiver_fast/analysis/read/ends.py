@@ -34,6 +34,7 @@ from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
+from quiver_fast.records.frames import open_records
 from quiver_fast.records.splits import scan_file, tells_ends
 
 Progress = Callable[[int, int], None]
@@ -220,12 +221,13 @@ def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds
     for end in senders:
         fold = Fold(keep_ticks=True, ids=ids, ticks=ticks)
         owners.add(ids.mark(), end.first)
-        for batch in scan_file(end.path, operation=SEND, progress=progress):
-            fold.watch(batch)
-            if batch.ends is not None:
-                owners.add_batch(ids.mark(), batch)
-            fold.add(batch)
-        found.append(with_missing(end.path, fold.result()))
+        with open_records(end.path) as records:
+            for batch in scan_file(records, operation=SEND, progress=progress):
+                fold.watch(batch)
+                if batch.ends is not None:
+                    owners.add_batch(ids.mark(), batch)
+                fold.add(batch)
+            found.append(with_missing(records, fold.result()))
     return SentEnds(found, all_of(found), owners, sent_alone(senders), hides_ends(senders))
 
 
@@ -253,10 +255,11 @@ def _read_receivers(
         before = reconciliation.left_out
         reconciliation.begin_receiver(one.first)
         fold = Fold(keep_ids=False, ending=ending, sender=sent.all, run=run)
-        for batch in scan_file(one.path, operation=RECEIVE, progress=progress):
-            fold.add(reconciliation.own(batch, fold.watch(batch)))
+        with open_records(one.path) as records:
+            for batch in scan_file(records, operation=RECEIVE, progress=progress):
+                fold.add(reconciliation.own(batch, fold.watch(batch)))
+            whole = with_missing(records, fold.result())
         older, foreign = reconciliation.left_out
-        whole = with_missing(one.path, fold.result())
         found.append(replace(whole, older=older - before[0], foreign=foreign - before[1]))
     if reconciliation.mixed:
         found = [_read_again(one, reconciliation, ending, sent.all, run) for one in receivers]
@@ -279,9 +282,10 @@ def _read_again(
     """Read a receiver's file without the messages of others, whose ids are known now."""
     sieve = reconciliation.sieve()
     fold = Fold(keep_ids=False, ending=ending, sender=sent, run=run)
-    for batch in scan_file(end.path, operation=RECEIVE):
-        fold.add(sieve.own(batch, fold.watch(batch)))
-    return with_missing(end.path, fold.result(sieve))
+    with open_records(end.path) as records:
+        for batch in scan_file(records, operation=RECEIVE):
+            fold.add(sieve.own(batch, fold.watch(batch)))
+        return with_missing(records, fold.result(sieve))
 
 
 class MergedEnds:

@@ -34,8 +34,7 @@ from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
 from quiver_fast.analysis.tables.tally import counts_per_second, second_latency_table
 from quiver_fast.analysis.tables.ticks import Ticks
 from quiver_fast.records.formats import RECEIVE, V1, V2, time_unit
-from quiver_fast.records.frames import lost_end, missing_text
-from quiver_fast.records.sources import Place
+from quiver_fast.records.frames import OpenRecords, open_records
 from quiver_fast.records.splits import scan_file
 from quiver_fast.records.transfers import RunBatch
 
@@ -297,22 +296,27 @@ def analyze_file(
         RecordError: compressed data is damaged.
         ValueError: ``record_format`` or ``operation`` is none of the known ones.
     """
-    batches = scan_file(path, record_format=record_format, operation=operation, progress=progress)
-    return with_missing(path, analyze_runs(batches, reconcilable=reconcilable, run=run))
+    with open_records(path) as records:
+        batches = scan_file(
+            records, record_format=record_format, operation=operation, progress=progress
+        )
+        return with_missing(records, analyze_runs(batches, reconcilable=reconcilable, run=run))
 
 
-def with_missing(path: Place, found: FileAnalysis) -> FileAnalysis:
-    """Return ``found`` with what the file at ``path`` lacks, if it was cut.
+def with_missing(records: OpenRecords, found: FileAnalysis) -> FileAnalysis:
+    """Return ``found`` with the text that its file lacks, if the file was cut.
 
     Raises:
         OSError: the file cannot be read.
         RecordError: compressed data is damaged.
     """
-    if not lost_end(path, found.truncated):
+    if not records.lost_end(found.truncated):
         return found
-    missing = missing_text(path)
-    # Only the index may be cut off: then all lines are there.
-    return found if missing == 0 else replace(found, truncated=True, missing_bytes=missing)
+    missing = records.missing_text()
+    if missing == 0:
+        # Only the index may be cut off: then all lines are there.
+        return replace(found, cut=True)
+    return replace(found, cut=True, truncated=True, missing_bytes=missing)
 
 
 def analyze_receiver(
@@ -337,11 +341,12 @@ def analyze_receiver(
     Raises:
         As :func:`analyze_file`.
     """
-    scan = partial(
-        scan_file, path, record_format=record_format, operation=RECEIVE, progress=progress
-    )
-    found = reconcile_runs(sender, scan, run=run)
-    return replace(found, receiver=with_missing(path, found.receiver))
+    with open_records(path) as records:
+        scan = partial(
+            scan_file, records, record_format=record_format, operation=RECEIVE, progress=progress
+        )
+        found = reconcile_runs(sender, scan, run=run)
+        return replace(found, receiver=with_missing(records, found.receiver))
 
 
 def reconcile_runs(

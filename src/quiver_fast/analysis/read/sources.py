@@ -152,7 +152,7 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
             a summary file is damaged.
     """
     left = found.count + found.older + found.foreign
-    check_whole(path, truncated=found.truncated, left=left, missing_bytes=found.missing_bytes)
+    check_whole(path, cut=found.cut, left=left, missing_bytes=found.missing_bytes)
     if left or found.streams is not None:
         return found
     if found.first_malformed is None and not found.truncated:

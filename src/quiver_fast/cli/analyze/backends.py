@@ -13,7 +13,7 @@ from quiver_fast.analysis.read.discovery import RunFiles, find_runs, is_url
 from quiver_fast.analysis.read.sources import Progress, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.extras import how_to_install
-from quiver_fast.records.frames import read_index
+from quiver_fast.records.frames import open_records
 
 Tell = Callable[[str], None]
 
@@ -129,11 +129,8 @@ def estimated_records(runs: Sequence[RunFiles]) -> int:
 
 
 def _text_size(path: Path) -> int:
-    """Return the bytes of text in a file; of zstd without our index a lower bound."""
-    frames = read_index(path)
-    if frames is None:
-        return path.stat().st_size
-    return sum(frame.text_size for frame in frames)
+    with open_records(path) as records:
+        return records.text_size
 
 
 def _spark() -> ModuleType:
