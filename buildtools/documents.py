@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench import record
-from bench.comparison import METRICS, load_floors
+from bench.comparison import METRICS, Limit, load_floors
+from bench.instructions import load_baselines
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 _BLOCK = re.compile(r"(<!-- generated: ([^>]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-# What every command has, and nobody looks up in a document.
+# Options of every command, which nobody looks up in a document.
 _EVERYWHERE = {"--help", "--version", "--completion", "--init-only"}
 
 
@@ -53,7 +54,7 @@ def options_table(parser: argparse.ArgumentParser, without: Iterable[str] = ()) 
     """Return a table of the options of a command.
 
     Args:
-        parser: the command's.
+        parser: the parser of the command.
         without: flags to leave out.
     """
     rows = []
@@ -111,6 +112,36 @@ def _server_figures() -> str:
         rates, used = _both(found[name]["rate"], _rate), _both(found[name]["server_cpu"], _micro)
         rows.append((f"{size}-byte messages", *map(", ".join, zip(rates, used, strict=True))))
     return table(("", "ours", "example broker"), rows)
+
+
+def _more_server_figures() -> str:
+    found = record.load()
+    idle, selector = found["old-idle"]["server_rss"].ours or 0, found["selector"]
+    rates = " and ".join(_both(selector["rate"], _rate))
+    shares = selector["rate"].ratio, selector["server_cpu"].ratio
+    rows = [
+        ("10,000 idle connections with a session and a link each", f"{idle:,.0f} MB", "idle"),
+        (
+            f"one consumer with a selector, beside one without: {rates}",
+            "{:.2f} of the rate, {:.2f} of the server's CPU".format(*shares),
+            "selective",
+        ),
+    ]
+    command = "`make bench PYTEST_ARGS=\"-k 'reach and {}'\"`"
+    return table(("", "ours", "command"), [(*row[:2], command.format(row[2])) for row in rows])
+
+
+def _stream_figures() -> str:
+    found = record.load()
+    cases = found["old-stream-1m"], found["old-stream-100m"]
+    whole, relay = (found[name]["throughput"].ratio for name in ("body-relay-1m", "stream-relay"))
+    rows = [
+        ("rate", *(f"{case['throughput'].ours:,.0f} MB/s" for case in cases)),
+        ("CPU time of the server", *(f"{case['stream_cpu'].ours:.2f} ms/MB" for case in cases)),
+        ("peak memory of the server", *(_megabytes(case["rss"].ours) for case in cases)),
+        ("rate, ratio to a raw TCP relay", f"{whole:.2f} (no streams)", f"{relay:.2f}"),
+    ]
+    return table(("", "bodies of 1 MB", "bodies of 100 MB"), rows)
 
 
 def _durable_figures() -> str:
@@ -176,6 +207,25 @@ def _latency_figures() -> str:
     return table(("rate", "p50", "p99", "p99.9"), rows)
 
 
+_INSTRUCTION_ROWS = {
+    "send a message": "send",
+    "receive a message": "receive",
+    "take and deliver a message, in the server": "server",
+    "write a record": "write",
+    "parse a record": "parse",
+}
+
+
+def _instruction_figures() -> str:
+    counts, found = load_baselines()["x86_64-cpython-3.11"], record.load()
+    rows = []
+    for label, name in _INSTRUCTION_ROWS.items():
+        case = found.get(f"instructions-{name}")
+        before = f"{case['instructions'].reference:,.0f}" if case else ""
+        rows.append((label, f"{counts[name]:,.0f}", before))
+    return table(("work", "ours", "old"), rows)
+
+
 _REACH_ROWS = {
     "100 B, credit 1000: rate, to old": ("old-body-100", "rate"),
     "… to libzmq": ("zmq-body-100", "rate"),
@@ -238,9 +288,15 @@ def _reach_figures() -> str:
         figure, limit = found[case][metric], floors[case][metric]
         unit = METRICS[metric].unit
         shown = (f"{number or 0:,.4g} {unit}".strip() for number in (figure.ours, figure.reference))
-        aim = f"{limit.aim:g}" if limit.aim is not None else str(limit)
-        rows.append((label, *shown, f"{figure.ratio:.3g}", aim))
-    return table(("work", "ours", "reference", "gated", "to reach"), rows)
+        rows.append((label, *shown, f"{figure.ratio:.3g}", _goal(limit, figure.ratio)))
+    return table(("work", "ours", "reference", "gated", "goal"), rows)
+
+
+def _goal(limit: Limit, gated: float) -> str:
+    if limit.aim is None:
+        return str(limit)
+    reached = gated >= limit.aim if limit.floor is not None else gated <= limit.aim
+    return f"{limit.aim:g}" + ("" if reached else ", not reached")
 
 
 def _both(figure: record.Figure, shown: Callable[[float | None], str]) -> tuple[str, str]:
@@ -269,10 +325,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keys of the arrow": lambda: keys_table(ARROW_OPTIONS, "quiver-arrow"),
     "keys of the server": lambda: keys_table(SERVER_OPTIONS, "quiver-server"),
     "figures of the server": _server_figures,
+    "more figures of the server": _more_server_figures,
+    "figures of streams": _stream_figures,
     "figures of durable messages": _durable_figures,
     "how fast": _how_fast,
     "figures of the arrow": _arrow_figures,
     "figures of latency": _latency_figures,
+    "figures of instructions": _instruction_figures,
     "figures of the reach": _reach_figures,
 }
 

@@ -137,8 +137,8 @@ def rows_of_the_document(heading):
 
 
 TOLD = [
-    *rows_of_the_document("Mistakes, and what the commands say of them"),
-    *rows_of_the_document("Wishes, in the words of other tools"),
+    *rows_of_the_document("Mistakes, and the lines that commands print"),
+    *rows_of_the_document("Options of other tools"),
 ]
 
 
@@ -157,7 +157,7 @@ def test_the_document_says_what_is_printed(typed, says, capfd):
 
 def test_the_document_has_the_other_protocols():
     told = " ".join(
-        says for _, says in rows_of_the_document("When nothing is wrong with the words")
+        says for _, says in rows_of_the_document("Correct commands that fail")
     )
     assert [line for _, _, line in PROTOCOLS if line not in told] == []
 

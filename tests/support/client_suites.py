@@ -40,21 +40,21 @@ WORDS = {
     "dynamic_target": "a dynamic target is a queue that others can read",
     "dynamic_node": "a dynamic node with lifetime and properties",
     "dynamic_topic": "a `temporary-topic` gives each of two receivers each message",
-    "selector": "a selector gives what it is true of, and leaves the rest",
+    "selector": "a selector gives the messages that match, and leaves the rest",
     "selector_in_reply": "the server's attach names the filter that is in place (3.5.3)",
-    "selector_of_browser": "a browser with a selector sees what it is true of, and takes none",
+    "selector_of_browser": "a browser with a selector sees the messages that match, and takes none",
     "bad_selector": "a selector that cannot be read is refused with `amqp:invalid-field`",
     "unknown_filter": "an unknown filter is refused with `amqp:not-implemented`",
     "modified": "*modified* counts a failure and brings annotations, *released* neither",
     "modified_annotations": "annotations of *modified* come with the next delivery (3.4.5)",
     "undeliverable_here": "*modified* with `undeliverable-here` goes to another receiver",
     "released": "a released message comes again, in its place",
-    "durable_subscription": "a durable subscription keeps what comes while its client is away",
+    "durable_subscription": "a durable subscription keeps messages while its client is away",
     "shared_subscription": "receivers share a subscription's messages",
     "reserved_address": "`$management` is refused with `amqp:not-found`, and not made as a queue",
     "large_message": "a message of several frames",
     "stolen_link": "a link attached again elsewhere ends with `amqp:link:stolen` (2.6.1)",
-    "transaction_committed": "a commit brings what was sent and removes what was accepted",
+    "transaction_committed": "a commit publishes the sent messages and removes the accepted ones",
     "transaction_aborted": "a rollback undoes both",
 }
 """What each case asks, by its name."""
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 def block(ours: dict[str, dict[str, Answer]], artemis: dict[str, dict[str, Answer]]) -> str:
     """Return the table that runs of all clients make, between its marks."""
-    lines = ["| Client | Case | What it asks | ours | Artemis 2.40 |", "|---|---|---|---|---|"]
+    lines = ["| Client | Case | Expectation | ours | Artemis 2.40 |", "|---|---|---|---|---|"]
     for client, cases in CASES.items():
         for case in cases:
             given = f"{ours[client][case].gives} | {artemis[client][case].gives}"

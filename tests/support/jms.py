@@ -71,7 +71,7 @@ def run_twice(port: int) -> dict[str, Answer]:
 
 def block(ours: dict[str, Answer], artemis: dict[str, Answer]) -> str:
     """Return the table that two runs make, between its marks."""
-    lines = ["| Case | What JMS says | ours | Artemis 2.40 |", "|---|---|---|---|"]
+    lines = ["| Case | Rule of JMS | ours | Artemis 2.40 |", "|---|---|---|---|"]
     for name, expects in CASES.items():
         lines.append(f"| `{name}` | {expects} | {ours[name].gives} | {artemis[name].gives} |")
     return BEGIN + "\n".join(lines) + "\n" + END

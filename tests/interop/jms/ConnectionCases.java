@@ -32,7 +32,7 @@ final class ConnectionCases {
         }
     }
 
-    @Case("a stopped connection delivers nothing, a started one what came meanwhile")
+    @Case("a stopped connection delivers nothing, and delivers the waiting messages once started")
     static void stoppedConnection(Broker broker) throws Exception {
         Connection connection = broker.connection();
         Session session = connection.createSession();
@@ -85,7 +85,7 @@ final class ConnectionCases {
         Check.equal(20, got.size(), "messages");
     }
 
-    @Case("another connection sees what was sent when its send has returned")
+    @Case("another connection sees a message when its send has returned")
     static void sentBefore(Broker broker) throws Exception {
         Session sending = broker.session();
         MessageConsumer consumer = broker.session().createConsumer(broker.queue());

@@ -15,7 +15,7 @@ final class DeliveryCases {
         }
     }
 
-    @Case("a message that has expired does not come, the one behind it does")
+    @Case("an expired message does not come, the next one does")
     static void timeToLive(Broker broker) throws Exception {
         Session session = broker.session();
         MessageProducer producer = session.createProducer(broker.queue());
@@ -26,7 +26,7 @@ final class DeliveryCases {
         Check.texts(session.createConsumer(broker.queue()), "staying");
     }
 
-    @Case("a message that has not expired comes, and says when it does")
+    @Case("a message that has not expired comes, with its expiry time")
     static void expiration(Broker broker) throws Exception {
         Session session = broker.session();
         MessageProducer producer = session.createProducer(broker.queue());
@@ -66,7 +66,7 @@ final class DeliveryCases {
                 "2", "4", "0", "3", "5", "1");
     }
 
-    @Case("a message with a delivery delay comes when that is over, and not before (7.9)")
+    @Case("a message with a delivery delay comes after the delay, and not before (7.9)")
     static void deliveryDelay(Broker broker) throws Exception {
         Session session = broker.session();
         MessageProducer producer = session.createProducer(broker.queue());

@@ -48,7 +48,7 @@ final class FailoverCases {
         }
     }
 
-    @Case("what was not acknowledged at a cut comes again")
+    @Case("messages that were not acknowledged at a cut come again")
     static void failoverRedelivers(Broker broker) throws Exception {
         broker.send(broker.queue(), "a");
         Proxy proxy = broker.closing(new Proxy(broker.port));
@@ -63,7 +63,7 @@ final class FailoverCases {
         Check.nothing(consumer);
     }
 
-    @Case("a transaction that a cut is in the midst of is rolled back whole, and the client told")
+    @Case("a cut within a transaction rolls back all of it, and the client gets an error")
     static void failoverInTransaction(Broker broker) throws Exception {
         Proxy proxy = broker.closing(new Proxy(broker.port));
         Session session =
@@ -95,7 +95,7 @@ final class FailoverCases {
         }
     }
 
-    @Case("a durable subscription goes on after a cut, with what was sent meanwhile")
+    @Case("a durable subscription goes on after a cut, with the messages sent meanwhile")
     static void failoverDurable(Broker broker) throws Exception {
         Proxy proxy = broker.closing(new Proxy(broker.port));
         Session session = throughProxy(broker, proxy).createSession();

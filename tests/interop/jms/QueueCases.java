@@ -83,7 +83,7 @@ final class QueueCases {
         Check.equal(List.of(), browse(session.createBrowser(broker.queue())), "what is left");
     }
 
-    @Case("a browser with a selector shows what matches")
+    @Case("a browser with a selector shows the messages that match")
     static void browserSelector(Broker broker) throws Exception {
         Session session = broker.session();
         MessageProducer producer = session.createProducer(broker.queue());
@@ -135,7 +135,7 @@ final class QueueCases {
         Check.texts(broker.session().createConsumer(broker.queue()), "a", "b", "c");
     }
 
-    @Case("a listener gets messages in order, those that were there and those that come")
+    @Case("a listener gets messages in order, waiting ones and new ones")
     static void listener(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b");
         List<String> got = Collections.synchronizedList(new ArrayList<>());

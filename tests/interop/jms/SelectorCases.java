@@ -20,7 +20,7 @@ final class SelectorCases {
         session.createProducer(broker.queue()).send(message);
     }
 
-    @Case("a consumer gets what matches, and leaves the rest to others in its order")
+    @Case("a consumer gets the messages that match, and leaves the rest to others in order")
     static void selector(Broker broker) throws Exception {
         Session session = broker.session();
         for (int i = 0; i < 6; i++) {
@@ -114,7 +114,7 @@ final class SelectorCases {
                 () -> session.createConsumer(broker.queue(), "color = = 'blue'"));
     }
 
-    @Case("what a rollback brings back goes to the consumer whose selector it matches")
+    @Case("a message that a rollback returns goes to the consumer whose selector it matches")
     static void selectorAfterRollback(Broker broker) throws Exception {
         Session session = broker.session(Session.SESSION_TRANSACTED);
         send(broker, session, "a", "n", 1);

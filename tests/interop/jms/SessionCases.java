@@ -22,7 +22,7 @@ final class SessionCases {
         Check.equal(count, message.getIntProperty("JMSXDeliveryCount"), "JMSXDeliveryCount");
     }
 
-    @Case("AUTO_ACKNOWLEDGE: what a receive returned is gone")
+    @Case("AUTO_ACKNOWLEDGE: a message that a receive returned is gone")
     static void autoAcknowledge(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b");
         Session session = broker.session();
@@ -31,7 +31,7 @@ final class SessionCases {
         left(broker, "b");
     }
 
-    @Case("DUPS_OK_ACKNOWLEDGE: what was received is gone when the session closes")
+    @Case("DUPS_OK_ACKNOWLEDGE: received messages are gone when the session closes")
     static void dupsOkAcknowledge(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b");
         Session session = broker.session(Session.DUPS_OK_ACKNOWLEDGE);
@@ -40,7 +40,7 @@ final class SessionCases {
         left(broker);
     }
 
-    @Case("CLIENT_ACKNOWLEDGE: one acknowledge is for all that the session has received")
+    @Case("CLIENT_ACKNOWLEDGE: one acknowledge is for all messages that the session has received")
     static void clientAcknowledge(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b", "c");
         Session session = broker.session(Session.CLIENT_ACKNOWLEDGE);
@@ -52,8 +52,8 @@ final class SessionCases {
         left(broker, "c");
     }
 
-    @Case("CLIENT_ACKNOWLEDGE: recover brings all again that was not acknowledged, in order, "
-            + "as redelivered, with its count")
+    @Case("CLIENT_ACKNOWLEDGE: recover redelivers all unacknowledged messages, in order, "
+            + "with its count")
     static void recover(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b");
         Session session = broker.session(Session.CLIENT_ACKNOWLEDGE);
@@ -66,7 +66,7 @@ final class SessionCases {
         }
     }
 
-    @Case("what a closed session had received and not acknowledged comes to others, redelivered")
+    @Case("messages that a closed session did not acknowledge come to others, redelivered")
     static void closedSession(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b");
         Session session = broker.session(Session.CLIENT_ACKNOWLEDGE);
@@ -79,7 +79,7 @@ final class SessionCases {
         Check.texts(other, "b");
     }
 
-    @Case("transacted: what is sent is there at the commit, and not before")
+    @Case("transacted: sent messages are there at the commit, and not before")
     static void transactedSend(Broker broker) throws Exception {
         Session session = broker.session(Session.SESSION_TRANSACTED);
         MessageProducer producer = session.createProducer(broker.queue());
@@ -90,7 +90,7 @@ final class SessionCases {
         left(broker, "a", "b");
     }
 
-    @Case("transacted: what is sent before a rollback never comes")
+    @Case("transacted: messages sent before a rollback never come")
     static void rolledBackSend(Broker broker) throws Exception {
         Session session = broker.session(Session.SESSION_TRANSACTED);
         MessageProducer producer = session.createProducer(broker.queue());
@@ -101,7 +101,7 @@ final class SessionCases {
         left(broker, "b");
     }
 
-    @Case("transacted: what is received is gone at the commit")
+    @Case("transacted: received messages are gone at the commit")
     static void transactedReceive(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b", "c");
         Session session = broker.session(Session.SESSION_TRANSACTED);
@@ -112,7 +112,7 @@ final class SessionCases {
         left(broker, "c");
     }
 
-    @Case("transacted: what is received comes again after a rollback, in order, redelivered, "
+    @Case("transacted: received messages come again after a rollback, in order, redelivered, "
             + "with its count")
     static void rolledBackReceive(Broker broker) throws Exception {
         broker.send(broker.queue(), "a", "b");
@@ -163,7 +163,7 @@ final class SessionCases {
         left(broker, "a");
     }
 
-    @Case("transacted: sessions of one connection commit each for itself")
+    @Case("transacted: sessions of one connection commit independently")
     static void twoTransactions(Broker broker) throws Exception {
         jakarta.jms.Connection connection = broker.connection();
         Session one = connection.createSession(Session.SESSION_TRANSACTED);

@@ -45,7 +45,7 @@ final class TopicCases {
         Check.texts(two, "a", "b");
     }
 
-    @Case("a subscriber without a durable subscription misses what is sent in its absence")
+    @Case("a subscriber without a durable subscription misses the messages sent in its absence")
     static void nonDurable(Broker broker) throws Exception {
         broker.send(broker.topic(), "before");
         MessageConsumer consumer = broker.session().createConsumer(broker.topic());
@@ -56,7 +56,7 @@ final class TopicCases {
         Check.nothing(broker.session().createConsumer(broker.topic()));
     }
 
-    @Case("a subscriber with a selector gets what matches")
+    @Case("a subscriber with a selector gets the messages that match")
     static void topicSelector(Broker broker) throws Exception {
         MessageConsumer some = broker.session().createConsumer(broker.topic(), "n > 1");
         MessageConsumer all = broker.session().createConsumer(broker.topic());
@@ -65,7 +65,7 @@ final class TopicCases {
         Check.texts(all, "0", "1", "2", "3");
     }
 
-    @Case("noLocal: a subscriber does not get what its own connection sends")
+    @Case("noLocal: a subscriber does not get the messages of its own connection")
     static void noLocal(Broker broker) throws Exception {
         Connection connection = broker.client("");
         Session session = connection.createSession();
@@ -77,7 +77,7 @@ final class TopicCases {
         Check.texts(all, "own", "other");
     }
 
-    @Case("what a rolled back session sent to a topic reaches no subscriber, what it committed all")
+    @Case("messages to a topic reach all subscribers after a commit, and none after a rollback")
     static void transactedTopic(Broker broker) throws Exception {
         MessageConsumer one = broker.session().createConsumer(broker.topic());
         MessageConsumer two = broker.session().createConsumer(broker.topic());
@@ -90,7 +90,7 @@ final class TopicCases {
         Check.texts(two, "b");
     }
 
-    @Case("durable: what is sent while its consumer is away is there when it is back")
+    @Case("durable: messages sent while its consumer is away are there when it is back")
     static void durable(Broker broker) throws Exception {
         for (String[] texts : new String[][] {{}, {"a", "b"}, {"c"}}) {
             broker.send(broker.topic(), texts);
@@ -101,7 +101,7 @@ final class TopicCases {
         }
     }
 
-    @Case("durable: what its consumer did not acknowledge comes again, redelivered")
+    @Case("durable: messages that its consumer did not acknowledge come again, redelivered")
     static void durableRedelivery(Broker broker) throws Exception {
         for (int turn = 0; turn < 2; turn++) {
             Connection connection = broker.client("");
@@ -126,7 +126,7 @@ final class TopicCases {
         Check.nothing(session.createDurableConsumer(broker.topic(), "sub"));
     }
 
-    @Case("durable: an unsubscribe of what is not there is an InvalidDestinationException")
+    @Case("durable: an unsubscribe of an unknown name is an InvalidDestinationException")
     static void unsubscribeUnknown(Broker broker) throws Exception {
         Session session = broker.client("").createSession();
         Check.fails(InvalidDestinationException.class, () -> session.unsubscribe("none"));
