@@ -156,9 +156,7 @@ def test_the_document_says_what_is_printed(typed, says, capfd):
 
 
 def test_the_document_has_the_other_protocols():
-    told = " ".join(
-        says for _, says in rows_of_the_document("Correct commands that fail")
-    )
+    told = " ".join(says for _, says in rows_of_the_document("Correct commands that fail"))
     assert [line for _, _, line in PROTOCOLS if line not in told] == []
 
 

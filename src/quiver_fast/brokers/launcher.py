@@ -51,16 +51,16 @@ process. Without arguments, print what would be started; with --version, the ver
 
 Required:
   host=TEXT                    where to listen
-  path=TEXT                    a queue that is there from the start
+  path=TEXT                    a queue that exists from the start
 
-What wrappers pass besides (default):
+Also passed by wrappers (default):
   port=NUMBER|- (-)            '-' is the scheme's default port
   ready-file=FILE|- (-: none)  gets the line 'ready' when the broker accepts AMQP
 
 Security:
   scheme=amqp|amqps (amqp)     user=TEXT  password=TEXT | password-fd=NUMBER
   cert=FILE  key=FILE          the server's certificate (required for amqps)
-  trust-store=FILE             require clients to have a certificate it vouches for
+  trust-store=FILE             authorities: require clients to have a certificate of one
   quiet=0|1 (0)  verbose=0|1 (0)
 """
 

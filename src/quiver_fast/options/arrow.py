@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quiver_fast.receiving import Pauses
 
 # Headings of the usage text, and of the help of the commands.
-_REQUIRED, _BESIDES = "Required", "What wrappers pass besides (default)"
+_REQUIRED, _BESIDES = "Required", "Also passed by wrappers (default)"
 _LIMITS, _SAFETY = "Limits and load (default)", "Security (default)"
 _PROTOCOL = "Records and limits of the protocol (default)"
 LOAD, MESSAGE, PAIR = "test options", "message options", "pair options"
@@ -43,29 +43,29 @@ ARROW_OPTIONS = (
         zero="no limit", section=_LIMITS, csp=True, flag="--rate", metavar="COUNT",
         initial=0, acts="send", group=LOAD,
         help="Send COUNT messages per second, with pyfast also 0.5; latency counts from the time "
-        "at which each is due"),
+        "at which a message is due"),
     Option("rate-steps", TEXT, "RATE:TIME,…",
         "rates that follow each other, such as 10k:30s, or ramps: 1k..10k:1m; the last one goes on",
         "", shown="none", section=_LIMITS, csp=True, title="Rate steps", extension=True,
         flag="--rate-steps", alias="--ramp", metavar="RATE:TIME,…", side="send", group=LOAD,
         help="Send at rates that follow each other, such as 10k:30s,10k..50k:1m for 30 seconds at "
-        "10k/s and a ramp to 50k/s within a minute; the duration is theirs, unless it is given. "
-        "A single ramp may be called so: --ramp 1k..100k:60s"),
+        "10k/s and a ramp to 50k/s within a minute; the run takes as long, unless --duration is "
+        "given. For a single ramp: --ramp 1k..100k:60s"),
     Option("", NUMBER, "SECONDS", zero="none", flag="--warmup", metavar="DURATION", initial=0,
         most=2**31, group=LOAD,
-        help="Leave the first DURATION out of all figures but the reckoning; the records have it"),
-    Option("body-size", SIZES, "BYTES", "what a message carries; also LEAST..MOST, each size as "
+        help="Leave the first DURATION out of all figures but 'delivery'; the records have it"),
+    Option("body-size", SIZES, "BYTES", "size of a body; also LEAST..MOST, each size equally "
         "likely, or a mix such as 100:80%,10k:20%", 100, section=_LIMITS, csp=True,
         flag="--body-size", metavar="COUNT", initial=100, acts="send", group=LOAD,
-        help="Send message bodies of COUNT bytes; with pyfast of LEAST..MOST bytes, each size as "
-        "likely, or of a mix such as 100:80%,10k:20%"),
-    Option("body-file", TEXT, "FILE", "each message carries what is in the file",
+        help="Send message bodies of COUNT bytes; with pyfast of LEAST..MOST bytes, each size "
+        "equally likely, or of a mix such as 100:80%,10k:20%"),
+    Option("body-file", TEXT, "FILE", "each message carries the bytes of the file",
         section=_LIMITS, csp=True, title="Body file", extension=True, flag="--body-file",
         metavar="FILE", side="send", group=LOAD,
-        help="Send what is in FILE as the body of each message"),
-    Option("credit-window", NUMBER, "MESSAGES", "credit that a receiver keeps up", 1000, least=1,
+        help="Send the bytes of FILE as the body of each message"),
+    Option("credit-window", NUMBER, "MESSAGES", "credit window of a receiver", 1000, least=1,
         most=2**31 - 1, section=_LIMITS, csp=True, flag="--credit", metavar="COUNT", initial=1000,
-        acts="receive", group=LOAD, help="Keep up credit for COUNT incoming messages"),
+        acts="receive", group=LOAD, help="Keep a credit window of COUNT messages"),
     Option("transaction-size", NUMBER, "MESSAGES", "transfer batches of so many in transactions",
         0, zero="no transactions", most=2**31 - 1, section=_LIMITS, flag="--transaction-size",
         metavar="COUNT", initial=0, group=LOAD,
@@ -101,8 +101,8 @@ ARROW_OPTIONS = (
         "application properties; whole numbers become longs, true and false booleans", "",
         shown="none", section=_LIMITS, extension=True, flag="--properties",
         metavar="NAME=VALUE,…", side="send", group=MESSAGE,
-        help="Send messages with these application properties; whole numbers are sent as such, "
-        "and so are true and false"),
+        help="Send messages with these application properties; whole numbers are sent as longs, "
+        "true and false as booleans"),
     Option("receive-delay", NUMBER, "MICROSECONDS",
         "receivers: take a message, wait so long, accept it, and only then take the next", 0,
         zero="none", most=2**31 * 10**6, section=_LIMITS, title="Receive delay (us)",
@@ -120,53 +120,53 @@ ARROW_OPTIONS = (
         "receivers: release this share of the deliveries, which come again", "", shown="none",
         section=_LIMITS, title="Released share", extension=True, side="receive", flag="--release",
         metavar="PERCENT", group=RECEIVER,
-        help="Have receivers release a share of what comes, such as 1% or 0.1%, evenly spread: "
-        "the server gives it out again"),
+        help="Have receivers release a share of the messages, such as 1% or 0.1%, evenly spread: "
+        "the server delivers them again"),
     Option("reject", TEXT, "PERCENT",
         "receivers: reject this share of the deliveries, which do not come again", "",
         shown="none", section=_LIMITS, title="Rejected share", extension=True, side="receive",
         flag="--reject", metavar="PERCENT", group=RECEIVER,
-        help="Have receivers reject a share of what comes, such as 0.1%, evenly spread: it counts "
-        "as rejected, and the server drops it or keeps it apart"),
+        help="Have receivers reject a share of the messages, such as 0.1%, evenly spread: they "
+        "count as rejected, and the server drops them or keeps them apart"),
     Option("record-format", CHOICE, "", "revision of the records",
-        shown="v3, or as the arguments are", choices=("v1", "v2", "v3"),
+        shown="v3, or by the arguments", choices=("v1", "v2", "v3"),
         section=_PROTOCOL, csp=True, extension=True, flag="--record-format", group=LOAD,
         help="The revision of the transfer records; v1 and v2 have message ids"),
     Option("settlement", SWITCH, "", "record when each message is settled; needs records of v2",
         False, section=_LIMITS, csp=True, flag="--settlement", side="send", group=LOAD,
-        help="Record when each sent message is settled, where the sender can; "
+        help="Record when each sent message is settled, if the sender can; "
         "with pyfast it implies --record-format v2"),
     Option("time-unit", CHOICE, "", "unit of the times in records and messages", "ms",
         choices=("ms", "us", "ns"), section=_PROTOCOL, csp=True, extension=True, flag="--time-unit",
         group=LOAD,
         help="The clock unit of the transfer records. 'quiver' takes us for a pair of pyfast, "
         "because most of its latencies are fractions of a ms. Tools of upstream read ms only. "
-        "With us or ns asked for, a sender with a rate stays awake to keep it to the us"),
+        "With us or ns in the options, a sender with a rate stays awake, for precision"),
     Option("max-frame-size", NUMBER, "BYTES", "the largest AMQP frame to take", 65536, least=512,
         most=2**31 - 1, section=_PROTOCOL, extension=True, flag="--max-frame-size",
         metavar="COUNT", group=LOAD, help="The largest AMQP frame in bytes"),
     Option("spin", SWITCH, "",
-        "look for the peer's answer for 30 us before sleeping, where it has two CPUs and that pays",
+        "poll for the peer's answer for 30 us before sleeping, if there are two CPUs and it pays",
         True, section=_PROTOCOL, extension=True, flag="--no-spin", inverted=True, group=LOAD,
         help="Sleep at once when there is nothing to do, for less CPU; by default an arrow that "
-        "has another CPU looks for an answer for 30 us before"),
+        "has another CPU polls for an answer for 30 us before"),
     Option("backlog", NUMBER, "MESSAGES",
-        "senders: first send so many as fast as can be; then the duration and the schedule begin",
+        "senders: first send so many at full speed; then the duration and the schedule begin",
         0, zero="none", section=_LIMITS, extension=True, flag="--backlog", metavar="COUNT",
         side="send",
         help="Fill the queue with COUNT messages, without a receiver; then receive while sending "
         "goes on at --rate, and measure how the backlog drains"),
     Option("", NUMBER, "SECONDS", zero="the rest stays in the queue", extension=True,
         flag="--drain-timeout", metavar="DURATION", initial=30, group=PAIR,
-        help="When the sender has ended, receive what it sent for up to DURATION"),
+        help="When the sender has ended, receive its messages for up to DURATION"),
     Option("connections", NUMBER, "COUNT",
-        "so many connections in this process; count and rate are of all together", 1, least=1,
+        "so many connections in this process; count and rate are for all together", 1, least=1,
         most=100_000, section=_LIMITS, extension=True),
     Option("links", NUMBER, "COUNT",
         "so many links on each connection, each with a session and a credit-window of its own", 1,
         least=1, most=10_000, section=_LIMITS, extension=True),
     Option("queues", NUMBER, "COUNT",
-        "links take turns at so many queues, whose numbers from 0 are put for %d in the path", 1,
+        "links take turns at so many queues, whose numbers from 0 replace %d in the path", 1,
         least=1, most=100_000, section=_LIMITS, extension=True),
     Option("first-end", NUMBER, "NUMBER",
         "the number of the first link; the ids of link N begin with first-id + N * 10^13", 0,
@@ -176,7 +176,7 @@ ARROW_OPTIONS = (
     Option("username", TEXT, "TEXT", "authenticate as this user", section=_SAFETY,
         flag="--username", alias="--user", metavar="NAME", group=SECURITY,
         help="Authenticate as NAME; may also be in the URL"),
-    Option("password", TEXT, "TEXT", "that user's; other users of the host can see it",
+    Option("password", TEXT, "TEXT", "password of that user; other users of the host can see it",
         section=_SAFETY, csp=True),
     Option("password-fd", TEXT, "NUMBER", "a descriptor to read the password from",
         section=_SAFETY, csp=True),
@@ -186,7 +186,7 @@ ARROW_OPTIONS = (
         section=_SAFETY, flag="--cert", metavar="FILE", group=SECURITY,
         help="The TLS certificate file of the arrow"),
     Option("trust-store", TEXT, "FILE",
-        "authorities to trust; a server requires clients to have a certificate of theirs",
+        "authorities to trust; a server requires clients to have a certificate of one of them",
         shown="the system's", section=_SAFETY, extension=True, flag="--trust-store",
         metavar="FILE", group=SECURITY, help="The certificates to trust"),
     Option("tls-verify", SWITCH, "", "verify the peer's certificate", True, section=_SAFETY,
@@ -201,29 +201,29 @@ ARROW_OPTIONS = (
     Option("tail-from", CHOICE, "", "csp receivers: from the first entry, or only new ones",
         "start", choices=("start", "end"), section=_PROTOCOL, csp=True, extension=True,
         flag="--tail-from", help="Receive from a csp URL all entries, or only new ones"),
-    Option("filter", TEXT, "EXPRESSION", "receivers: only messages that this selector is true of",
+    Option("filter", TEXT, "EXPRESSION", "receivers: only messages that match this selector",
         section=_LIMITS, extension=True, side="receive", flag="--filter", metavar="EXPRESSION",
-        help="Receive only messages that EXPRESSION, a selector of JMS, is true of"),
+        help="Receive only messages that match EXPRESSION, a selector of JMS"),
     Option("exit-when", CHOICE, "", "receivers: also end when the queue is empty", shown="never",
         choices=("empty",), section=_LIMITS, extension=True, side="receive", flag="--exit-when",
-        help="Receive what is in the queue, and end when it is empty; a pair does so when its "
-        "sender has ended"),
+        help="Receive until the queue is empty, and end then; a pair ends when its sender has "
+        "ended and the queue is empty"),
     # In nanoseconds it still fits 64 bits.
     Option("run-start", NUMBER, "MILLISECONDS",
-        "receivers: a message is of this run if it was sent since then (epoch) or, where records "
-        "have ids, has this run-id; others are taken, and not counted", 0, shown="none",
+        "receivers: a message is of this run if it was sent since then (epoch) or, if records "
+        "have ids, has this run-id; others are accepted, and not counted", 0, shown="none",
         most=2**63 // 10**6, section=_PROTOCOL, csp=True),
     Option("clock-base", NUMBER, "NANOSECONDS",
-        "the wall clock less the monotonic clock at the start of the run: times are the monotonic "
-        "clock and so much", 0, shown="the arrow reads both at its start", most=2**62,
+        "the wall clock minus the monotonic clock at the start of the run: times are the "
+        "monotonic clock plus this", 0, shown="the arrow reads both at its start", most=2**62,
         section=_PROTOCOL, csp=True, extension=True),
-    Option("run-id", TEXT, "TEXT", "what the ids of this run's messages begin with", "",
+    Option("run-id", TEXT, "TEXT", "beginning of the ids of this run's messages", "",
         shown="none", section=_PROTOCOL, csp=True),
     # So that the last of its ids still fits 63 bits.
     Option("first-id", NUMBER, "NUMBER",
-        "senders: the number in the id of the first message, from which the others count up", 1,
+        "senders: number in the id of the first message; the others count up from it", 1,
         least=1, most=2**62, section=_PROTOCOL, extension=True, side="send"),
-    Option("pacing", CHOICE, "", "keep a rate awake, or asleep", choices=("exact", "sleep"),
+    Option("pacing", CHOICE, "", "wait for the next message awake, or asleep", choices=("exact", "sleep"),
         extension=True, side="send",
         shown="sleep with ms, else exact", section=_PROTOCOL, csp=True),
     Option("report-file", TEXT, "FILE", "gets a report in JSON at the end", section=_PROTOCOL,
@@ -231,10 +231,10 @@ ARROW_OPTIONS = (
     Option("control-fd", NUMBER, "NUMBER", "a stream socket to the wrapper", -1,
         shown="none", most=2**31 - 1, section=_PROTOCOL, csp=True),
     Option("address", TEXT, "TEXT",
-        "used as it is in place of path, which RabbitMQ 4 may get as /queues/PATH",
+        "the address, unchanged, instead of path, which RabbitMQ 4 may get as /queues/PATH",
         section=_PROTOCOL),
     Option("purge", SWITCH, "",
-        "receivers: take and settle all that is there, and record nothing", False,
+        "receivers: take and settle all messages, and record nothing", False,
         section=_PROTOCOL),
 )  # fmt: skip
 """All options. Upstream's come first within each group of the help, in upstream's order."""

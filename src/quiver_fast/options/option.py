@@ -1,7 +1,7 @@
-"""One option: the key of a contract, the flag of a command, and what is said of both.
+"""One option: the key of a contract, the flag of a command, and the help of both.
 
-From a declaration follow the parser of a contract, its usage text, the options of the commands,
-the arguments that they pass on, the tables of the documents, and completion in a shell.
+A declaration gives the parser of a contract, its usage text, the options of the commands, the
+arguments that they pass on, the tables of the documents, and completion in a shell.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quiver_fast.body_sizes import parse_body_size
 from quiver_fast.rate_steps import parse_rate
 
 NUMBER, SWITCH, CHOICE, TEXT = "number", "switch", "choice", "text"
-# Messages per second, whole or not, and sizes of message bodies, of which there may be a mix.
+# Messages per second, whole or not; a size of message bodies, or a mix of sizes.
 RATE, SIZES = "rate", "sizes"
 
 _MEBIBYTE = 1 << 20
@@ -26,30 +26,30 @@ class Option(NamedTuple):
     """One option.
 
     Attributes:
-        key: what a contract calls it; empty for what no implementation is told.
+        key: its name in a contract; empty if no implementation gets it.
         kind: ``NUMBER``, ``RATE``, ``SIZES``, ``SWITCH``, ``CHOICE`` or ``TEXT``.
-        unit: what a value is: ``BYTES``, ``MESSAGES``, ``SECONDS``, ``FILE``.
-        about: what the contract's usage text says.
-        default: the contract's; of a switch False or True, None for no value.
-        shown: that default in words, where the value does not tell.
-        zero: what the number 0 means, where it is special.
+        unit: the unit of a value: ``BYTES``, ``MESSAGES``, ``SECONDS``, ``FILE``.
+        about: its line in the contract's usage text.
+        default: the contract's default; False or True for a switch, None for no value.
+        shown: the default in words, if the value itself is not clear.
+        zero: the meaning of the number 0, if it is special.
         least: the smallest number.
         most: the largest number.
         choices: the values of a ``CHOICE``.
         section: the heading in the contract's usage text.
-        csp: remote queues have it too.
-        title: how the printed summary names it, where the summary prints the value as it is.
-        extension: only our own implementation takes the key.
+        csp: whether remote queues have it too.
+        title: its name in the printed summary, if the summary prints the value unchanged.
+        extension: whether only our own implementation takes the key.
         flag: the option of the commands; empty for a key that no option sets.
-        alias: another word for it.
+        alias: another name of the flag.
         letter: its short form, such as ``-d``.
-        metavar: what its value is called there.
+        metavar: the name of its value in the help.
         initial: the value that a command passes on when the flag is not given; None for none.
-        inverted: the flag turns the switch off.
-        side: the only operation whose arrow gets it, ``send`` or ``receive``.
-        acts: the only operation on which it has an effect, though both arrows get it.
+        inverted: whether the flag turns the switch off.
+        side: the operation of the only arrow that gets it, ``send`` or ``receive``.
+        acts: the only operation on which it has an effect; both arrows get it.
         group: the heading in the help of the commands.
-        help: what the help of the commands says, without default and limits.
+        help: its text in the help of the commands, without default and limits.
     """
 
     key: str
@@ -79,7 +79,7 @@ class Option(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key as an attribute; the flag, where there is no key."""
+        """The key as an attribute; the flag, if there is no key."""
         return (self.key or self.flag.lstrip("-")).replace("-", "_")
 
     @property
@@ -102,10 +102,10 @@ def keys(options: Iterable[Option]) -> frozenset[str]:
 
 
 def values(options: Iterable[Option], given: Mapping[str, str]) -> dict[str, object]:
-    """Return the value of each key, checked and of its type; the default where it is not given.
+    """Return the value of each key, checked and of its type, or its default.
 
     Raises:
-        UsageError: a value is not what its key takes; the message names the key.
+        UsageError: the key does not take the value; the message names the key.
     """
     return {
         option.key: _value(option, given[option.key]) if option.key in given else option.default
@@ -137,7 +137,7 @@ def usage(head: str, options: Iterable[Option]) -> str:
 
 
 def _usage_lines(option: Option) -> list[str]:
-    # An arrow starts without it; only --help needs it.
+    # Only --help needs it, and an arrow must start fast.
     import textwrap
 
     default = default_text(option)
@@ -160,7 +160,7 @@ def key_text(option: Option) -> str:
 
 
 def default_text(option: Option) -> str:
-    """Return the contract's default for people to read; empty where there is none."""
+    """Return the contract's default for people to read; empty if there is none."""
     if option.shown:
         return option.shown
     if option.default is None:
@@ -171,7 +171,7 @@ def default_text(option: Option) -> str:
 
 
 def number_text(option: Option, number: int | str) -> str:
-    """Return a default with its unit, where that differs from the key's unit."""
+    """Return a default with its unit, if that differs from the key's unit."""
     if option.unit == "BYTES" and isinstance(number, int) and number and number % _MEBIBYTE == 0:
         return f"{number // _MEBIBYTE} MiB"
     return str(number)

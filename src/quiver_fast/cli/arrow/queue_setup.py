@@ -37,7 +37,7 @@ def add_queue_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     add = group.add_argument
     add("--address", metavar="TEXT", help="Use TEXT as the AMQP address, in place of the URL's")
     add("--declare", action="store_true", help="Create the queue first, unless it is there")
-    add("--purge", action="store_true", help="Receive what is in the queue first, and discard it")
+    add("--purge", action="store_true", help="Receive and discard all messages of the queue first")
     add("--delete", action="store_true", help="Delete the queue afterwards")
     return group
 

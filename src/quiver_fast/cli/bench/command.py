@@ -261,7 +261,7 @@ def make_parser() -> ArgumentParser:
     add(
         "--resume",
         action="store_true",
-        help="Go on with the bench in DIR: what is finished is not run again",
+        help="Go on with the bench in DIR: finished combinations are not run again",
     )
     for kind in _KINDS:
         add(

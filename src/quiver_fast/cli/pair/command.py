@@ -75,7 +75,7 @@ example usage:
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
   $ quiver //localhost/q0 --churn 1k   # A thousand new connections per second
-  $ quiver //localhost/q0 --hold 10k   # Idle connections, and what each costs
+  $ quiver //localhost/q0 --hold 10k   # Idle connections, and the cost of each
   $ quiver schema run                   # The JSON Schema of what --json prints
 
 Options marked (pyfast) need implementations with our extensions.

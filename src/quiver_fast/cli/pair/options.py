@@ -159,8 +159,8 @@ def _add_connecting(group: argparse._ArgumentGroup) -> None:
         "--churn",
         metavar="RATE",
         type=within(count, 1, 10**9),
-        help="Open RATE connections per second, send one message over each, and close it; tell "
-        "how long each step took, and what failed",
+        help="Open RATE connections per second, send one message over each, and close it; print "
+        "the latency of each step, and the failures",
     )
     group.add_argument(
         "--churn-of",
@@ -175,8 +175,8 @@ def _add_connecting(group: argparse._ArgumentGroup) -> None:
         "--hold",
         metavar="COUNT",
         type=within(count, 1, 10**6),
-        help="Open COUNT connections and keep them idle for --duration; tell what each costs, "
-        "and which were lost",
+        help="Open COUNT connections and keep them idle for --duration; print the cost of each, "
+        "and the losses",
     )
 
 

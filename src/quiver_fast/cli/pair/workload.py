@@ -46,20 +46,20 @@ _ON, _OFF = frozenset({"1", "true", "yes", "on"}), frozenset({"", "0", "false", 
 
 
 def add_workload_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about files that say what to measure."""
+    """Add the options about workload files."""
     group = parser.add_argument_group("workload options")
     group.add_argument(
         "--workload",
         metavar="FILE",
         dest="workload_file",
         help="Take options from FILE, a TOML file whose keys are names of options, or a result "
-        "in JSON, which is measured again; the command line replaces what it says, and it "
-        "replaces what variables QUIVER_OPTION say",
+        "in JSON, which is measured again; options of the command line replace those of FILE, "
+        "and those of FILE replace the variables QUIVER_OPTION",
     )
     group.add_argument(
         "--resume",
         action="store_true",
-        help="Go on with the --sweep in DIR, with its options: what is measured already is kept",
+        help="Go on with the --sweep in DIR, with its options: finished points are kept",
     )
     group.add_argument(
         "--print-workload",
