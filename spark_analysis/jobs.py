@@ -17,9 +17,9 @@ from types import FrameType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from quiver_fast.analysis.read.spark_options import add_spark_options
 
 from quiver_fast.analysis.read.discovery import is_url
+from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.errors import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from proton import Message, int32, symbol, ulong
 from support.examples import examples
 
-from quiver_fast.server.selectors.selectors import Selector
 from quiver_fast.server.selectors.selector import DEPTH_MAX, LENGTH_MAX, SelectorError, Step, parse
+from quiver_fast.server.selectors.selectors import Selector
 
 
 def is_number(value: object) -> bool:
