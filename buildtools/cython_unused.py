@@ -30,7 +30,9 @@ def unused(source: Path) -> list[str]:
     """
     declared: dict[str, str] = {}
     used: set[str] = set()
-    for path in sorted([*source.rglob("*.pxd"), *source.rglob("*.pyx")]):
+    for path in sorted(
+        each for kind in ("pxd", "pxi", "pyx") for each in source.rglob(f"*.{kind}")
+    ):
         for node in nodes(path):
             place = f"{path.relative_to(source)}:{node.pos[1]}"
             if isinstance(node, CClassDefNode):
@@ -49,7 +51,9 @@ def unused(source: Path) -> list[str]:
 def nodes(path: Path) -> Iterator[Node]:
     """Yield the nodes of a file's syntax tree, without the names of arguments."""
     level = "module_pxd" if path.suffix == ".pxd" else "module"
-    left = [parse_from_strings(path.stem, path.read_text(), level=level)]
+    # Included files are read on their own, so that each name has its own place.
+    text = re.sub(r"^include .*$", "", path.read_text(), flags=re.MULTILINE)
+    left = [parse_from_strings(path.stem, text, level=level)]
     seen = set()
     while left:
         node = left.pop()

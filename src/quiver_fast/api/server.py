@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from quiver_fast.cli.shared.start import secret_pipe
@@ -116,12 +115,7 @@ class Server:
                 raise QuiverError(f"the server is not ready after {_START_SECONDS:.0f} seconds")
             time.sleep(_TICK)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_exception: object) -> None:
         """End the server in order.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import TracebackType
 from typing import NoReturn
 
 from quiver_fast import sockets
@@ -63,12 +62,7 @@ class QueueManager:
     def __enter__(self) -> QueueManager:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._connection.close()
 
     @property

@@ -1,6 +1,5 @@
 import os
 from collections.abc import Callable
-from types import TracebackType
 
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.records.transfers import TailBatch, Transfers
@@ -24,12 +23,7 @@ class TransferTail:
         settlements: bool = False,
     ) -> None: ...
     def __enter__(self) -> TransferTail: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_exception: object) -> None: ...
     def close(self) -> None: ...
     @property
     def latencies(self) -> LogHistogram: ...

@@ -25,7 +25,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 from quiver_fast.arguments import endpoint
 from quiver_fast.errors import LinkError, PeerError, UsageError
@@ -165,12 +164,7 @@ class Queue:
     def __enter__(self) -> Queue:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def _call(self, view: str, event: str) -> bytes:
@@ -215,12 +209,7 @@ class _Part:
         if self._connection.is_open:
             self._answer(self._request(b"close: { }"))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         if not isinstance(error, PeerError):
             self.close()
 

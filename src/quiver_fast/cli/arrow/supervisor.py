@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Protocol
 
 from quiver_fast.cli.arrow.run import ArrowRun
@@ -47,12 +47,7 @@ class SignalWatch:
         self._before = {number: signal.signal(number, self._note) for number in self._WATCHED}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 _PATIENCE = 1.0
 _INTERVAL = 0.2
@@ -30,12 +29,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         if self._shown:
             # The line is erased, and the next text takes its place.
             print("\r\033[K", end="", file=sys.stderr, flush=True)
