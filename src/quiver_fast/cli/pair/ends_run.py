@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,18 +14,14 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.ends import EndRecords, analyse_ends
-from quiver_fast.cli.arrow.queue_setup import QueueSetup
+from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
-from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback
-from quiver_fast.cli.arrow.verdict import judge
-from quiver_fast.cli.pair.abort import Abort
 from quiver_fast.cli.pair.ends_drain import Crew, QueueDrain
 from quiver_fast.cli.pair.ends_plan import EndsPlans, has_ends
 from quiver_fast.cli.pair.ends_watch import EndsSupervisor
 from quiver_fast.cli.pair.options import measuring_parser
-from quiver_fast.cli.pair.receiver_start import ReceiverStart
-from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun, make_view
+from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun, RunFrame
 from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
@@ -62,64 +57,29 @@ def make_run(
     return PairRun(plans, output_dir, console, signals, on_snapshot)
 
 
-class EndsRun:
-    """One run of many ends, from the start of the receivers to the printed summary."""
+class EndsRun(RunFrame):
+    """One run of many ends."""
 
-    def __init__(
-        self,
-        plans: EndsPlans,
-        output_dir: Path,
-        console: Console,
-        signals: SignalWatch,
-        on_snapshot: SnapshotCallback,
-    ) -> None:
-        """Prepare a run; see :class:`PairRun`."""
-        self._plans = plans
-        self._output_dir = output_dir
-        self._console = console
-        self._signals = signals
-        self._view = make_view(console, plans)
-        self._on_snapshot = on_snapshot
-        self._starting = ReceiverStart(self._look, lambda: bool(signals.count))
-        self._supervisor = EndsSupervisor(signals, self._take, self._go_on, plans.time_unit)
-        self._senders: list[ArrowRun] = []
-        self._receivers: list[ArrowRun] = []
-        self._begun = False
-        self._abort = Abort(plans.abort_if, plans.warmup)
-        self._drains: list[QueueDrain] = []
-        self._interruption: str | None = None
-        self._queues = [self._queue(number) for number in range(plans.queues)]
-        self._data: RunData | None = None
+    _plans: EndsPlans
+    _begun = False
+    _data: RunData | None = None
 
-    def _queue(self, number: int) -> QueueSetup:
-        plan = self._plans.queue_plan(number)
-        return QueueSetup("quiver", self._plans.queue, plan, self._console, self._signals)
+    def _make_supervisor(self) -> EndsSupervisor:
+        return EndsSupervisor(self._signals, self._take, self._go_on, self._plans.time_unit)
+
+    def _queue_plans(self) -> list[ArrowPlan]:
+        return [self._plans.queue_plan(number) for number in range(self._plans.queues)]
 
     @property
     def _runs(self) -> list[ArrowRun]:
         return [*self._senders, *self._receivers]
 
     def run(self) -> None:
-        """Run until all arrows have ended.
-
-        Raises:
-            QuiverError: a queue cannot be prepared, or an arrow cannot be started.
-        """
-        self._console.note(f"Saving output files to '{self._output_dir}'")
+        """See :meth:`RunFrame.run`."""
         remove_ends(self._output_dir)
         for role in ROLES:
             ArrowFiles(self._output_dir, role).remove()
-        with ExitStack() as stack:
-            for queue in self._queues:
-                stack.enter_context(closing(queue))
-            stack.enter_context(closing(self._view))
-            self._view.open()
-            if not self._plans.peer_to_peer:
-                self._prepare_queues()
-            if not self._signals.count:
-                self._run_arrows()
-        # A signal that comes later does not change a run that is over.
-        self._interruption = self._signals.reason or self._abort.reason
+        super().run()
 
     def _prepare_queues(self) -> None:
         for number, queue in enumerate(self._queues):
@@ -128,48 +88,25 @@ class EndsRun:
                 queue.ask_address()
             self._plans.learn_path(number, queue.path)
 
-    def _run_arrows(self) -> None:
-        try:
-            if self._start():
-                self._view.begin()
-            self._supervisor.watch(self._runs)
-        finally:
-            for run in self._runs:
-                run.close()
-
-    def _take(self, snapshots: dict[str, Snapshot]) -> None:
-        self._view.add(snapshots)
-        self._on_snapshot(snapshots)
-        self._abort.look(snapshots, self._runs)
-
     def _go_on(self) -> None:
         self._release()
-        for drain in self._drains:
-            drain.advance()
-        if self._signals.count or self._abort.reason:
-            self._view.state("Stopping")
-        elif self._drains and not any(run.running for run in self._senders):
-            self._view.state("Draining")
-        self._view.tick()
+        super()._go_on()
 
-    def _start(self) -> bool:
-        """Start all receivers, and the senders once nothing that they send can be missed.
-
-        Returns whether all were started; what was started is to be watched anyway.
-        """
+    def _start(self) -> None:
         ports = self._start_listeners() if self._plans.peer_to_peer else self._start_receivers()
         if ports is None:
             self._stop_all()
-            return False
+            return
         for number, port in enumerate(ports):
             self._start_arrow("send", number, port)
         if self._plans.processes.any:
             # A process has ends at several queues.
             self._join(self._senders, self._receivers)
-            return True
-        for queue in range(self._plans.queues):
-            self._join(*(self._at_queue(side, queue) for side in (self._senders, self._receivers)))
-        return True
+        else:
+            for queue in range(self._plans.queues):
+                sides = (self._at_queue(side, queue) for side in (self._senders, self._receivers))
+                self._join(*sides)
+        self._view.begin()
 
     def _release(self) -> None:
         """Have the senders begin, once all that run are ready: one clock for all."""
@@ -198,14 +135,7 @@ class EndsRun:
 
     def _start_arrow(self, operation: str, number: int, port: int = 0) -> ArrowRun:
         plan = self._plans.end(operation, number, port)
-        run = ArrowRun(plan, self._output_dir, self._console.errors)
-        if operation == "send" and run.control is not None:
-            run.control.hold()
-        (self._senders if operation == "send" else self._receivers).append(run)
-        self._view.state(f"Starting {plan.title}")
-        run.start()
-        self._console.note(f"Started {plan.title} ({plan.implementation.name})")
-        return run
+        return self._launch(plan, plan.title, held=operation == "send")
 
     def _start_receivers(self) -> list[int] | None:
         """Start the receivers of a server, and return once all are ready; None if one is not."""
@@ -232,14 +162,6 @@ class EndsRun:
             ports.append(started[1])
         return ports
 
-    def _drop(self, run: ArrowRun, port: int) -> None:
-        self._console.note(f"Port {port} is in use; trying another")
-        self._receivers.remove(run)
-
-    def _look(self, _run: ArrowRun) -> None:
-        self._supervisor.forwarder.forward(self._receivers)
-        self._view.tick()
-
     def analyse(self) -> dict[str, Any]:
         """Summarise and save all ends, and return the document of the whole run.
 
@@ -257,13 +179,7 @@ class EndsRun:
             return self._document(None, self._problems({}))
         data = self._read(outlines, quiet)
         summaries = dict(zip(self._runs, data.ends or [], strict=True))
-        problems = self._problems(summaries)
-        # Save first: a full disk must not prevent it.
-        for run, summary in summaries.items():
-            kept = {key: value for key, value in summary.items() if key not in _NOT_SAVED}
-            run.save(kept | {"environment": environment()})
-        for run in self._runs:
-            problems += filter(None, [run.compress(quiet)])
+        problems = self._save(summaries)
         self._data = data
         return self._document(data, problems)
 
@@ -275,36 +191,19 @@ class EndsRun:
         with Progress("Reading records", enabled=not quiet) as progress:
             return analyse_ends(str(self._output_dir), ends, progress.update)
 
-    def leave_unread(self) -> None:
-        """Save summaries without reading the records, which takes time: they stay as they are."""
-        for run in self._runs:
-            run.leave_unread()
-
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``; None where it did not begin."""
         return None if self._data is None else replace(self._data, name=name)
 
     def _document(self, data: RunData | None, problems: list[str]) -> dict[str, Any]:
-        purged = [queue.purged for queue in self._queues if queue.purged is not None]
-        nothing = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
-        sections = nothing if data is None else data.sections
         cpu = {
             role: sum(run.child.usage.cpu_ms for run in self._runs if run.plan.role == role)
             for role in ROLES
         }
         return {
-            "peer_to_peer": self._plans.peer_to_peer,
-            "run_id": self._plans.run_id,
-            "output_dir": str(self._output_dir),
-            "purged": sum(purged) if purged else None,
-            "complete": not problems and self._interruption is None,
-            "reason": self._interruption or "; ".join(problems) or None,
-            "results": sections["results"],
+            **self._outcome(None if data is None else data.sections, problems),
             "latency": None if data is None else latency_of(data.receiver),
             "delivery": None if data is None else data.delivery,
-            "drain": sections["drain"],
-            "queue_growth": sections["queue_growth"],
-            "steps": sections["steps"],
             "clock_step": largest_step(run.outline() for run in self._runs),
             "cpu_ms": cpu,
             "sender": None if data is None else data.sender,
@@ -313,22 +212,13 @@ class EndsRun:
             "ends": [_shown(end) for end in (data.ends if data is not None else None) or []],
         }
 
-    def _problems(self, summaries: dict[ArrowRun, dict[str, Any]]) -> list[str]:
-        """Return a line for each arrow that failed by itself.
+    def _kept(self, summary: dict[str, Any]) -> dict[str, Any]:
+        kept = {key: value for key, value in summary.items() if key not in _NOT_SAVED}
+        return kept | {"environment": environment()}
 
-        A receiver without messages did not fail: others of its queue may have taken all.
-        """
-        problems = []
-        for run in self._runs:
-            ending = run.ending()
-            summary = summaries.get(run, {"results": {"message_count": 1}})
-            shares = run.plan.role == "receiver" and self._plans.receivers > self._plans.queues
-            if shares and ending.complete:
-                continue
-            problem = judge(run, summary)
-            if problem is not None and (ending.at_fault or ending.complete):
-                problems.append(problem)
-        return problems
+    def _may_get_nothing(self, run: ArrowRun) -> bool:
+        # Other receivers of its queue may take all messages.
+        return run.plan.role == "receiver" and self._plans.receivers > self._plans.queues
 
 
 def _shown(end: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import argparse
 import dataclasses
 import secrets
 import time
-from contextlib import closing
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.arrow.verdict import judge
 from quiver_fast.cli.pair.abort import Abort
+from quiver_fast.cli.pair.ends_drain import QueueDrain
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.table import UpstreamView
 from quiver_fast.cli.shared.console import Console
@@ -172,8 +174,8 @@ def _check_backlog(args: argparse.Namespace) -> None:
             raise UsageError(f"--backlog does not go with {flag}")
 
 
-class PairRun:
-    """One run of a pair, from the start of the receiver to the printed summary."""
+class RunFrame:
+    """The frame of one run, from its queues to its document; subclasses start and read arrows."""
 
     def __init__(
         self,
@@ -187,7 +189,7 @@ class PairRun:
 
         Args:
             plans: what the arrows are to do.
-            output_dir: where the files of both go.
+            output_dir: where the files of all arrows go.
             console: where the table, the notes and the arrows' own errors go.
             signals: the watch on signals, entered.
             on_snapshot: called besides the table, as :class:`Supervisor` does.
@@ -198,28 +200,50 @@ class PairRun:
         self._view = make_view(console, plans)
         self._signals = signals
         self._on_snapshot = on_snapshot
-        self._supervisor = Supervisor(signals, self._take, self._go_on)
-        self._runs: list[ArrowRun] = []
-        self._drain: Drain | None = None
+        self._supervisor = self._make_supervisor()
+        self._starting = ReceiverStart(self._look, lambda: bool(signals.count))
+        self._senders: list[ArrowRun] = []
+        self._receivers: list[ArrowRun] = []
+        self._drains: list[Drain | QueueDrain] = []
         self._abort = Abort(plans.abort_if, plans.warmup)
         self._interruption: str | None = None
-        self._queue = QueueSetup("quiver", plans.queue, plans.plan("receive"), console, signals)
+        self._queues = [
+            QueueSetup("quiver", plans.queue, plan, console, signals)
+            for plan in self._queue_plans()
+        ]
+
+    def _make_supervisor(self) -> Supervisor:
+        return Supervisor(self._signals, self._take, self._go_on)
+
+    def _queue_plans(self) -> list[ArrowPlan]:
+        """Return a plan of an arrow at each queue."""
+        return [self._plans.plan("receive")]
+
+    @property
+    def _runs(self) -> list[ArrowRun]:
+        return [*self._receivers, *self._senders]
 
     def run(self) -> None:
-        """Run the pair until both arrows have ended.
+        """Run until all arrows have ended.
 
         Raises:
-            QuiverError: the queue cannot be prepared, or an arrow cannot be started.
+            QuiverError: a queue cannot be prepared, or an arrow cannot be started.
         """
         self._console.note(f"Saving output files to '{self._output_dir}'")
-        with closing(self._queue), closing(self._view):
+        with ExitStack() as stack:
+            for queue in self._queues:
+                stack.enter_context(closing(queue))
+            stack.enter_context(closing(self._view))
             self._view.open()
             if not self._plans.peer_to_peer:
-                self._plans.prepare_queue(self._queue)
+                self._prepare_queues()
             if not self._signals.count:
                 self._run_arrows()
         # A signal that comes later does not change a run that is over.
         self._interruption = self._signals.reason or self._abort.reason
+
+    def _prepare_queues(self) -> None:
+        self._plans.prepare_queue(self._queues[0])
 
     def _run_arrows(self) -> None:
         try:
@@ -229,39 +253,115 @@ class PairRun:
             for run in self._runs:
                 run.close()
 
+    def _start(self) -> None:
+        """Start all receivers, and the senders once nothing that they send can be missed."""
+        raise NotImplementedError
+
     def _take(self, snapshots: dict[str, Snapshot]) -> None:
         self._view.add(snapshots)
         self._on_snapshot(snapshots)
         self._abort.look(snapshots, self._runs)
 
     def _go_on(self) -> None:
-        if self._drain is not None:
-            self._drain.advance()
+        for drain in self._drains:
+            drain.advance()
         if self._signals.count or self._abort.reason:
             self._view.state("Stopping")
-        elif len(self._runs) == len(ROLES) and not self._runs[1].running:
+        elif self._drains and not any(run.running for run in self._senders):
             self._view.state("Draining")
         self._view.tick()
 
+    def _launch(self, plan: ArrowPlan, title: str, *, held: bool = False) -> ArrowRun:
+        """Start an arrow; one that is held begins when its control says so."""
+        run = ArrowRun(plan, self._output_dir, self._console.errors)
+        if held and run.control is not None:
+            run.control.hold()
+        (self._senders if plan.operation == "send" else self._receivers).append(run)
+        self._view.state(f"Starting {title}")
+        run.start()
+        self._console.note(f"Started {title} ({plan.implementation.name})")
+        return run
+
+    def _drop(self, receiver: ArrowRun, port: int) -> None:
+        self._console.note(f"Port {port} is in use; trying another")
+        self._receivers.remove(receiver)
+
+    def _look(self, _run: ArrowRun) -> None:
+        self._supervisor.forwarder.forward(self._runs)
+        self._view.tick()
+
+    def leave_unread(self) -> None:
+        """Save summaries without reading the records, which takes time: they stay as they are."""
+        for run in self._runs:
+            run.leave_unread()
+
+    def _save(self, summaries: Mapping[ArrowRun, dict[str, Any]]) -> list[str]:
+        """Save the summaries and compress the records; return a line for each problem."""
+        problems = self._problems(summaries)
+        # Save first: a full disk must not prevent it.
+        for run, summary in summaries.items():
+            run.save(self._kept(summary))
+        for run in self._runs:
+            problems += filter(None, [run.compress(not self._console.progress)])
+        return problems
+
+    def _kept(self, summary: dict[str, Any]) -> dict[str, Any]:
+        """Return the part of an arrow's summary that its file keeps."""
+        return summary
+
+    def _problems(self, summaries: Mapping[ArrowRun, dict[str, Any]]) -> list[str]:
+        """Return a line for each arrow that failed by itself."""
+        problems = []
+        for run in self._runs:
+            ending = run.ending()
+            if ending.complete and self._may_get_nothing(run):
+                continue
+            problem = judge(run, summaries.get(run, {"results": {"message_count": 1}}))
+            if problem is not None and (ending.at_fault or ending.complete):
+                problems.append(problem)
+        return problems
+
+    def _may_get_nothing(self, _run: ArrowRun) -> bool:
+        """Say whether an arrow without messages did what was asked."""
+        return False
+
+    def _outcome(self, sections: Mapping[str, Any] | None, problems: list[str]) -> dict[str, Any]:
+        """Return the keys of the document that all runs have alike."""
+        purged = [queue.purged for queue in self._queues if queue.purged is not None]
+        found = sections or {}
+        return {
+            "peer_to_peer": self._plans.peer_to_peer,
+            "run_id": self._plans.run_id,
+            "output_dir": str(self._output_dir),
+            "purged": sum(purged) if purged else None,
+            "complete": not problems and self._interruption is None,
+            "reason": self._interruption or "; ".join(problems) or None,
+            "results": found.get("results"),
+            "latency": None,
+            "delivery": None,
+            **{key: found.get(key) for key in ("drain", "queue_growth", "steps")},
+        }
+
+
+class PairRun(RunFrame):
+    """One run of a pair."""
+
     def _start(self) -> None:
         """Start the receiver, and the sender as soon as nothing that it sends can be missed."""
-        starting = ReceiverStart(self._look, lambda: bool(self._signals.count))
         filling = None
         if self._plans.backlog:
             filling = self._start_arrow("send")
             if not self._fill(filling, self._plans.backlog):
                 return
         if self._plans.peer_to_peer:
-            started = starting.listen(partial(self._start_arrow, "receive"), self._drop)
+            started = self._starting.listen(partial(self._start_arrow, "receive"), self._drop)
         else:
-            started = self._start_client(starting)
-        # The receiver is the first of both.
-        self._runs.sort(key=lambda run: run.plan.role)
+            started = self._start_client()
         if started is not None:
             receiver, port = started
             sender = filling or self._start_arrow("send", port)
             sender.accompany(receiver)
-            self._drain = Drain(sender, receiver, self._plans.drain_timeout)
+            self._drains.append(Drain(sender, receiver, self._plans.drain_timeout))
             self._view.begin()
 
     def _fill(self, sender: ArrowRun, backlog: int) -> bool:
@@ -278,30 +378,18 @@ class PairRun:
         return False
 
     def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:
-        run = ArrowRun(self._plans.plan(operation, port), self._output_dir, self._console.errors)
-        self._runs.append(run)
-        self._view.state(f"Starting the {run.plan.role}")
-        run.start()
-        self._console.note(f"Started the {run.plan.role} ({run.plan.implementation.name})")
-        return run
+        plan = self._plans.plan(operation, port)
+        return self._launch(plan, f"the {plan.role}")
 
-    def _start_client(self, starting: ReceiverStart) -> tuple[ArrowRun, int] | None:
+    def _start_client(self) -> tuple[ArrowRun, int] | None:
         """Start the receiver of a server, and return it once it is ready.
 
         None if the receiver ended or must end. A foreign one cannot say that it is ready.
         """
         receiver = self._start_arrow("receive")
         control = receiver.control
-        ready = control is None or starting.wait_for(receiver, control.is_ready, "not ready")
+        ready = control is None or self._starting.wait_for(receiver, control.is_ready, "not ready")
         return (receiver, 0) if ready else None
-
-    def _drop(self, receiver: ArrowRun, port: int) -> None:
-        self._console.note(f"Port {port} is in use; trying another")
-        self._runs.remove(receiver)
-
-    def _look(self, _run: ArrowRun) -> None:
-        self._supervisor.forwarder.forward(self._runs)
-        self._view.tick()
 
     def analyse(self) -> dict[str, Any]:
         """Summarise and save both ends, and return the document of the whole run.
@@ -315,26 +403,15 @@ class PairRun:
             RecordError: the records are not those of an arrow.
         """
         quiet = not self._console.progress
-        summaries: dict[str, dict[str, Any]] = {}
+        summaries: dict[ArrowRun, dict[str, Any]] = {}
         sender, both = None, None
         outlines = {run.plan.role: run.outline() for run in self._runs}
         bounds = RunBounds.of(*(outlines.get(role) for role in ROLES))
         # The receiver's records are compared with the sender's as they are read.
         for run in sorted(self._runs, key=lambda run: run.plan.role, reverse=True):
-            summaries[run.plan.role] = run.analyse(quiet, sender, bounds)
+            summaries[run] = run.analyse(quiet, sender, bounds)
             sender, both = run.records, run.both
-        problems = self._problems(summaries)
-        # Save first: a full disk must not prevent it.
-        for run in self._runs:
-            run.save(summaries[run.plan.role])
-        for run in self._runs:
-            problems += filter(None, [run.compress(quiet)])
-        return self._document(summaries, both, problems)
-
-    def leave_unread(self) -> None:
-        """Save summaries without reading the records, which takes time: they stay as they are."""
-        for run in self._runs:
-            run.leave_unread()
+        return self._document(summaries, both, self._save(summaries))
 
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``, as `quiver-analyze` would read it.
@@ -351,42 +428,23 @@ class PairRun:
 
     def _document(
         self,
-        summaries: dict[str, dict[str, Any]],
+        summaries: dict[ArrowRun, dict[str, Any]],
         both: PairAnalysis | None,
         problems: list[str],
     ) -> dict[str, Any]:
-        sender, receiver = (summaries.get(role) for role in ROLES)
-        nothing = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
-        sections = nothing if both is None else both.sections
+        of_role = {run.plan.role: summary for run, summary in summaries.items()}
+        sender, receiver = (of_role.get(role) for role in ROLES)
+        sections = {} if both is None else both.sections
         return {
-            "peer_to_peer": self._plans.peer_to_peer,
-            "run_id": self._plans.run_id,
-            "output_dir": str(self._output_dir),
-            "purged": self._queue.purged,
-            "complete": not problems and self._interruption is None,
-            "reason": self._interruption or "; ".join(problems) or None,
-            "results": sections["results"],
+            **self._outcome(sections, problems),
             "latency": latency_of(receiver),
             "delivery": None if both is None else both.delivery,
-            "drain": sections["drain"],
-            "queue_growth": sections["queue_growth"],
-            "steps": sections["steps"],
             **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
             "clock_step": largest_step((sender, receiver)),
             "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
             "sender": sender,
             "receiver": receiver,
         }
-
-    def _problems(self, summaries: dict[str, dict[str, Any]]) -> list[str]:
-        """Return a line for each arrow that failed by itself."""
-        problems = []
-        for run in self._runs:
-            problem = judge(run, summaries[run.plan.role])
-            ending = run.ending()
-            if problem is not None and (ending.at_fault or ending.complete):
-                problems.append(problem)
-        return problems
 
 
 class View(Protocol):
