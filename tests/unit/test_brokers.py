@@ -38,7 +38,7 @@ def config_of(*words):
     "word", ["store=d", "addresses=a", "queue-limit=65536", "sasl-mechanisms=PLAIN", "verify=1"]
 )
 def test_what_only_our_server_does_is_refused(word, capsys):
-    assert launcher.main(skrouterd.BROKER, [*BASE, word]) == 2
+    assert skrouterd.BROKER.main([*BASE, word]) == 2
     error = capsys.readouterr().err
     assert error.splitlines() == [
         f"quiver-server-skrouterd: error: {skrouterd.BROKER.product} cannot be given "
@@ -61,7 +61,7 @@ def test_what_asks_for_nothing_is_taken(words):
 def test_an_unknown_key_is_a_warning(capsys, monkeypatch, tmp_path):
     """The launcher goes on to the router, which is not here."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert launcher.main(skrouterd.BROKER, [*BASE, "colour=red", "key-password=secret"]) == 1
+    assert skrouterd.BROKER.main([*BASE, "colour=red", "key-password=secret"]) == 1
     program = "quiver-server-skrouterd"
     assert capsys.readouterr().err.splitlines() == [
         f"{program}: warning: unknown arguments ignored: colour, key-password",
@@ -71,7 +71,7 @@ def test_an_unknown_key_is_a_warning(capsys, monkeypatch, tmp_path):
 
 def test_without_a_queue(capsys):
     words = [word for word in BASE if not word.startswith("path")]
-    assert launcher.main(skrouterd.BROKER, [*words, "path="]) == 2
+    assert skrouterd.BROKER.main([*words, "path="]) == 2
     assert "path must name a queue" in capsys.readouterr().err
 
 
@@ -79,18 +79,18 @@ def test_without_a_queue(capsys):
 def test_a_broker_that_is_not_here_says_so_in_one_line(module, capsys, monkeypatch, tmp_path):
     for name in ("PATH", "XDG_CACHE_HOME", "RABBITMQ_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
-    assert module.start([]) == 0
+    assert module.BROKER.main([]) == 0
     told = capsys.readouterr().out.splitlines()
     reason = module.BROKER.unavailable()
     assert told[-1] == f"Unavailable: {reason}"
-    assert module.start(list(BASE)) == 1
+    assert module.BROKER.main(list(BASE)) == 1
     program = f"quiver-server-{module.BROKER.name}"
     assert capsys.readouterr().err.splitlines() == [f"{program}: error: {reason}"]
 
 
 @pytest.mark.parametrize("module", LAUNCHERS)
 def test_help(module, capsys):
-    assert module.start(["--help"]) == 0
+    assert module.BROKER.main(["--help"]) == 0
     assert set(re.findall(r"\b([a-z-]+)=", capsys.readouterr().out)) == set(launcher.KEYS)
 
 

@@ -11,14 +11,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from quiver_fast.brokers import java
-from quiver_fast.brokers.launcher import START_SECONDS, Broker, Daemon, main
+from quiver_fast.brokers.launcher import START_SECONDS, Daemon
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import ServerConfig
-
-_VERSION = "2.40.0"
-"""The version that the project's own tests install, in the user's cache."""
-
-_VARIABLE = "ARTEMIS_HOME"
 
 _ADMIN = "admin"
 """User name and password of the broker where everybody may connect without."""
@@ -33,23 +28,14 @@ _QUEUES = (
 _CATCH_ALL = '<address-setting match="#">'
 
 
-class Artemis(Broker):
+class Artemis(java.JavaBroker):
     """A broker with one acceptor and one queue; others come into being on demand."""
 
     name = "activemq-artemis"
     product = "ActiveMQ Artemis"
-
-    def unavailable(self) -> str | None:
-        """Return why it cannot be started here, or None."""
-        return java.unavailable(self.product, self._program, self.home(), _VARIABLE)
-
-    def home(self) -> Path:
-        """Return where Artemis is: $ARTEMIS_HOME, or the user's cache."""
-        return java.cached_home(_VARIABLE, f"apache-artemis-{_VERSION}")
-
-    @property
-    def _program(self) -> Path:
-        return self.home() / "bin" / "artemis"
+    variable = "ARTEMIS_HOME"
+    folder = "apache-artemis-2.40.0"
+    program = "bin/artemis"
 
     def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
         """Create an instance; see :meth:`Broker.prepare`."""
@@ -73,7 +59,7 @@ class Artemis(Broker):
         access = "--require-login" if config.user else "--allow-anonymous"
         # The real password is written later: everybody can read a command line.
         command = [
-            str(self._program), "create", "--silent", "--user", _ADMIN,
+            str(self.file), "create", "--silent", "--user", _ADMIN,
             "--password", secrets.token_hex(16), access, "--no-autotune", "--nio", "--no-web",
             str(instance),
         ]  # fmt: skip
@@ -137,11 +123,5 @@ def _utf16(text: str) -> list[int]:
 
 BROKER = Artemis()
 
-
-def start(words: list[str]) -> int:
-    """Launch the broker as ``words`` say; return the exit code."""
-    return main(BROKER, words)
-
-
 if __name__ == "__main__":
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(BROKER.main())

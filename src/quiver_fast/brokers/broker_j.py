@@ -10,13 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.brokers import java
-from quiver_fast.brokers.launcher import Broker, Daemon, main
+from quiver_fast.brokers.launcher import Daemon
 from quiver_fast.server.config import ServerConfig
-
-_VERSION = "9.2.0"
-"""The version that the project's own tests install, in the user's cache."""
-
-_VARIABLE = "QPID_BROKER_J_HOME"
 
 _MODEL = "9.0"
 """The version of the broker's configuration that this one is written for."""
@@ -25,30 +20,21 @@ _NO_DERBY_LOG = "-Dderby.stream.error.file=/dev/null"
 """An unused store of the broker would leave a log in the current directory."""
 
 
-class BrokerJ(Broker):
+class BrokerJ(java.JavaBroker):
     """A broker with one port and a virtual host in memory that makes queues on demand."""
 
     name = "qpid-broker-j"
     product = "Apache Qpid Broker-J"
-
-    def unavailable(self) -> str | None:
-        """Return why it cannot be started here, or None."""
-        return java.unavailable(self.product, self._program, self.home(), _VARIABLE)
-
-    def home(self) -> Path:
-        """Return where Broker-J is: $QPID_BROKER_J_HOME, or the user's cache."""
-        return java.cached_home(_VARIABLE, f"qpid-broker-j-{_VERSION}")
-
-    @property
-    def _program(self) -> Path:
-        return self.home() / "bin" / "qpid-server"
+    variable = "QPID_BROKER_J_HOME"
+    folder = "qpid-broker-j-9.2.0"
+    program = "bin/qpid-server"
 
     def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
         """Write the broker's configuration; see :meth:`Broker.prepare`."""
         file = directory / "config.json"
         file.write_text(json.dumps(_configuration(config, directory), indent=1))
         command = [
-            str(self._program), "-st", "Memory", "-icp", str(file),
+            str(self.file), "-st", "Memory", "-icp", str(file),
             # A certificate that cannot be used ends it, instead of a broker without a port.
             "-prop", "broker.failStartupWithErroredChild=true",
         ]  # fmt: skip
@@ -154,11 +140,5 @@ def _host(config: ServerConfig) -> dict[str, Any]:
 
 BROKER = BrokerJ()
 
-
-def start(words: list[str]) -> int:
-    """Launch the broker as ``words`` say; return the exit code."""
-    return main(BROKER, words)
-
-
 if __name__ == "__main__":
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(BROKER.main())

@@ -9,13 +9,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from quiver_fast.brokers import java
-from quiver_fast.brokers.launcher import Broker, Daemon, main
+from quiver_fast.brokers.launcher import Daemon
 from quiver_fast.server.config import ServerConfig
-
-_VERSION = "5.17.6"
-"""The version that the project's own tests install, in the user's cache."""
-
-_VARIABLE = "ACTIVEMQ_HOME"
 
 _MEMORY = "-Xms64M -Xmx1G"
 """The memory options of the broker's own script; ACTIVEMQ_OPTS_MEMORY overrides them."""
@@ -40,23 +35,14 @@ appender.console.layout.pattern = %p | %m%n%throwable{short}
 """
 
 
-class Classic(Broker):
+class Classic(java.JavaBroker):
     """A broker with one connector and one queue; others come into being on demand."""
 
     name = "activemq-classic"
     product = "ActiveMQ Classic"
-
-    def unavailable(self) -> str | None:
-        """Return why it cannot be started here, or None."""
-        return java.unavailable(self.product, self._program, self.home(), _VARIABLE)
-
-    def home(self) -> Path:
-        """Return where ActiveMQ is: $ACTIVEMQ_HOME, or the user's cache."""
-        return java.cached_home(_VARIABLE, f"apache-activemq-{_VERSION}")
-
-    @property
-    def _program(self) -> Path:
-        return self.home() / "bin" / "activemq.jar"
+    variable = "ACTIVEMQ_HOME"
+    folder = "apache-activemq-5.17.6"
+    program = "bin/activemq.jar"
 
     def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
         """Write the broker's configuration; see :meth:`Broker.prepare`."""
@@ -71,7 +57,7 @@ class Classic(Broker):
             *(word for name in _OPENED for word in ("--add-opens", f"{name}=ALL-UNNAMED")),
             f"-Dactivemq.home={self.home()}", f"-Dactivemq.base={directory}",
             f"-Dactivemq.conf={conf}", f"-Dactivemq.data={directory / 'data'}",
-            f"-Dactivemq.classpath={conf}", "-jar", str(self._program),
+            f"-Dactivemq.classpath={conf}", "-jar", str(self.file),
             "start", f"xbean:{file.as_uri()}",
         ]  # fmt: skip
         return [Daemon("activemq", command)]
@@ -141,11 +127,5 @@ def _tls(config: ServerConfig, conf: Path) -> str:
 
 BROKER = Classic()
 
-
-def start(words: list[str]) -> int:
-    """Launch the broker as ``words`` say; return the exit code."""
-    return main(BROKER, words)
-
-
 if __name__ == "__main__":
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(BROKER.main())

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from quiver_fast.brokers.launcher import cached
+
 _CHECK_SECONDS = 10.0
 
 # A new user namespace clears the signal that a killed launcher leaves to its child
@@ -49,9 +51,8 @@ class DebianRoot:
 
 
 def cached_root() -> DebianRoot:
-    """Return the system that the project's own tests install RabbitMQ in, in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return DebianRoot(cache / "quiver-fast" / "rabbitmq-4")
+    """Return the system in the user's cache, where the project's own tests install RabbitMQ."""
+    return DebianRoot(cached("rabbitmq-4"))
 
 
 def _namespace() -> list[str]:

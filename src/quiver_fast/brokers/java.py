@@ -1,4 +1,4 @@
-"""What the launchers of brokers in Java share: where they are, certificates as Java reads them."""
+"""Brokers in Java: their installation, and certificates in the forms that Java reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from quiver_fast.brokers.launcher import START_SECONDS
+from quiver_fast.brokers.launcher import START_SECONDS, Broker, cached
 from quiver_fast.errors import QuiverError
 from quiver_fast.server.config import ServerConfig
 
@@ -22,26 +22,35 @@ _CERTIFICATE = re.compile(
 )
 
 
-def cached_home(variable: str, folder: str) -> Path:
-    """Return where a broker is: what ``variable`` says, or ``folder`` in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get(variable) or cache / "quiver-fast" / folder)
+class JavaBroker(Broker):
+    """A broker in Java.
 
-
-def unavailable(product: str, program: Path, home: Path, variable: str) -> str | None:
-    """Return in one line why a broker cannot be started here, or None if it can.
-
-    Args:
-        product: what it is called.
-        program: the file that starts it.
-        home: where it is looked for.
-        variable: the environment variable that says where it is.
+    Attributes:
+        variable: the environment variable that says where it is installed.
+        folder: where the project's own tests install it, in the user's cache.
+        program: the file below either that starts it.
     """
-    if not program.is_file():
-        return f"{product} is not in {home} ({variable} can say where)"
-    if shutil.which("java") is None:
-        return f"{product} needs Java: java is not on the PATH"
-    return None
+
+    variable: str
+    folder: str
+    program: str
+
+    def home(self) -> Path:
+        """See :meth:`Broker.home`."""
+        return Path(os.environ.get(self.variable) or cached(self.folder))
+
+    @property
+    def file(self) -> Path:
+        """The file that starts it."""
+        return self.home() / self.program
+
+    def unavailable(self) -> str | None:
+        """See :meth:`Broker.unavailable`."""
+        if not self.file.is_file():
+            return f"{self.product} is not in {self.home()} ({self.variable} can say where)"
+        if shutil.which("java") is None:
+            return f"{self.product} needs Java: java is not on the PATH"
+        return None
 
 
 def pkcs8_key(config: ServerConfig) -> bytes:

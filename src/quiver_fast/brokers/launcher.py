@@ -1,4 +1,4 @@
-"""What every launcher does: start a broker of the run's own, tell when it serves, end it.
+"""The launcher of all brokers: start a broker for one run, tell when it serves, end it.
 
 A broker lives in a temporary directory, private to its user, which goes with it.
 """
@@ -114,22 +114,27 @@ class Broker(ABC):
             QuiverError: it cannot be prepared.
         """
 
+    def main(self, argv: list[str] | None = None) -> int:
+        """Launch it with ``argv`` (default: the process's) until a signal; return the exit code."""
+        program = f"quiver-server-{self.name}"
 
-def main(broker: Broker, words: list[str]) -> int:
-    """Launch ``broker`` as ``words`` say, until a signal comes; return the exit code."""
-    program = f"quiver-server-{broker.name}"
+        def work(words: list[str]) -> None:
+            config = _parse(self, words)
+            warn_of_unknown(program, config.unknown)
+            # A signal is the ordinary end of a server.
+            with contextlib.suppress(SignalError):
+                _serve(self, config, program)
 
-    def work(words: list[str]) -> None:
-        config = _parse(broker, words)
-        warn_of_unknown(program, config.unknown)
-        # Being told to end is how a server ends.
-        with contextlib.suppress(SignalError):
-            _serve(broker, config, program)
+        def usage() -> str:
+            return _USAGE.format(program=program, product=self.product)
 
-    def usage() -> str:
-        return _USAGE.format(program=program, product=broker.product)
+        return run_program(program, argv, usage, lambda: _description(self, program), work)
 
-    return run_program(program, words, usage, lambda: _description(broker, program), work)
+
+def cached(folder: str) -> Path:
+    """Return a folder of the project's own tests in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "quiver-fast" / folder
 
 
 def _say(line: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from quiver_fast.brokers.debian_root import DebianRoot, cached_root
-from quiver_fast.brokers.launcher import Broker, Daemon, main
+from quiver_fast.brokers.launcher import Broker, Daemon
 from quiver_fast.errors import QuiverError
 from quiver_fast.server.config import ServerConfig
 from quiver_fast.sockets import free_port
@@ -204,11 +204,5 @@ def _environment(config: ServerConfig, directory: Path) -> dict[str, str]:
 
 BROKER = RabbitMQ()
 
-
-def start(words: list[str]) -> int:
-    """Launch the broker as ``words`` say; return the exit code."""
-    return main(BROKER, words)
-
-
 if __name__ == "__main__":
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(BROKER.main())

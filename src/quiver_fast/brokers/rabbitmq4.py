@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from quiver_fast.brokers.debian_root import DebianRoot, cached_root
-from quiver_fast.brokers.launcher import main
 from quiver_fast.brokers.rabbitmq import RabbitMQ
 
 
@@ -22,11 +21,5 @@ class RabbitMQ4(RabbitMQ):
 
 BROKER = RabbitMQ4()
 
-
-def start(words: list[str]) -> int:
-    """Launch the broker as ``words`` say; return the exit code."""
-    return main(BROKER, words)
-
-
 if __name__ == "__main__":
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(BROKER.main())

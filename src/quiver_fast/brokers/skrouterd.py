@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.brokers.launcher import Broker, Daemon, main, refuse
+from quiver_fast.brokers.launcher import Broker, Daemon, refuse
 from quiver_fast.server.config import ServerConfig
 
 _PROGRAM = "skrouterd"
@@ -66,11 +66,5 @@ def _entities(config: ServerConfig) -> list[tuple[str, dict[str, Any]]]:
 
 BROKER = Skrouterd()
 
-
-def start(words: list[str]) -> int:
-    """Launch the broker as ``words`` say; return the exit code."""
-    return main(BROKER, words)
-
-
 if __name__ == "__main__":
-    sys.exit(start(sys.argv[1:]))
+    sys.exit(BROKER.main())
