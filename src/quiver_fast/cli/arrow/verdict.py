@@ -7,8 +7,22 @@ from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import set_back_text, step_text
 from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.shared.common import report_error
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.records.layout import malformed_text
 from quiver_fast.words import counted
+
+
+def exit_code(command: str, signals: SignalWatch, unfinished: str, problem: str | None) -> int:
+    """Report that a signal left a measurement unfinished, or its problem; return the exit code."""
+    if signals.exit_code is not None:
+        report_error(command, f"{signals.reason}: {unfinished}")
+        return signals.exit_code
+    if problem is not None:
+        report_error(command, problem)
+        return EXIT_FAILURE
+    return EXIT_OK
 
 
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:

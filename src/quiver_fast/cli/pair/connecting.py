@@ -22,6 +22,7 @@ from quiver_fast.arrow.run.control import Control
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.arrow.verdict import exit_code
 from quiver_fast.cli.pair.run_set import remove_set
 from quiver_fast.cli.shared.common import report_error
 from quiver_fast.cli.shared.console import Console
@@ -143,10 +144,8 @@ class ConnectingRun:
         problems = [*self._problems(document)]
         for problem in problems:
             report_error(self._command, problem)
-        if self._signals.exit_code is not None:
-            report_error(self._command, f"{self._signals.reason}: {self.unfinished}")
-            return self._signals.exit_code
-        return EXIT_FAILURE if problems else EXIT_OK
+        ended = exit_code(self._command, self._signals, self.unfinished, None)
+        return ended or (EXIT_FAILURE if problems else EXIT_OK)
 
     def _connections(self) -> int:
         """Return how many connections are open at a time."""

@@ -16,21 +16,38 @@ from quiver_fast.analysis.model.units import figure_text
 from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.arrow.verdict import exit_code
 from quiver_fast.cli.pair.found_rate_text import found_rate_text, trial_text
 from quiver_fast.cli.pair.rate_search import MOST_TRIALS, OVERHEAD, Limit, Trial, next_trial
 from quiver_fast.cli.pair.run_set import remove_set
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured
-from quiver_fast.cli.shared.common import error_text, report_error
+from quiver_fast.cli.shared.common import error_text
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.schemas import marked
 from quiver_fast.words import counted
 
 _START = 1000
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run at a rate or at a point, with the question whether it sustained the load.
+
+    Attributes:
+        complete: it did all that was asked.
+        failure: why it did not sustain the load; None where it did.
+        received: it received messages.
+        figures: of its steady state, or of the whole run; None where nothing was received.
+    """
+
+    complete: bool
+    failure: str | None
+    received: bool = False
+    figures: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,22 +58,33 @@ class _Run:
         name: its directory, below that of the search.
         rate: messages per second, as the schedule had them.
         confirms: it confirms the answer.
-        failure: why the rate was not sustained; None where it was.
-        received: something was.
-        figures: of its steady state, or of the whole run; None where nothing was received.
+        found: how it ended.
     """
 
     name: str
     rate: int
     confirms: bool
-    failure: str | None
-    received: bool = False
-    figures: dict[str, float] | None = None
+    found: Judged
 
     @property
     def trial(self) -> Trial:
         """What the search makes of it."""
-        return Trial(self.rate, self.failure is None, self.confirms)
+        return Trial(self.rate, self.found.failure is None, self.confirms)
+
+
+def judged(taken: Measured, conditions: list[Threshold]) -> Judged:
+    """Return how a run ended, and whether it sustained the load; see :func:`failure`."""
+    if taken.data is None:
+        return Judged(False, taken.reason)
+    complete = {"complete": taken.reason is None, "reason": taken.reason}
+    document = run_document(taken.data, None) | complete
+    figures = run_figures(taken.data)
+    return Judged(
+        taken.reason is None,
+        failure(document, conditions),
+        document["receiver"]["results"]["message_count"] > 0,
+        dict(figures.steady) if figures.values else None,
+    )
 
 
 def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None:
@@ -171,9 +199,8 @@ class FindRate:
     def _try(self, rate: int, confirms: bool) -> None:
         """Measure at a rate, and tell what came of it."""
         name = run_name(len(self._runs) + 1, MOST_TRIALS)
-        directory = self._directory / name
         label = f"{name} {rate:,}/s"
-        place = Place(name, directory, directory.with_suffix(".txt"))
+        place = Place(name, self._directory / name)
         side = OwnSide(self._target, self._args_at(rate))
         if self._progress is None:
             with Progress(label, enabled=not self._args.quiet) as progress:
@@ -182,28 +209,13 @@ class FindRate:
             taken = measured(side, place, self._signals, self._progress)
         if self._signals.count:
             return
-        found = self._run_of(name, rate, confirms, taken)
-        self._runs.append(found)
+        run = _Run(name, rate, confirms, judged(taken, self._args.find_rate))
+        self._runs.append(run)
         if self._progress is None and not self._args.quiet:
-            print(f"{label}: {trial_text(_line(found))}", file=sys.stderr, flush=True)
-        if not found.received:
+            print(f"{label}: {trial_text(_line(run))}", file=sys.stderr, flush=True)
+        if not run.found.received:
             # Not a matter of the rate: the target is not there, or refuses.
-            self._fault = f"{name}: {found.failure}"
-
-    def _run_of(self, name: str, rate: int, confirms: bool, taken: Measured) -> _Run:
-        if taken.data is None:
-            return _Run(name, rate, confirms, taken.reason)
-        complete = {"complete": taken.reason is None, "reason": taken.reason}
-        document = run_document(taken.data, None) | complete
-        figures = run_figures(taken.data)
-        return _Run(
-            name,
-            rate,
-            confirms,
-            failure(document, self._args.find_rate),
-            document["receiver"]["results"]["message_count"] > 0,
-            dict(figures.steady) if figures.values else None,
-        )
+            self._fault = f"{name}: {run.found.failure}"
 
     def document(self) -> dict[str, Any]:
         """Return what ``--json`` prints and ``rate.json`` keeps; docs/analysis.md has the keys."""
@@ -233,16 +245,16 @@ class FindRate:
     def _above(self) -> str | None:
         """Return what failed just above the answer."""
         rate = self._limit.rate or 0
-        failed = [run for run in self._runs if run.failure is not None]
+        failed = [run for run in self._runs if run.found.failure is not None]
         above = [run for run in failed if run.rate > rate]
         nearest = min(above, key=lambda run: run.rate, default=failed[-1] if failed else None)
-        return None if nearest is None else f"at {nearest.rate:,}/s: {nearest.failure}"
+        return None if nearest is None else f"at {nearest.rate:,}/s: {nearest.found.failure}"
 
     def _why_none(self) -> str:
         last = self._runs[-1]
-        if last.failure is None:
+        if last.found.failure is None:
             return f"{last.rate:,}/s and all below are sustained"
-        return f"not even {last.rate:,}/s is sustained: {last.failure}"
+        return f"not even {last.rate:,}/s is sustained: {last.found.failure}"
 
 
 def find_rate(command: str, args: argparse.Namespace, target: str, console: Console) -> int:
@@ -266,13 +278,7 @@ def find_rate(command: str, args: argparse.Namespace, target: str, console: Cons
         problem = problem or error_text(error)
     console.document(document)
     console.show(found_rate_text(document).rstrip("\n"))
-    if signals.exit_code is not None:
-        report_error(command, f"{signals.reason}: the search was not over")
-        return signals.exit_code
-    if problem is not None:
-        report_error(command, problem)
-        return EXIT_FAILURE
-    return EXIT_OK
+    return exit_code(command, signals, "the search was not over", problem)
 
 
 def _keeps_messages(args: argparse.Namespace) -> bool:
@@ -293,7 +299,7 @@ def _line(run: _Run) -> dict[str, Any]:
         "name": run.name,
         "rate": run.rate,
         "confirms": run.confirms,
-        "sustained": run.failure is None,
-        "reason": run.failure,
-        "figures": run.figures,
+        "sustained": run.found.failure is None,
+        "reason": run.found.failure,
+        "figures": run.found.figures,
     }

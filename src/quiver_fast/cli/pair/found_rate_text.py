@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.analysis.compare.sets import FIGURES
-from quiver_fast.analysis.model.units import average_text
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE
 from quiver_fast.cli.arrow.summary_text import section, text_field
-
-_HEADS = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
-_WIDTH = 12
+from quiver_fast.cli.pair.figures_text import LATENCIES, WIDTH, figures_table, figures_text
 
 
 def trial_text(trial: dict[str, Any]) -> str:
     """Return what a trial that has ended says, as a part of one line."""
     word = "sustained" if trial["sustained"] else f"not sustained: {trial['reason']}"
-    values = [f"{head} {_cell(trial, name)}" for name, head in _HEADS.items()]
-    return f"{word} ({', '.join(values)})" if trial["figures"] else word
+    return f"{word} ({figures_text(LATENCIES, trial['figures'])})" if trial["figures"] else word
 
 
 def found_rate_text(document: dict[str, Any]) -> str:
@@ -56,19 +51,17 @@ def _confirmation(found: dict[str, Any] | None) -> str:
 def _trials(steps: list[dict[str, Any]]) -> str:
     """Return a line for each trial, in the order of measuring."""
     width = max((len(step["name"]) for step in steps), default=0)
-    heads = "".join(f"{head:>{_WIDTH}}" for head in ("rate", *_HEADS.values()))
-    lines = [" " * width + heads]
-    for step in steps:
-        values = "".join(f"{_cell(step, name):>{_WIDTH}}" for name in _HEADS)
-        mark = "" if step["sustained"] else f"  {step['reason']}"
-        lines.append(f"{step['name']:<{width}}{_rate(step['rate']):>{_WIDTH}}{values}{mark}")
-    lines += ["", f"{STEADY_OR_WHOLE}; conditions: of the whole run"]
-    return section("TRIALS", lines)
+    rows = [
+        (
+            f"{step['name']:<{width}}{_rate(step['rate']):>{WIDTH}}",
+            step["figures"],
+            "" if step["sustained"] else step["reason"],
+        )
+        for step in steps
+    ]
+    table = figures_table(LATENCIES, rows, f"{'':<{width}}{'rate':>{WIDTH}}")
+    return section("TRIALS", [*table, "", f"{STEADY_OR_WHOLE}; conditions: of the whole run"])
 
 
 def _rate(rate: int | None) -> str:
     return "-" if rate is None else f"{rate:,}/s"
-
-
-def _cell(trial: dict[str, Any], name: str) -> str:
-    return average_text((trial["figures"] or {}).get(name), FIGURES[name][0])

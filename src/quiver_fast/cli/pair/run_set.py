@@ -26,18 +26,18 @@ from quiver_fast.analysis.read.set_layout import (
 )
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.arrow.verdict import exit_code
 from quiver_fast.cli.pair.run import ROLES
-from quiver_fast.cli.pair.set_sides import Measured, Place, Side, measured
+from quiver_fast.cli.pair.set_sides import LOG, Measured, Place, Side, measured
 from quiver_fast.cli.pair.set_text import progress_text, set_text
 from quiver_fast.cli.shared.common import error_text, report_error, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import breach_text, judged
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD
+from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD
 from quiver_fast.schemas import marked
 
-_LOG = ".txt"
 _DOCUMENTS = (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT, CHURN_DOCUMENT, HOLD_DOCUMENT)
 
 
@@ -124,7 +124,7 @@ class RunSet:
     def _place(self, side: str, number: int) -> Place:
         directory = self._side_directory(side) / run_name(number, self._args.runs)
         name = str(directory.relative_to(self._directory))
-        return Place(name, directory, directory.with_suffix(_LOG))
+        return Place(name, directory)
 
     def _take(self, side: str, number: int) -> None:
         """Measure one run, keep what it says, and tell it."""
@@ -198,13 +198,9 @@ class RunSet:
         for one in breached:
             report_error(self._command, breach_text(one))
         done = f"{self._complete} of {self._asked} runs are complete"
-        if self._signals.exit_code is not None:
-            report_error(self._command, f"{self._signals.reason}: {done}")
-            return self._signals.exit_code
-        if self._failure is not None:
-            report_error(self._command, f"{self._failure}; {done}")
-            return EXIT_FAILURE
-        return EXIT_THRESHOLD if breached else EXIT_OK
+        problem = None if self._failure is None else f"{self._failure}; {done}"
+        failed = exit_code(self._command, self._signals, done, problem)
+        return failed or (EXIT_THRESHOLD if breached else EXIT_OK)
 
     def _warn_of_units(self, document: dict[str, Any]) -> None:
         """Warn of clocks that differ: the coarser one cuts off what the finer one shows."""
@@ -267,7 +263,7 @@ def remove_runs(directory: Path, kept: Container[str] = ()) -> None:
     for entry in [directory, *directory.glob("run-*")]:
         if entry.stem in kept:
             continue
-        if entry.suffix == _LOG:
+        if entry.suffix == LOG:
             entry.unlink()
         elif entry.is_dir():
             remove_ends(entry)

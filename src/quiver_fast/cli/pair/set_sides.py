@@ -32,6 +32,7 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child, exit_text
 
+LOG = ".txt"
 _TICK = 0.02
 
 
@@ -42,12 +43,15 @@ class Place:
     Attributes:
         name: what to call the run.
         directory: for its files; not there yet.
-        log: an empty file, for what is printed meanwhile.
     """
 
     name: str
     directory: Path
-    log: Path
+
+    @property
+    def log(self) -> Path:
+        """An empty file, for what is printed meanwhile."""
+        return self.directory.with_suffix(LOG)
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.analysis.compare.median import LEAST_VALUES
-from quiver_fast.analysis.compare.sets import FIGURES
 from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.figures.steady import STEADY
 from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE, comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
+from quiver_fast.cli.pair.figures_text import LATENCIES, figures_table, figures_text
 
-_HEADS = {
-    "message_rate": "rate",
-    "latency_p50": "p50",
-    "latency_p99": "p99",
-    "latency_max": "max",
-}
+_HEADS = {"message_rate": "rate", **LATENCIES}
 _WIDTH = 13
 
 
@@ -26,8 +22,7 @@ def progress_text(figures: RunFigures | None, reason: str | None) -> str:
     """Return what a run that has ended says, as a part of one line."""
     parts = [] if reason is None else [f"INCOMPLETE: {reason}"]
     if figures is not None:
-        values = [f"{head} {_cell(figures.steady, name)}" for name, head in _HEADS.items()]
-        parts.append(", ".join(values))
+        parts.append(figures_text(_HEADS, figures.steady))
     return "; ".join(parts)
 
 
@@ -65,24 +60,15 @@ def _set(document: dict[str, Any]) -> str:
 
 def _runs(order: list[dict[str, Any]]) -> str:
     """Return a line for each run, in the order of measuring."""
-    width = max((len(run["name"]) for run in order), default=0)
-    lines = [" " * width + "".join(f"{head:>{_WIDTH}}" for head in _HEADS.values())]
-    for run in order:
-        values = "".join(f"{_cell(run['figures'] or {}, name):>{_WIDTH}}" for name in _HEADS)
-        mark = "" if run["complete"] else "  INCOMPLETE"
-        mark += _of_which(run["verdict"])
-        lines.append(f"{run['name']:<{width}}{values}{mark}")
-    lines += ["", STEADY_OR_WHOLE]
-    return section("RUNS", lines)
+    rows = [(run["name"], run["figures"], "  ".join(_remarks(run))) for run in order]
+    return section("RUNS", [*figures_table(_HEADS, rows, width=_WIDTH), "", STEADY_OR_WHOLE])
 
 
-def _of_which(verdict: str | None) -> str:
-    """Name the part of a run that a line is of, where it is not the steady state."""
-    return "" if verdict in (None, STEADY) else f"  whole run: {verdict}"
-
-
-def _cell(figures: dict[str, float], name: str) -> str:
-    return average_text(figures.get(name), FIGURES[name][0])
+def _remarks(run: dict[str, Any]) -> Iterator[str]:
+    if not run["complete"]:
+        yield "INCOMPLETE"
+    if run["verdict"] not in (None, STEADY):
+        yield f"whole run: {run['verdict']}"
 
 
 def _summary(side: str, summary: dict[str, Any], sides: int) -> str:

@@ -7,22 +7,21 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
 from quiver_fast.analysis.read.sweep_file import sweep_document
-from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.pair.found_rate import failure
+from quiver_fast.cli.arrow.verdict import exit_code
+from quiver_fast.cli.pair.found_rate import Judged, judged
 from quiver_fast.cli.pair.run_set import remove_runs, remove_set
-from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured, pair_label
+from quiver_fast.cli.pair.set_sides import OwnSide, Place, measured, pair_label
 from quiver_fast.cli.pair.sweep_points import Point
 from quiver_fast.cli.pair.sweep_text import place_text, sweep_text
-from quiver_fast.cli.shared.common import error_text, report_error, report_warning
+from quiver_fast.cli.shared.common import error_text, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.errors import UsageError
 from quiver_fast.schemas import marked
 
 
@@ -33,16 +32,12 @@ class _Place:
     Attributes:
         name: its directory, below that of the sweep.
         point: the values there.
-        complete: the run did all that was asked.
-        reason: why the load was not sustained; None where it was.
-        figures: of its steady state, or of the whole run; None where nothing was received.
+        found: how the run ended.
     """
 
     name: str
     point: Point
-    complete: bool
-    reason: str | None
-    figures: dict[str, float] | None
+    found: Judged
 
 
 class Sweep:
@@ -102,7 +97,9 @@ class Sweep:
         }
         lines = sweep_document(self._directory / SWEEP_DOCUMENT)["points"]
         return {
-            name: _Place(name, points[name], True, line.get("reason"), line["figures"])
+            name: _Place(
+                name, points[name], Judged(True, line.get("reason"), figures=line["figures"])
+            )
             for line in lines
             if (name := line.get("name")) in points
             and line.get("complete") is True
@@ -115,24 +112,23 @@ class Sweep:
     def _measure(self, name: str, point: Point, target: str) -> None:
         """Measure at a point and tell what came of it."""
         number = len(self._places) + 1
-        directory = self._directory / name
         values = " ".join(f"{option}={value}" for option, value in point.values.items())
         label = f"[{number}/{len(self._points)}] {values}"
         with Progress(label, enabled=not self._args.quiet) as progress:
-            place = Place(name, directory, directory.with_suffix(".txt"))
+            place = Place(name, self._directory / name)
             side = OwnSide(target, self._args_at(point))
             taken = measured(side, place, self._signals, progress)
         if self._signals.count:
             return
-        found = _place(name, point, taken)
-        self._places.append(found)
+        reached = _Place(name, point, judged(taken, []))
+        self._places.append(reached)
         if not self._args.quiet:
-            print(f"{label}: {place_text(_line(found))}", file=sys.stderr, flush=True)
+            print(f"{label}: {place_text(_line(reached))}", file=sys.stderr, flush=True)
         for warning in taken.warnings:
             report_warning(self._command, f"{name}: {warning}")
-        if found.figures is None and not found.complete:
+        if reached.found.figures is None and not reached.found.complete:
             # The target is not there, or refuses: the next point would not do better.
-            self._fault = f"{name}: {found.reason}"
+            self._fault = f"{name}: {reached.found.failure}"
 
     def _document(self) -> dict[str, Any]:
         """Return what ``--json`` prints and ``sweep.json`` keeps; docs/load.md has the keys."""
@@ -141,7 +137,7 @@ class Sweep:
             "workload": self._args.workload,
             "target": pair_label(self._args),
             "options": [*self._points[0].values],
-            "complete": all(place.complete for place in self._places) and not self._missing,
+            "complete": all(place.found.complete for place in self._places) and not self._missing,
             "reason": self._signals.reason or self._fault,
             "points": [_line(place) for place in self._places],
             "environment": environment(),
@@ -165,16 +161,10 @@ class Sweep:
         document = self._save()
         self._console.document(document)
         self._console.show(sweep_text(document).rstrip("\n"))
-        if self._signals.exit_code is not None:
-            report_error(self._command, f"{self._signals.reason}: the sweep was not over")
-            return self._signals.exit_code
-        if self._fault is None and not document["complete"]:
-            first = next(place for place in self._places if not place.complete)
-            self._fault = f"{first.name}: {first.reason}"
-        if self._fault is not None:
-            report_error(self._command, self._fault)
-            return EXIT_FAILURE
-        return EXIT_OK
+        incomplete = [place for place in self._places if not place.found.complete]
+        if self._fault is None and incomplete:
+            self._fault = f"{incomplete[0].name}: {incomplete[0].found.failure}"
+        return exit_code(self._command, self._signals, "the sweep was not over", self._fault)
 
 
 def _label(args: argparse.Namespace, point: Point) -> str:
@@ -185,27 +175,12 @@ def _label(args: argparse.Namespace, point: Point) -> str:
         raise UsageError(f"--sweep: at {values}: {error}") from None
 
 
-def _place(name: str, point: Point, taken: Measured) -> _Place:
-    if taken.data is None:
-        return _Place(name, point, False, taken.reason, None)
-    complete = {"complete": taken.reason is None, "reason": taken.reason}
-    document = run_document(taken.data, None) | complete
-    figures = run_figures(taken.data)
-    return _Place(
-        name,
-        point,
-        taken.reason is None,
-        failure(document, []),
-        dict(figures.steady) if figures.values else None,
-    )
-
-
 def _line(place: _Place) -> dict[str, Any]:
     return {
         "name": place.name,
         "values": place.point.values,
-        "complete": place.complete,
-        "sustained": place.reason is None,
-        "reason": place.reason,
-        "figures": place.figures,
+        "complete": place.found.complete,
+        "sustained": place.found.failure is None,
+        "reason": place.found.failure,
+        "figures": place.found.figures,
     }
