@@ -16,7 +16,7 @@ from quiver_fast.cli.arrow.summary_text import lateness_lines
 from quiver_fast.words import counted
 
 Row = tuple[str, str]
-"""What it is, and its figures."""
+"""A name, and figures."""
 
 _EDGES = {"0": "min", "100": "max"}
 
@@ -67,7 +67,7 @@ def threshold_rows(thresholds: list[dict[str, Any]]) -> list[Row]:
 
 
 def rank_name(rank: str) -> str:
-    """Return what a rank is called on a terminal: ``p99.9``, ``max``."""
+    """Return the name of a rank on a terminal: ``p99.9``, ``max``."""
     return _EDGES.get(rank, f"p{rank}")
 
 

@@ -1,4 +1,4 @@
-"""`quiver-arrow`: run one sender or receiver, and save and summarise what it recorded."""
+"""`quiver-arrow`: run one sender or receiver, and save and summarise its records."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _show(summary: dict[str, Any], console: Console, summarize: bool) -> None:
 
 
 def _needs_address(plan: ArrowPlan) -> bool:
-    """Say whether to ask the broker what the URL's path means.
+    """Say whether to ask the broker for the address of the URL's path.
 
     Our own arrow asks by itself. A peer that waits for one arrow would take the question for
     that arrow, so only ask where the path looks like RabbitMQ's.

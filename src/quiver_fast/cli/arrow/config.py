@@ -1,4 +1,4 @@
-"""The configuration in a summary: which arrow was asked to do what."""
+"""The configuration in a summary: the arrow and its options."""
 
 from __future__ import annotations
 

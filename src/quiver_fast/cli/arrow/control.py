@@ -1,4 +1,4 @@
-"""The wrapper's end of the control socket: what an arrow tells, and when it is to end.
+"""The wrapper's end of the control socket: reports from an arrow, and commands to it.
 
 The two ends are a pair of stream sockets. Lines of text go over them: `ready`, `flushed T N` and
 `rejected N` from the arrow; `hold`, `start`, `sent N` and `stop` to it. An arrow that reads the
@@ -19,11 +19,11 @@ _READ_SIZE = 4096
 
 @dataclass(frozen=True)
 class Flushed:
-    """What an arrow tells when it has written its records.
+    """The report of an arrow that it has written its records.
 
     Attributes:
         time: when that was, in nanoseconds of the monotonic clock.
-        size: bytes of the file that are the records of all that it did until then.
+        size: the size of the file with all records up to that time.
     """
 
     time: int
@@ -62,12 +62,12 @@ class Control:
         return self._ready
 
     def flushed(self) -> Flushed | None:
-        """Return what the arrow told last of its records; None before. Does not wait."""
+        """Return the arrow's last report of its records; None before. Does not wait."""
         self._listen()
         return self._flushed
 
     def hold(self) -> None:
-        """Tell a sender to wait for `start` when it is ready; to be said before it starts."""
+        """Tell a sender to wait for `start` when it is ready; call it before the arrow starts."""
         self._say("hold")
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Control:
         self._say("start")
 
     def rejected(self) -> int:
-        """Return how many messages the arrow told that it rejected. Does not wait."""
+        """Return how many messages the arrow reported as rejected. Does not wait."""
         self._listen()
         return self._rejected
 
@@ -84,11 +84,11 @@ class Control:
         self._say(f"sent {count}")
 
     def stop(self) -> None:
-        """Tell a receiver to take what is on its way and end in order."""
+        """Tell a receiver to take the messages on their way and end in order."""
         self._say("stop")
 
     def close(self) -> None:
-        """Hear what the arrow told last, and close both ends."""
+        """Read the last lines of the arrow, and close both ends."""
         self._listen()
         self._ours.close()
         self._theirs.close()
@@ -104,7 +104,7 @@ class Control:
                     self._take(line)
 
     def _take(self, line: bytes) -> None:
-        """Take what a line tells; one that we do not know tells nothing."""
+        """Note the report in a line; ignore an unknown line."""
         self._ready |= line == _READY
         if line.startswith(_FLUSHED):
             time, size = line.removeprefix(_FLUSHED).split()
@@ -113,6 +113,6 @@ class Control:
             self._rejected = int(line.removeprefix(_REJECTED))
 
     def _say(self, line: str) -> None:
-        # The arrow may have ended by itself; then nobody reads.
+        # The arrow may have ended by itself; then it does not read.
         with contextlib.suppress(ConnectionError):
             self._ours.sendall(line.encode() + b"\n")

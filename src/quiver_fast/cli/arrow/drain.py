@@ -1,4 +1,4 @@
-"""The end of a run: the sender has ended, and the receiver takes what is on its way."""
+"""The end of a run: the sender has ended, and the receiver takes the messages on their way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Drain:
         Args:
             sender: a started arrow.
             receiver: the other one; one without a control ends by itself.
-            timeout: seconds from the sender's end; 0 leaves what has not come by then.
+            timeout: seconds from the sender's end; 0 leaves the rest in the queue.
         """
         self._sender = sender
         self._receiver = receiver

@@ -1,4 +1,4 @@
-"""The summary on a terminal: first its headline, in colours that mean something.
+"""The summary on a terminal: first its headline, in colours that tell good from bad.
 
 It fits 24 rows; with ``--verbose`` upstream's text follows instead of the rows.
 """
@@ -27,7 +27,7 @@ _LEAST_DOTS = 2
 _LEAST_TEXT = 20
 _DOTS = re.compile(r"\.{3,}")
 
-# What can be wrong with the messages of a run: key, words, and how bad it is.
+# Faults of the messages of a run: key, words, and severity.
 _FAULTS = (
     ("unreceived", "unreceived", _BAD),
     ("lost", "lost", _BAD),
@@ -103,7 +103,7 @@ def _print_headline(terminal: TextIO, lines: list[Text]) -> Console:
 
 
 def _print_rows(console: Console, rows: list[Row]) -> None:
-    """Print rows whose texts are wrapped within their own column."""
+    """Print rows, with each text wrapped within its own column."""
     if not rows:
         return
     indent = max(len(label) for label, _ in rows) + 2
@@ -115,7 +115,7 @@ def _print_rows(console: Console, rows: list[Row]) -> None:
 
 
 def fitted(text: str, width: int) -> str:
-    """Return lines of upstream's layout without the dots that ``width`` has no room for."""
+    """Return lines of upstream's layout with fewer dots, so that they fit ``width``."""
     return "\n".join(_fitted_line(one, width) for one in text.split("\n"))
 
 

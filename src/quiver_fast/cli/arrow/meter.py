@@ -1,4 +1,4 @@
-"""Metrics of running arrows for Prometheus: what their snapshots say, added up."""
+"""Metrics of running arrows for Prometheus: the sums of their snapshots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABELS = ["side", "end"]
 
 @dataclass(frozen=True)
 class Period:
-    """What an arrow did from one snapshot to the next.
+    """The work of an arrow from one snapshot to the next.
 
     Attributes:
         messages: how many it transferred.
@@ -46,7 +46,7 @@ class Period:
 
 @dataclass
 class _End:
-    """What one end did since the command's start, in all runs."""
+    """The work of one end since the command's start, in all runs."""
 
     messages: int = 0
     cpu_seconds: float = 0.0
@@ -76,7 +76,7 @@ class _End:
 
 
 class Meter:
-    """Adds up what arrows do, and makes metrics of it for another thread."""
+    """Adds up the periods of arrows, and makes metrics of them for another thread."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, str], _End] = {}
@@ -87,8 +87,8 @@ class Meter:
 
         Args:
             role: ``sender`` or ``receiver``.
-            number: which of several; None for the only one.
-            period: what it did.
+            number: the arrow's, among several; None for the only one.
+            period: its work.
         """
         with self._lock:
             self._ends.setdefault((role, str(number or 0)), _End()).add(period)
@@ -152,7 +152,7 @@ def add_metrics_options(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def metered(name: str, args: argparse.Namespace) -> Iterator[None]:
-    """Serve metrics within the block, if ``args`` ask for it; ``args.meter`` is what adds up.
+    """Serve metrics within the block, if ``args`` ask for it; ``args.meter`` adds up.
 
     Raises:
         QuiverError: ``prometheus_client`` is missing, or the address cannot be used.

@@ -1,4 +1,4 @@
-"""What one arrow is asked to do: the checked options and the contract arguments they become."""
+"""The plan of one arrow: checked options, and the contract arguments that follow from them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class ArrowOptions(SimpleNamespace):
         return self.timeout + asked if self.timeout else 0
 
     def fractions_and_mixes(self) -> dict[str, Any]:
-        """Return what only implementations with extensions take, though all have the option."""
+        """Return values that need extensions, of options that all implementations have."""
         return {
             "a mix of --body-size": self.body_size if isinstance(self.body_size, str) else None,
             "a --rate that is not whole": self.rate if isinstance(self.rate, float) else None,
@@ -154,12 +154,12 @@ class ArrowOptions(SimpleNamespace):
 
 @dataclass(frozen=True)
 class EndsPart:
-    """The ends of one process, of which each has a connection.
+    """The ends of one process; each end has a connection.
 
     Attributes:
-        first: the number of the first of them, among all of their side.
-        count: how many they are.
-        queues: at how many queues the ends of the run take turns.
+        first: the number of the first end, among all ends of the side.
+        count: the number of ends in the process.
+        queues: the number of queues at which the ends of the run take turns.
     """
 
     first: int
@@ -169,23 +169,23 @@ class EndsPart:
 
 @dataclass(frozen=True)
 class ArrowPlan:
-    """One arrow of a run. Creating it checks that the implementation can do what is asked.
+    """One arrow of a run. Creating it checks that the implementation supports the options.
 
     Attributes:
-        run_id: what the ids of this run's messages begin with; None where an end knows none.
-        run_start: epoch milliseconds; what was sent before is of an earlier run. None where
-            no queue can hold such messages, and for one arrow alone.
-        clock_base: by which wall clock (:mod:`quiver_fast.wall_clock`) the arrows of the run on
-            this host take times; None for one arrow alone, which has its own.
+        run_id: the beginning of the ids of this run's messages; None where an end knows none.
+        run_start: epoch milliseconds; messages that were sent before are of an earlier run. None
+            where no queue can hold such messages, and for one arrow alone.
+        clock_base: the wall clock (:mod:`quiver_fast.wall_clock`) by which the arrows of the run
+            on this host take times; None for one arrow alone, which has its own.
         drain_timeout: seconds that a pair's receiver has after the end of the sender; None
             for one arrow alone.
-        number: which end of its side it is, in a run of many ends; else None.
-        ends: what is asked of all ends of such a run, and what is this one's of it.
+        number: the number of the end on its side, in a run of many ends; else None.
+        ends: the options of all ends of such a run, and the share of this one.
         first_id: the number in a sender's first message id.
-        meter: who is told of each snapshot, for metrics; None without.
-        part: which ends the process has, where it has several; then ``number`` is the process's.
-        workload: the options of `quiver` that made the run; None of one arrow alone.
-        backlog: with how many messages a pair's sender fills the queue first; None for none.
+        meter: the sums of snapshots, for metrics; None without metrics.
+        part: the ends of a process that has several; then ``number`` is the process's.
+        workload: the options of `quiver` that made the run; None for one arrow alone.
+        backlog: the messages with which a pair's sender fills the queue first; None for none.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose a password.
@@ -237,7 +237,7 @@ class ArrowPlan:
         self._check_receiving()
 
     def _check_receiving(self) -> None:
-        """Refuse what a receiver cannot do: those here take messages in a way of their own."""
+        """Refuse options that do not go together: each sets how a receiver takes messages."""
         others = {
             "--transaction-size": self.options.transaction_size,
             "--streaming": self.options.streaming,
@@ -265,7 +265,7 @@ class ArrowPlan:
             )
 
     def _check_tail_from(self) -> None:
-        """Only a queue that keeps its entries has a start and an end to read from."""
+        """Refuse --tail-from where no queue keeps its entries, and for senders."""
         if self.url.scheme != "csp":
             raise UsageError("--tail-from has no effect without a csp URL")
         if self.operation == "send":
@@ -285,7 +285,7 @@ class ArrowPlan:
             raise UsageError(f"with a csp URL --body-size is at most {CSP_BODY_LIMIT}")
 
     def _check_as_ours(self) -> None:
-        """Refuse what our arrow would refuse, in the words of the options."""
+        """Refuse options that our own arrow refuses, but name the flags and not the keys."""
         options = self.options
         if self.operation == "send" and options.presettled and options.transaction_size:
             raise UsageError("--presettled and --transaction-size exclude each other")
@@ -330,7 +330,7 @@ class ArrowPlan:
 
     @property
     def controlled(self) -> bool:
-        """Whether the arrow and its wrapper tell each other of the run: in a pair, if it can."""
+        """Whether the arrow has a control socket to its wrapper: in a pair, if it can."""
         return self.implementation.extensions and self.drain_timeout is not None
 
     @property
@@ -347,7 +347,7 @@ class ArrowPlan:
 
     @property
     def file_name(self) -> str:
-        """What the names of the arrow's files begin with."""
+        """The beginning of the names of the arrow's files."""
         return self.role if self.number is None else f"{self.role}.{self.number}"
 
     @property
@@ -364,7 +364,7 @@ def role_of(operation: str) -> str:
 
 
 def title_of_part(role: str, first: int, count: int) -> str:
-    """Return what to call some ends of one side, such as ``senders 0 to 9``."""
+    """Return the title of some ends of one side, such as ``senders 0 to 9``."""
     return f"{role} {first}" if count == 1 else f"{role}s {first} to {first + count - 1}"
 
 
@@ -389,8 +389,8 @@ def contract_arguments(
     """Return the ``key=value`` arguments of the arrow contract, in upstream's order, then ours.
 
     Args:
-        plan: what the arrow is to do.
-        password_fd: where an implementation with extensions reads the password.
+        plan: the plan of the arrow.
+        password_fd: the descriptor from which an implementation with extensions reads the password.
         report_file: where an implementation with extensions writes its report.
         control_fd: the socket between a controlled one and the wrapper.
     """
@@ -434,10 +434,10 @@ def contract_arguments(
 
 
 def _size_of(file: str) -> int:
-    """Return the size of a file that is to be a body.
+    """Return the size of a file for a message body.
 
     Raises:
-        UsageError: it cannot be one.
+        UsageError: the file is empty, or cannot be found.
     """
     try:
         size = os.stat(file).st_size
@@ -456,7 +456,7 @@ def _flags_of(group: str, options: ArrowOptions) -> dict[str, Any]:
 
 
 def _given(option: Option, value: Any, operation: str) -> Any:
-    """Return the value of an option that is passed to this arrow; None if it is not passed."""
+    """Return the value that the arrow is told; None if it is not told the option."""
     if option.side not in ("", operation):
         return None
     # A switch is passed on only if it is not at its default.

@@ -1,4 +1,4 @@
-"""How much of a pair's run is done."""
+"""The progress of a pair's run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quiver_fast.cli.shared.progress import Progress
 
 
 class RunProgress:
-    """Shows how much of a pair's run is done, by its limit; called with each snapshot."""
+    """Shows the progress of a pair's run towards its limit; called with each snapshot."""
 
     def __init__(self, progress: Progress, count: int, duration: int) -> None:
         """Begin now.

@@ -1,4 +1,4 @@
-"""The queue of a run: its address, and what happens to it before and after the run."""
+"""The queue of a run: its address, its preparation and its deletion."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_queue_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """What the user asks of the queue; :func:`add_queue_options` has the options."""
+    """The options of the queue; see :func:`add_queue_options`."""
 
     address: str | None = None
     declare: bool = False
@@ -57,7 +57,7 @@ class QueueOptions:
         """Check the parsed arguments against each other.
 
         Raises:
-            UsageError: they cannot have an effect together.
+            UsageError: options exclude each other.
         """
         unique = getattr(args, "unique_queue", False)
         if unique and args.purge:
@@ -90,7 +90,7 @@ class QueueOptions:
 
         Args:
             text: the URL as given; it needs no path where ``--address`` was given.
-            suffix: makes the name of a unique queue unlike all others.
+            suffix: a text that makes the name of a unique queue unique.
 
         Raises:
             UsageError: the URL is malformed, or an option has no meaning with it.
@@ -102,7 +102,7 @@ class QueueOptions:
 
 
 class QueueSetup:
-    """Prepares the queue of a run, and deletes it afterwards if that is asked for.
+    """Prepares the queue of a run, and deletes it afterwards if an option says so.
 
     Call `prepare` before the run, and `close` after it, however it ended.
     """
@@ -119,9 +119,9 @@ class QueueSetup:
 
         Args:
             command: the command that warns.
-            options: what the user wants.
+            options: the options of the queue.
             plan: an arrow of the run: where the queue is, and how to get there.
-            console: where it says what was done.
+            console: where it reports its steps.
             signals: the watch on signals, entered.
         """
         self._command = command
@@ -131,7 +131,7 @@ class QueueSetup:
         self._signals = signals
         self._prepared = False
         self.path = plan.url.path
-        """The queue's address, as its broker has it once that was asked."""
+        """The queue's address: the URL's, or the broker's once it was asked."""
         self.purged: int | None = None
         """How many messages were purged; None if none were to be."""
 
@@ -158,14 +158,14 @@ class QueueSetup:
             self._console.show(f"Purged {counted(self.purged, 'message')} from '{self.path}'")
 
     def tell_what_stays(self) -> None:
-        """Say of a remote queue, before messages are sent to it, that they stay there."""
+        """Warn, before messages are sent to a remote queue, that they stay there."""
         if self._plan.url.scheme == "csp":
             self._console.show(f"What is sent to '{self.path}' stays there: csp only appends")
 
     def ask_address(self) -> None:
-        """Learn what the URL's path means to the broker, for an arrow that does not ask itself.
+        """Ask the broker for the address of the URL's path, for an arrow that does not ask itself.
 
-        A broker that cannot be reached leaves the path as it is: the arrows say what is wrong.
+        If no broker can be reached the path stays as it is: the arrows report the error.
         """
         if self._prepared or self._plan.url.scheme not in ("amqp", "amqps"):
             return
@@ -198,7 +198,7 @@ class QueueSetup:
                 self._console.note(f"Deleted '{self.path}'")
                 return
             why = f"{manager.broker} has no way to delete a queue over AMQP"
-        # Nobody else knows the unique queue, so nobody wants its messages.
+        # No other program knows the unique queue, so its messages are of no use.
         emptied = self._options.unique and self._purge() is not None
         self._warn_that_it_stays(why, ", empty" if emptied else "")
 
@@ -262,7 +262,7 @@ class QueueSetup:
             )
 
     def _purger_plan(self) -> ArrowPlan:
-        """Return the plan of an arrow of ours that gets to the queue as the run's own does."""
+        """Return the plan of an arrow of ours with the same URL and options of security."""
         plan = self._plan
         options = plan.options.changed(
             duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,

@@ -30,7 +30,7 @@ from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.schemas import marked
 from quiver_fast.wall_clock import StepWatch
 
-# What our own arrow says of its failure is in its report: the command's last line has it.
+# Our own arrow begins its last line so; the rest of the line is also in its report.
 _OWN_ERRORS = "quiver-arrow-pyfast: error: "
 
 
@@ -50,7 +50,7 @@ class Ending:
 
 
 class Companion(Protocol):
-    """Who else moves messages of the same queue."""
+    """The other arrows of the same queue."""
 
     @property
     def running(self) -> bool:
@@ -68,7 +68,7 @@ class ArrowRun:
         """Prepare a run.
 
         Args:
-            plan: what the arrow is to do.
+            plan: the plan of the arrow.
             output_dir: where its files go.
             errors: where lines of its standard error go; None for our own.
         """
@@ -142,7 +142,7 @@ class ArrowRun:
 
     @property
     def rejected(self) -> int:
-        """Messages that a controlled receiver rejected, of which there are no records."""
+        """Messages that a controlled receiver rejected; they have no records."""
         return 0 if self.control is None else self.control.rejected()
 
     @property
@@ -151,15 +151,14 @@ class ArrowRun:
         return time.monotonic() - self._moved
 
     def accompany(self, other: Companion) -> None:
-        """Hold this arrow's silence against it only where ``other`` moves nothing either.
+        """Apply ``--timeout`` to this arrow only where ``other`` moves nothing either.
 
-        A sender waits for the outcomes of what a broker has yet to take from a long queue,
-        while the receiver still receives.
+        A sender with a long queue waits for outcomes while the receiver still receives.
         """
         self._companion = other
 
     def tolerate_silence(self) -> None:
-        """Enforce ``--timeout`` no longer: somebody else judges the arrow's silence."""
+        """Enforce ``--timeout`` no longer: the drain judges the arrow's silence."""
         self._tolerant = True
 
     def poll(self) -> bool:
@@ -187,16 +186,16 @@ class ArrowRun:
     def has_flushed(self, moment: float) -> bool:
         """Say whether the arrow's records reach up to a moment of the monotonic clock.
 
-        One that never tells does not either; nobody has to wait for it.
+        True for an arrow that never reports: there is nothing to wait for.
         """
         self.hear()
         return self._flushed is None or self._flushed.time >= moment * 1e9
 
     def hear(self) -> None:
-        """Take note of what the arrow told last: the next snapshot is of that moment.
+        """Note the last report of the arrow's control: the next snapshot is of that moment.
 
-        To read the records of one arrow takes time, in which another one may tell of a later
-        moment: hear all of them before.
+        Hear all arrows before reading records: reading takes time, in which another arrow may
+        report a later moment.
         """
         self._flushed = None if self.control is None else self.control.flushed()
         self._heard = time.monotonic_ns()
@@ -259,7 +258,7 @@ class ArrowRun:
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
 
     def outline(self) -> dict[str, Any]:
-        """Return what the arrow's summary says besides its records, at its end."""
+        """Return the keys of the arrow's summary that do not come from its records."""
         ending = self.ending()
         return {
             "config": summary_config(self.plan, self._output_dir),
@@ -272,7 +271,7 @@ class ArrowRun:
 
     @property
     def _last_words(self) -> dict[str, Any] | None:
-        """What an arrow told that left no report, such as one that was killed."""
+        """The count of an arrow that left no report, such as one that was killed."""
         return {"peer": None, "rejected": self.rejected} if self.rejected else None
 
     def _clock_step(self) -> dict[str, Any] | None:
@@ -289,9 +288,9 @@ class ArrowRun:
 
         Args:
             quiet: show no progress.
-            sender: what the sender of a receiver recorded; then ``delivery`` is the truth
-                from both ends, and ``both`` is kept.
-            run: what is known of the whole run; None where the arrow is all of it.
+            sender: the records of a receiver's sender; then ``delivery`` is from both ends, and
+                ``both`` is kept.
+            run: the bounds of the whole run; None where the arrow is the whole run.
 
         Raises:
             RecordError: the records are not those of this operation.
@@ -335,7 +334,7 @@ class ArrowRun:
         return receiver_sections(self.records, run)
 
     def unread_summary(self) -> dict[str, Any]:
-        """Return the summary of an arrow whose records are left for somebody else to read."""
+        """Return the summary of an arrow without reading its records."""
         outline = self.outline()
         sections = unread_sections(self._snapshots.last.count)
         return {"config": outline.pop("config"), **sections, **outline} | {

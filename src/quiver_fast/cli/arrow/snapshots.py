@@ -1,4 +1,4 @@
-"""Snapshots of a running arrow: what it has transferred, and what it has used."""
+"""Snapshots of a running arrow: its transfers, and its CPU time and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quiver_fast.records.parser import TransferTail
 from quiver_fast.records.transfers import TailBatch
 from quiver_fast.wall_clock import wall_base
 
-# An arrow that has told nothing for two flushes does not get to it.
+# An arrow without a report for two flushes is too busy to flush.
 _STALE_NS = 2 * UNITS_PER_SECOND["ns"] // FLUSHES_PER_SECOND
 
 
@@ -72,12 +72,12 @@ class Snapshot:
 
     @property
     def rate(self) -> float | None:
-        """Messages per second in this time; None if it is none."""
+        """Messages per second in this time; None if the time is 0."""
         return self.period_count * 1000 / self.covered if self.covered > 0 else None
 
     @property
     def bytes_per_second(self) -> float | None:
-        """Bytes of bodies per second in this time; None if it is none, or without streaming."""
+        """Bytes of bodies per second in this time; None if the time is 0, or without streaming."""
         if self.period_bytes is None or self.covered <= 0:
             return None
         return self.period_bytes * 1000 / self.covered
@@ -113,7 +113,7 @@ class SnapshotTaker:
         self._file = snapshots
         self._file.write_bytes(b"")
         self._base = wall_base() if plan.clock_base is None else plan.clock_base
-        # On the monotonic clock, as an arrow tells it.
+        # On the monotonic clock, as in an arrow's report.
         self._moment = time.monotonic_ns()
         self.last = Snapshot((self._moment + self._base) // 1_000_000, 0, 0, 0, 0, 0, 0, 0)
         """The last one taken."""
@@ -142,10 +142,10 @@ class SnapshotTaker:
 
         Args:
             usage: CPU time and memory of the arrow.
-            flushed: what the arrow told last. Records are counted up to then; up to now where
-                it tells nothing, or has not told for long.
+            flushed: the last report of the arrow. Records are counted up to its time, or up to now
+                where there is no report or an old one.
             ended: the arrow has ended: all records are counted.
-            heard: when that was the last that it had told; None for now.
+            heard: when ``flushed`` was read; None for now.
         """
         now = time.monotonic_ns()
         heard = now if heard is None else heard
@@ -186,7 +186,7 @@ class SnapshotTaker:
         return snapshot
 
     def _end(self, batch: TailBatch, flushed: Flushed | None) -> int | None:
-        """Return when the arrow, which has ended, did its last transfer; None if nobody knows."""
+        """Return when the arrow, which has ended, did its last transfer; None if it is unknown."""
         if not self._is_scheduled:
             return _monotonic(batch.last_time, batch.time_unit, self._base)
         # Its records say when messages were due. A sender that was late sent them later.

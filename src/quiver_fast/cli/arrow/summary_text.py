@@ -12,9 +12,9 @@ from quiver_fast.analysis.model.units import latency_text, per_millisecond
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
-# In messages/s.
+# Rates below have decimals; in messages/s.
 _LOW_RATE = 10
-# A larger share of the send delay in a latency is told.
+# The text tells a share of the send delay in a latency that is larger.
 _OWN_SHARE = 0.1
 _DELIVERY_LINES = {
     "Sent": "sent",
@@ -121,7 +121,7 @@ def _sends(summary: dict[str, Any]) -> bool:
 
 
 def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) -> str:
-    """Return what was asked for, and of whom; ``document`` has the ends of a whole run."""
+    """Return the options and the arrows; ``document`` has the ends of a whole run."""
     configs = [summary["config"] for summary in summaries if summary["config"] is not None]
     if not configs:
         return ""
@@ -173,13 +173,13 @@ def _body_size(size: int | str) -> str:
 
 
 def _peers(summaries: list[dict[str, Any]], document: dict[str, Any]) -> list[str]:
-    # The summary of many ends has no report of an arrow: those of the ends have.
+    # The summary of many ends has no report of an arrow; the summaries of the ends have.
     ends = [*summaries, *(document.get("ends") or ())]
     return peers_of(ends, peer_to_peer=bool(document.get("peer_to_peer")))
 
 
 def _implementation(config: dict[str, Any], ends: int | None) -> str:
-    """Return what an end is, and of many ends how many there are."""
+    """Return the implementation of an end, with the number of ends where there are many."""
     return f"{config['impl']}" if ends is None else f"{ends:,} x {config['impl']}"
 
 

@@ -14,7 +14,7 @@ from quiver_fast.records.formats import FLUSHES_PER_SECOND
 
 SNAPSHOT_PERIOD = 2.0
 _TICK = 0.05
-# Our arrows write their records at the same moments, and tell a little later that they have.
+# Our arrows write their records at the same moments, and report that a little later.
 _FLUSH_PERIOD = 1 / FLUSHES_PER_SECOND
 _TELLING = 0.005
 
@@ -35,7 +35,7 @@ class SignalWatch:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code that says so to a shell, or None without a signal."""
+        """The exit code for a shell, or None without a signal."""
         return None if self.signum is None else 128 + self.signum
 
     @property
@@ -70,7 +70,7 @@ class SignalForwarder:
     """Forwards signals to the running arrows and servers."""
 
     def __init__(self, signals: SignalWatch) -> None:
-        """Prepare to forward what ``signals``, entered, notes."""
+        """Prepare to forward signals that ``signals``, entered, notes."""
         self._signals = signals
         self.forwarded = 0
         """How many signals have been passed on."""
@@ -100,8 +100,8 @@ class Supervisor:
         Args:
             signals: the watch on signals, entered.
             on_snapshot: called with snapshots by role, every two seconds and when all arrows
-                have ended. Those of running arrows are of one moment, as far as these tell; those
-                of arrows that have ended since the last call are of their end.
+                have ended. Snapshots of running arrows are of one moment, if the arrows tell it;
+                those of arrows that have ended since the last call are of their end.
             on_round: called several times a second, after the arrows have been looked at.
         """
         self.forwarder = SignalForwarder(signals)
@@ -135,7 +135,7 @@ class Supervisor:
                 self._stop_others(run)
 
     def _is_time(self) -> bool:
-        """Say whether a snapshot is due, and all arrows have told, or had the time to."""
+        """Say whether a snapshot is due, and all arrows have reported or had the time to."""
         late = time.monotonic() - self._next_snapshot
         return late >= _FLUSH_PERIOD or (
             late >= 0 and all(run.has_flushed(self._next_snapshot) for run in self._runs)
@@ -152,7 +152,7 @@ class Supervisor:
             self._next_snapshot += SNAPSHOT_PERIOD
 
     def _sides(self, fresh: Sequence[ArrowRun]) -> dict[str, Snapshot]:
-        """Return the snapshot of each role, as of arrows whose snapshots are new."""
+        """Return the snapshot of each role, of arrows with new snapshots."""
         return {run.plan.role: run.last_snapshot for run in fresh}
 
     def _stop_others(self, failed: ArrowRun) -> None:
@@ -166,7 +166,7 @@ def _last_flush(moment: float) -> float:
 
 
 def _pause(rest: float) -> float:
-    """Return how long to sleep, so as to be there when arrows have told of a snapshot's moment.
+    """Return how long to sleep, so as to wake when arrows have reported a snapshot's moment.
 
     Args:
         rest: seconds until that moment; negative when it is over.

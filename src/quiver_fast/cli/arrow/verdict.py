@@ -1,4 +1,4 @@
-"""Whether a finished run succeeded, and what about its summary deserves a warning."""
+"""The verdict on a finished run: success or failure, and warnings about its figures."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def exit_code(command: str, signals: SignalWatch, unfinished: str, problem: str 
 
 
 def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
-    """Return in one line which arrow failed and why, or None if it did what was asked.
+    """Return in one line which arrow failed and why, or None if it did all of its task.
 
     A summary without a message of the run is marked as incomplete, whatever the arrow reports.
     """
     ending = run.ending()
-    who = f"{run.plan.title} ({run.plan.implementation.name})"
+    arrow = f"{run.plan.title} ({run.plan.implementation.name})"
     if not ending.complete:
-        return f"{who} failed: {ending.reason}{_advice(ending.reason)}"
+        return f"{arrow} failed: {ending.reason}{_advice(ending.reason)}"
     # A queue may be empty from the start.
     if summary["results"]["message_count"] or run.plan.exit_when:
         return None
     summary["complete"], summary["reason"] = False, _why_nothing(summary)
-    return f"{who} failed: {summary['reason']}"
+    return f"{arrow} failed: {summary['reason']}"
 
 
 def _advice(reason: str | None) -> str:

@@ -49,8 +49,8 @@ class Abort:
     def look(self, snapshots: dict[str, Snapshot], runs: Sequence[ArrowRun]) -> None:
         """Judge a period, and stop all runs if a condition holds of it.
 
-        Periods count from the first message received, and while all senders run: what is before
-        and after is a start or an end, and slow whatever the target is.
+        Periods count from the first message received, and while all senders run: before and after,
+        a run starts or ends, and is slow with any target.
 
         Args:
             snapshots: of the period, by role.

@@ -1,4 +1,4 @@
-"""What a set of runs is compared with: other options, another URL or implementation, a program."""
+"""The baseline of a set of runs: other options, another URL or implementation, or a program."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
 
 
 def _with_options(words: Sequence[str], args: argparse.Namespace) -> argparse.Namespace:
-    """Return ``args`` with what ``words`` give in place of theirs."""
+    """Return ``args`` with the options that ``words`` give in place of their own."""
     unset = argparse.Namespace(**dict.fromkeys(vars(args), _UNSET))
     parsed = vars(measuring_parser().parse_args(list(words), unset))
     given = {name: value for name, value in parsed.items() if value is not _UNSET}

@@ -58,7 +58,7 @@ class ChurnRun(ConnectingRun):
         return self._document(churn) | {"server": server and _cost(server)}
 
     def _document(self, churn: Churn) -> dict[str, Any]:
-        """Return what the engine counted; docs/limits.md has the keys."""
+        """Return the counts of the engine; docs/limits.md has the keys."""
         seconds = churn.elapsed_ns / 1e9
         if not self._signals.count:
             seconds = max(seconds, self._args.duration)
@@ -123,7 +123,7 @@ def _steps(document: dict[str, Any]) -> list[str]:
 
 
 def _server(found: dict[str, Any] | None) -> list[str]:
-    """Return lines of what a server took; none where its process is not known."""
+    """Return lines of a server's memory and CPU time; none where its process is not known."""
     if found is None:
         return []
     return [

@@ -149,7 +149,7 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
 
 
 def _show(document: dict[str, Any], console: Console) -> None:
-    """Print the summary and the verdicts; a terminal gets first what matters."""
+    """Print the summary and the verdicts; a terminal gets the headline first."""
     measured = document["sender"] is not None and document["receiver"] is not None
     terminal = console.terminal
     if terminal is not None and measured:

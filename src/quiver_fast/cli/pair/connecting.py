@@ -42,7 +42,7 @@ RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENC
 """The percentiles of a latency, by their keys in documents."""
 
 _WIDTH = 11
-# --timeout 0 is for ever, which a clock does not have.
+# --timeout 0 means no limit, but the engine takes a number of seconds.
 _FOR_EVER = 10**9
 
 
@@ -50,14 +50,14 @@ class Target:
     """A server, and connections to it as an arrow of ours makes them."""
 
     def __init__(self, args: argparse.Namespace, flag: str) -> None:
-        """Check what is asked for.
+        """Check the options.
 
         Args:
             args: the options of `quiver`.
-            flag: what is asked for, for messages.
+            flag: the option that messages name.
 
         Raises:
-            UsageError: it cannot be done.
+            UsageError: an option has a value that this run cannot have.
         """
         self.queue = QueueOptions.from_arguments(args)
         identity = new_id("send")
@@ -94,7 +94,7 @@ class ConnectingRun:
     """One run, from the queue's preparation to the report; subclasses measure."""
 
     name: str
-    """What the run is called: ``churn`` or ``hold``, as its option, document and schema are."""
+    """The name of its option, document and schema: ``churn`` or ``hold``."""
     unfinished: str
     """The report of a run that a signal ended."""
 
@@ -102,7 +102,7 @@ class ConnectingRun:
         """Prepare a run.
 
         Args:
-            command: who speaks.
+            command: the name that messages begin with.
             args: the options of `quiver`, checked.
             console: where the report goes.
 
@@ -165,7 +165,7 @@ class ConnectingRun:
 
 
 class Process:
-    """A process whose cost is told: what it took at marks in time."""
+    """A process, with its memory and CPU time at marks in time."""
 
     def __init__(self, pid: int) -> None:
         """Begin with a mark."""
@@ -180,7 +180,7 @@ class Process:
         self.cpu_seconds.clear()
 
     def mark(self) -> None:
-        """Note what it takes now."""
+        """Note its memory and CPU time."""
         before = self._cpu_ms
         self._usage.sample()
         self._cpu_ms = self._usage.cpu_ms
@@ -189,7 +189,7 @@ class Process:
 
 
 def server_at(address: str, port: int) -> Process | None:
-    """Return the process that listens there; None if it is not here, or not to be seen."""
+    """Return the process that listens there; None if it runs elsewhere, or cannot be seen."""
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         return None
     try:

@@ -45,7 +45,7 @@ class QueueDrain:
         Args:
             senders: started arrows.
             receivers: likewise; those without a control end by themselves.
-            timeout: seconds from the senders' end; 0 leaves what has not come by then.
+            timeout: seconds from the senders' end; 0 leaves the rest in the queue.
         """
         self._senders = senders
         self._receivers = receivers

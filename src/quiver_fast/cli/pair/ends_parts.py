@@ -16,7 +16,7 @@ def usable_cpus() -> int:
 
 
 def share_of(total: int, part: EndsPart, ends: int) -> int:
-    """Return what a part of all ends has of ``total``; the shares of all parts add up to it."""
+    """Return the share of ``total`` of a part of all ends; all shares add up to ``total``."""
     return total * (part.first + part.count) // ends - total * part.first // ends
 
 
@@ -32,7 +32,7 @@ def halves_of(processes: int, senders: int, receivers: int, *, alike: bool) -> t
     half = max(1, processes // 2)
     if alike:
         return half, half
-    # What one side has no use for is the other's.
+    # One side gets the processes that the other side cannot use.
     for_senders = min(senders, half)
     for_receivers = min(receivers, max(1, processes - for_senders))
     return min(senders, max(1, processes - for_receivers)), for_receivers

@@ -1,4 +1,4 @@
-"""What the ends of `quiver --senders N --receivers M --queues Q` are to do."""
+"""The plans of the ends of `quiver --senders N --receivers M --queues Q`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class EndsPlans(PairPlans):
     """The checked plans of all ends."""
 
     def __init__(self, args: argparse.Namespace, *, share_processes: bool = True) -> None:
-        """Check what is asked for.
+        """Check the options.
 
         Args:
             args: those of :class:`PairPlans`, and of :func:`add_ends_options`.
@@ -104,7 +104,7 @@ class EndsPlans(PairPlans):
             self.end("send", number)
 
     def _check_foreign_receivers(self) -> None:
-        """Refuse receivers that nobody can tell when their queue has no more for them."""
+        """Refuse receivers that share a queue and cannot be told when it is empty."""
         receiver = self.plan("receive").implementation
         if not receiver.extensions and self._args.count and self.receivers > self.queues:
             raise UsageError(
@@ -171,7 +171,7 @@ class EndsPlans(PairPlans):
         """Return the plan of one end, or of a process that has several of them.
 
         Args:
-            operation: of which side.
+            operation: the side's, "send" or "receive".
             number: which end, or which process of the side.
             port: for peer-to-peer runs.
         """
@@ -296,7 +296,7 @@ class EndsPlans(PairPlans):
 
 
 def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) -> None:
-    """Refuse what cannot be spread.
+    """Refuse options that cannot be spread over ends.
 
     Raises:
         UsageError: it cannot.

@@ -27,9 +27,9 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
 from quiver_fast.cli.shared.progress import Progress
 
-# What a summary in a file has no need of: the file's place tells it.
+# Keys that a summary file does not have: the name of the file tells them.
 _NOT_SAVED = ("name", "role", "number", "file")
-# Of each end the document has no series: its summary file has.
+# Keys that only the summary file of an end has, and the document of the run has not.
 _NOT_SHOWN = ("series", "environment")
 
 
@@ -127,7 +127,7 @@ class EndsRun(RunFrame):
         self._drains.append(QueueDrain(senders, receivers, self._plans.drain_timeout))
 
     def _stop_all(self) -> None:
-        """Stop receivers that wait for senders that will not be."""
+        """Stop receivers whose senders will not be started."""
         failed = [run for run in self._receivers if not run.running]
         why = f"stopped because {failed[0].plan.title} failed" if failed else "stopped"
         for run in self._receivers:

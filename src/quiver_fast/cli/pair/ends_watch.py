@@ -1,4 +1,4 @@
-"""Watching many ends: the snapshots of a side as one, and what a failure means to the others."""
+"""Watching many ends: one snapshot of each side, and the end of all when one fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class EndsSupervisor(Supervisor):
     """Watches started arrows, many of each side.
 
     The end of one that fails ends the sending. Receivers that we can tell when to end go on: they
-    take what is in the queues, also what a failed receiver had in hand.
+    take all messages in the queues, also those that a failed receiver had not accepted.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ def snapshot_of_all(
     latencies together.
 
     Args:
-        recent: those whose snapshots are of the present period, one or more.
+        recent: one or more arrows with snapshots of the present period.
         ended: those that have ended before it.
         time_unit: that of the records.
     """

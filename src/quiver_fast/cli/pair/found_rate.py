@@ -68,7 +68,7 @@ class _Run:
 
     @property
     def trial(self) -> Trial:
-        """What the search makes of it."""
+        """The trial as the search takes it."""
         return Trial(self.rate, self.found.failure is None, self.confirms)
 
 
@@ -95,7 +95,7 @@ def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None
 
     Args:
         document: of the run, as `quiver --json` prints it, with ``name``.
-        conditions: what must hold.
+        conditions: the conditions that must hold.
     """
     if not document["complete"]:
         return document["reason"] or "the run is incomplete"
@@ -143,7 +143,7 @@ class FindRate:
 
         Args:
             args: the options of `quiver`, checked; ``find_rate`` has at least one condition.
-            target: what is measured, for people.
+            target: a name of the measured target, for people.
             directory: where its files go.
             signals: the watch on signals, entered when it begins.
             progress: where each trial is shown; None for a line of its own.
@@ -197,7 +197,7 @@ class FindRate:
         return args
 
     def _try(self, rate: int, confirms: bool) -> None:
-        """Measure at a rate, and tell what came of it."""
+        """Measure at a rate, and print the result."""
         name = run_name(len(self._runs) + 1, MOST_TRIALS)
         label = f"{name} {rate:,}/s"
         place = Place(name, self._directory / name)
@@ -218,7 +218,7 @@ class FindRate:
             self._fault = f"{name}: {run.found.failure}"
 
     def document(self) -> dict[str, Any]:
-        """Return what ``--json`` prints and ``rate.json`` keeps; docs/analysis.md has the keys."""
+        """Return the document of ``--json`` and ``rate.json``; docs/analysis.md has the keys."""
         limit = self._limit
         low, high = limit.interval
         at, above = limit.confirmations
@@ -243,7 +243,7 @@ class FindRate:
         return marked("found-rate", document)
 
     def _above(self) -> str | None:
-        """Return what failed just above the answer."""
+        """Return the failure just above the answer."""
         rate = self._limit.rate or 0
         failed = [run for run in self._runs if run.found.failure is not None]
         above = [run for run in failed if run.rate > rate]
@@ -258,12 +258,12 @@ class FindRate:
 
 
 def find_rate(command: str, args: argparse.Namespace, target: str, console: Console) -> int:
-    """Search, report what was found, and return the exit code.
+    """Search, report the rate, and return the exit code.
 
     Args:
-        command: who speaks.
+        command: the name that messages begin with.
         args: as of :class:`FindRate`.
-        target: likewise.
+        target: as of :class:`FindRate`.
         console: where the report goes.
     """
     directory, signals = make_output_dir(args.output), SignalWatch()

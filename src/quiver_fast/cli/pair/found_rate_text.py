@@ -10,7 +10,7 @@ from quiver_fast.cli.pair.figures_text import LATENCIES, WIDTH, figures_table, f
 
 
 def trial_text(trial: dict[str, Any]) -> str:
-    """Return what a trial that has ended says, as a part of one line."""
+    """Return the result of a trial that has ended, as a part of one line."""
     word = "sustained" if trial["sustained"] else f"not sustained: {trial['reason']}"
     return f"{word} ({figures_text(LATENCIES, trial['figures'])})" if trial["figures"] else word
 

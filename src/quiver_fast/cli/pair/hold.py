@@ -1,4 +1,4 @@
-"""`quiver --hold`: idle connections, and what each of them costs."""
+"""`quiver --hold`: idle connections, and the cost of each."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class HoldRun(ConnectingRun):
 
 
 def cost_of(process: Process, connections: int) -> dict[str, Any]:
-    """Return what a process took before, after the opening, and after the holding."""
+    """Return the memory and the CPU time of a process, while opening and while holding."""
     begin, opened, end = process.memory
     return {
         "pid": process.pid,

@@ -1,4 +1,4 @@
-"""The live table on a terminal: it fits the width, and colours what deserves a look.
+"""The live table on a terminal: it fits the width, and colours striking figures.
 
 Pure functions from snapshots to lines of text; :mod:`.live_view` shows them.
 """
@@ -15,9 +15,9 @@ from quiver_fast.analysis.model.units import latency_text, short_text
 from quiver_fast.cli.arrow.snapshots import Snapshot
 
 _GAP = "  "
-# A queue grows when it gains more than this part of what was sent in the period.
+# A queue grows when it gains more than this part of the messages sent in the period.
 _GROWING = 0.1
-# From here on an arrow has next to no CPU left: it may be the limit, not what it measures.
+# From here on an arrow has next to no CPU left: it may be the limit, not the server.
 _BUSY_PERCENT = 95
 
 _WARN = "yellow"
@@ -29,7 +29,7 @@ Cell = tuple[str, str]
 
 @dataclass(frozen=True)
 class Period:
-    """What one row shows.
+    """The period that one row shows.
 
     Attributes:
         elapsed: milliseconds since the run began.
@@ -114,7 +114,7 @@ def heading(columns: Sequence[Column], rule: str = "─") -> list[Text]:
 
     Args:
         columns: those that fit.
-        rule: what the lines of a group are made of.
+        rule: the character of the line beside a group's name.
     """
     names = _GAP.join(column.name.rjust(column.width) for column in columns)
     spans = [list(span) for _name, span in groupby(columns, lambda column: column.group)]
@@ -137,7 +137,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _group(columns: Sequence[Column], rule: str) -> str:
-    """Return what stands above neighbours of one group; above a single one its name is enough."""
+    """Return the head above columns of one group; a single column has its name alone."""
     width = _width(columns)
     return f" {columns[0].group} ".center(width, rule) if len(columns) > 1 else " " * width
 

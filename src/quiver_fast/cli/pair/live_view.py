@@ -26,14 +26,14 @@ _INTERVAL = 0.2
 _LEAST_ROWS = 8
 _BAR_WIDTH = 30
 _LEAST_WIDTH_WITH_BAR = 50
-# A sender is behind its schedule when it has sent less than this part of what was due ...
+# A sender is behind its schedule when it has sent less than this part of the messages due ...
 _ON_SCHEDULE = 0.99
 # ... some seconds ago: its records come in blocks.
 _BLOCK_SECONDS = 1.0
 
 
 class Limits:
-    """How far a run has come, by what ends it."""
+    """The progress of a run towards its count or its duration."""
 
     def __init__(self, count: int, duration: int) -> None:
         """Take the limits: messages to receive, else seconds; 0 for none."""
@@ -71,7 +71,7 @@ class LiveView:
         Args:
             console: the terminal.
             unit: that of the records' times.
-            limits: what ends the run.
+            limits: the count and the duration that end the run.
             rate: messages per second that are to be sent; 0 for as many as can be.
             peer_to_peer: no queue lies between the arrows.
             settlement: the sender records settlements.
@@ -114,7 +114,7 @@ class LiveView:
         self.state("Running")
 
     def state(self, words: str) -> None:
-        """Say what the run does now."""
+        """Show the state of the run in words."""
         if words != self._state:
             self._state, self._next = words, 0.0
             self.tick()

@@ -50,7 +50,7 @@ _CHURN_OPTIONS = _HOLD_OPTIONS - {"hold"} | {
 
 
 def add_measuring_options(parser: argparse.ArgumentParser) -> None:
-    """Add what tells one measurement from another: where, by whom, how much, of what kind."""
+    """Add the options of one measurement: URL, implementations, amount and kind of load."""
     add = parser.add_argument
     add(
         "url",
@@ -89,7 +89,7 @@ def measuring_parser() -> ArgumentParser:
 
 
 def add_set_options(parser: argparse.ArgumentParser) -> None:
-    """Add what makes a measurement a set of runs, and what makes figures a failure."""
+    """Add the options of sets of runs, and those that make figures a failure."""
     group = parser.add_argument_group("run options")
     add = group.add_argument
     add(
@@ -133,7 +133,7 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search_options(group: argparse._ArgumentGroup) -> None:
-    """Add what makes a measurement a search for a rate."""
+    """Add the options of a search for a rate."""
     add = group.add_argument
     add(
         "--find-rate",
@@ -192,7 +192,7 @@ def _add_sweep(group: argparse._ArgumentGroup) -> None:
 
 
 def check_set_options(args: argparse.Namespace) -> None:
-    """Refuse options that have no effect on what is asked for.
+    """Refuse options that have no effect on this kind of measurement.
 
     Raises:
         UsageError: there is one.
@@ -227,7 +227,7 @@ def check_set_options(args: argparse.Namespace) -> None:
 
 
 def _check_verdict_files(args: argparse.Namespace) -> None:
-    """Refuse files of verdicts for what has none.
+    """Refuse files of verdicts for measurements without verdicts.
 
     Raises:
         UsageError: there is one.

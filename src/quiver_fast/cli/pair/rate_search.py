@@ -59,7 +59,7 @@ class Trial:
 
 
 class Limit:
-    """What some trials say of the limit.
+    """The highest sustained rate, as some trials show it.
 
     Args:
         trials: in the order of measuring.
@@ -158,13 +158,13 @@ def next_trial(trials: Sequence[Trial], start: int, left: int) -> tuple[int, boo
 
     Doubles the rate until it fails (halves it until it is sustained), then tries the likeliest
     limit until that is known well, and confirms: runs at the answer take turns with runs just
-    above it, so that a machine that slows down or recovers affects both alike. What these say
-    counts as well: where they refute the answer, the search goes on.
+    above it, so that a machine that slows down or recovers affects both alike. Their results
+    count as well: where they refute the answer, the search goes on.
 
     Args:
         trials: those so far.
         start: where to begin, messages per second, at least 1.
-        left: how many more there is time for.
+        left: how many more trials there is time for.
     """
     begun = _begun_confirmation(trials)
     if left < 1 or (begun == 2 * CONFIRMATIONS and Limit(trials, start).is_confirmed):
@@ -204,7 +204,7 @@ def _just_above(median: float) -> int:
 
 
 def _just_below(above: int) -> int:
-    """Return the answer of which a rate is the one just above."""
+    """Return the answer to which ``above`` is the rate just above."""
     return max(min(math.floor(above * math.exp(-2 * _BESIDE)), above - 1), 1)
 
 

@@ -32,7 +32,7 @@ class ReceiverStart:
         Args:
             run: the receiver.
             condition: says whether it is ready.
-            otherwise: what it is without that, such as "not ready".
+            otherwise: its state before that, such as "not ready".
 
         Returns:
             Whether the run goes on: False if the receiver ended, or the run must end.

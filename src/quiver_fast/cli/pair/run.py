@@ -46,7 +46,7 @@ class PairPlans:
     """The checked plans of both arrows; peer-to-peer ones can be made for several ports."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        """Check what is asked for.
+        """Check the options.
 
         Args:
             args: the options of :func:`quiver_fast.cli.shared.common.add_arrow_options`,
@@ -83,10 +83,10 @@ class PairPlans:
             self.queue.refuse("needs a URL: no queue is between peers")
         self._suffix = self.run_id or secrets.token_hex(8)
         self._path: str | None = None
-        # What the ends' summaries say of it; set by who knows all options of a measurement.
+        # The options of the measurement, for the summaries of the ends; `make_plans` sets them.
         self.workload: dict[str, Any] | None = None
-        # No queue lies between peers, so there are no messages from before the run.
         self.clock = WallClock()
+        # No queue lies between peers, so there are no messages from before the run.
         self.run_start = None if self.peer_to_peer else self.clock.now_ms()
         self._ids = {operation: new_id(operation) for operation in self._implementations}
         plans = [self.plan(operation) for operation in self._implementations]
@@ -145,10 +145,10 @@ class PairPlans:
 
 
 def _check_exit(args: argparse.Namespace, receiver: Implementation) -> None:
-    """Refuse to end when a queue is empty where nobody can see that; else all runs do so.
+    """Refuse --exit-when where no receiver can see that a queue is empty.
 
     Raises:
-        UsageError: nobody can.
+        UsageError: none can.
     """
     if args.url is None:
         raise UsageError("--exit-when needs a URL: no queue is between peers")
@@ -162,7 +162,7 @@ def _check_backlog(args: argparse.Namespace) -> None:
     """Refuse a backlog that no run can have.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: a run cannot have it.
     """
     if args.url is None:
         raise UsageError("--backlog needs a URL: no queue is between peers")
@@ -188,7 +188,7 @@ class RunFrame:
         """Prepare a run.
 
         Args:
-            plans: what the arrows are to do.
+            plans: the plans of the arrows.
             output_dir: where the files of all arrows go.
             console: where the table, the notes and the arrows' own errors go.
             signals: the watch on signals, entered.
@@ -322,7 +322,7 @@ class RunFrame:
         return problems
 
     def _may_get_nothing(self, _run: ArrowRun) -> bool:
-        """Say whether an arrow without messages did what was asked."""
+        """Say whether an arrow may end without a message."""
         return False
 
     def _outcome(self, sections: Mapping[str, Any] | None, problems: list[str]) -> dict[str, Any]:
@@ -416,7 +416,7 @@ class PairRun(RunFrame):
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``, as `quiver-analyze` would read it.
 
-        What :meth:`analyse` read is not read again. None where an arrow was not started.
+        Records that :meth:`analyse` read are not read again. None where an arrow was not started.
         """
         ends = {run.plan.role: run for run in self._runs}
         both = ends["receiver"].both if "receiver" in ends else None
@@ -448,7 +448,7 @@ class PairRun(RunFrame):
 
 
 class View(Protocol):
-    """What shows a run while it goes on."""
+    """A view of a run while it goes on."""
 
     def open(self) -> None:
         """Begin to show."""
@@ -460,10 +460,10 @@ class View(Protocol):
         """Note that both arrows have been started."""
 
     def state(self, words: str) -> None:
-        """Say what the run does now."""
+        """Show the state of the run in words."""
 
     def tick(self) -> None:
-        """Draw what changes by itself, if it is time to."""
+        """Draw the view again, if it is time to."""
 
     def add(self, snapshots: dict[str, Snapshot]) -> None:
         """Show the snapshots of one moment, by role."""

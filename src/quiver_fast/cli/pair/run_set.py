@@ -57,7 +57,7 @@ class _Run:
     """One run of the set, ended.
 
     Attributes:
-        name: what to call it: its directory, below that of the set.
+        name: its directory, below that of the set.
         side: "candidate" or "baseline".
         reason: why it is incomplete; None where it did all that was asked.
         figures: None where nothing was received.
@@ -84,9 +84,9 @@ class RunSet:
         """Prepare a set.
 
         Args:
-            command: who speaks.
+            command: the name that messages begin with.
             args: the options of `quiver`; ``runs`` is not None.
-            sides: what to measure, by "candidate" and, with a baseline, "baseline".
+            sides: the sides to measure: "candidate" and, with a baseline, "baseline".
             console: where the report goes.
         """
         self._command = command
@@ -102,7 +102,7 @@ class RunSet:
         """Measure until all is measured or a run fails, report, and return the exit code."""
         self._console.note(f"Saving output files to '{self._directory}'")
         self._prepare_directories()
-        # The baseline comes first: what is wrong with it shows before anything is measured.
+        # The baseline comes first: a mistake in it shows before anything is measured.
         order = [side for side in (BASELINE, CANDIDATE) if side in self._sides]
         with self._signals:
             for side, number in turns(self._args.runs, order):
@@ -127,7 +127,7 @@ class RunSet:
         return Place(name, directory)
 
     def _take(self, side: str, number: int) -> None:
-        """Measure one run, keep what it says, and tell it."""
+        """Measure one run, keep its result, and print it."""
         place = self._place(side, number)
         label = f"[{len(self._runs) + 1}/{self._asked}] {place.name}"
         with Progress(label, enabled=not self._args.quiet) as progress:
@@ -159,7 +159,7 @@ class RunSet:
         return sum(run.reason is None for run in self._runs)
 
     def _document(self) -> dict[str, Any]:
-        """Return what ``--json`` prints and ``set.json`` keeps; docs/analysis.md has the keys."""
+        """Return the document of ``--json`` and ``set.json``; docs/analysis.md has the keys."""
         figures = {side: self._figures(side) for side in self._sides}
         compared = BASELINE in self._sides
         documents = {
@@ -185,7 +185,7 @@ class RunSet:
         }
 
     def _report(self) -> int:
-        """Save and print what was found, and return the exit code."""
+        """Save and print the report, and return the exit code."""
         document = marked("run-set", self._document())
         try:
             write_json(self._directory / SET_DOCUMENT, document)
@@ -203,17 +203,17 @@ class RunSet:
         return failed or (EXIT_THRESHOLD if breached else EXIT_OK)
 
     def _warn_of_units(self, document: dict[str, Any]) -> None:
-        """Warn of clocks that differ: the coarser one cuts off what the finer one shows."""
+        """Warn of clocks with different units: the coarser one cuts off digits of the finer one."""
         documents = [*document["runs"], *(document["baseline_runs"] or [])]
         ends = [one["receiver"] for one in documents if one["receiver"] is not None]
         units = sorted({end["latency"]["unit"] for end in ends})
         if len(units) > 1:
-            what = f"the runs record their times in {' and '.join(units)}"
-            report_warning(self._command, f"{what}: their latencies differ by up to a tick")
+            text = f"the runs record their times in {' and '.join(units)}"
+            report_warning(self._command, f"{text}: their latencies differ by up to a tick")
 
 
 def _ended(name: str, side: str, taken: Measured) -> _Run:
-    """Return a run that was measured, with what the set needs of its records."""
+    """Return a run that was measured, with its figures and document."""
     data, reason = taken.data, taken.reason
     if data is None:
         return _Run(name, side, reason)

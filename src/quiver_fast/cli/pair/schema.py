@@ -9,7 +9,7 @@ from quiver_fast.errors import UsageError
 from quiver_fast.schemas import VERSIONS, schema_text
 
 WORD = "schema"
-"""What `quiver` begins with to print a schema; a queue of that name is `//localhost/schema`."""
+"""The first argument of a command that prints schemas; `//localhost/schema` is a queue."""
 
 
 def schema(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The two sides of a set of runs: what this program measures, and what another one does."""
+"""The two sides of a set of runs: a pair of this program, or another program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Place:
     """Where one run of a set goes.
 
     Attributes:
-        name: what to call the run.
+        name: the name of the run.
         directory: for its files; not there yet.
     """
 
@@ -50,7 +50,7 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """An empty file, for what is printed meanwhile."""
+        """The file that gets the output of the run."""
         return self.directory.with_suffix(LOG)
 
 
@@ -59,9 +59,9 @@ class Measured:
     """One run that was measured.
 
     Attributes:
-        data: what it recorded; None where there is nothing to analyse.
+        data: its records; None where there is nothing to analyse.
         reason: why it is incomplete; None where it did all that was asked.
-        warnings: what makes its figures doubtful, a line each.
+        warnings: reasons to doubt its figures, a line each.
     """
 
     data: RunData | None
@@ -73,7 +73,7 @@ class Side(Protocol):
     """One side of a set."""
 
     label: str
-    """What is measured, for people; without passwords."""
+    """The name of the side, for people; without passwords."""
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
         """Measure once.
@@ -89,9 +89,9 @@ class Side(Protocol):
 
 
 def measured(side: Side, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-    """Measure once, as ``side.measure`` does; what prevents it is the reason of the result.
+    """Measure once, as ``side.measure`` does; an error becomes the reason of the result.
 
-    So what was measured before is still reported.
+    So runs that were measured before are still reported.
     """
     try:
         place.log.write_text("", encoding="utf-8")
@@ -109,7 +109,7 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
     unless its user asked for another unit: a coarse clock makes every latency longer or shorter.
 
     Raises:
-        UsageError: a side cannot do what is asked.
+        UsageError: a side does not support an option.
     """
     plans = make_plans(args)
     candidate = _label(args, plans)
@@ -130,10 +130,10 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
 
 
 def pair_label(args: argparse.Namespace) -> str:
-    """Return what ``args`` measure, for people, checked.
+    """Return a name, for people, of the pair that ``args`` measure, checked.
 
     Raises:
-        UsageError: it cannot do what is asked.
+        UsageError: the pair does not support an option.
     """
     return _label(args, make_plans(args))
 
@@ -144,8 +144,8 @@ def _in_milliseconds(args: argparse.Namespace) -> argparse.Namespace:
 
 def _label(args: argparse.Namespace, plans: PairPlans) -> str:
     sender, receiver = args.sender or args.impl, args.receiver or args.impl
-    who = sender if sender == receiver else f"{sender} -> {receiver}"
-    return f"{who}, {plans.shown_url or 'peer-to-peer'}"
+    arrows = sender if sender == receiver else f"{sender} -> {receiver}"
+    return f"{arrows}, {plans.shown_url or 'peer-to-peer'}"
 
 
 class OwnSide:
@@ -178,7 +178,7 @@ class OwnSide:
 
 
 class _ProgramSide:
-    """A program that takes the options of `quiver`, and writes what it writes."""
+    """A program that takes the options of `quiver`, and writes the same files."""
 
     def __init__(self, label: str, command: tuple[str, ...]) -> None:
         self.label = label
@@ -195,7 +195,7 @@ class _ProgramSide:
         try:
             data = self._data(place, progress)
         except QuiverError as error:
-            # Why it failed explains more than what its files lack.
+            # The reason of its failure explains more than its missing files.
             raise QuiverError(reason or str(error)) from None
         if reason is None and ending(data)[0] is False:
             reason = ending(data)[1] or "it does not say why"

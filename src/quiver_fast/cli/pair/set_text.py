@@ -19,7 +19,7 @@ _WIDTH = 13
 
 
 def progress_text(figures: RunFigures | None, reason: str | None) -> str:
-    """Return what a run that has ended says, as a part of one line."""
+    """Return the result of a run that has ended, as a part of one line."""
     parts = [] if reason is None else [f"INCOMPLETE: {reason}"]
     if figures is not None:
         parts.append(figures_text(_HEADS, figures.steady))

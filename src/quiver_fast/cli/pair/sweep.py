@@ -27,7 +27,7 @@ from quiver_fast.schemas import marked
 
 @dataclass(frozen=True)
 class _Place:
-    """What was measured at one point.
+    """The run at one point.
 
     Attributes:
         name: its directory, below that of the sweep.
@@ -49,9 +49,9 @@ class Sweep:
         """Prepare a sweep.
 
         Args:
-            command: who speaks.
+            command: the name that messages begin with.
             args: the options of `quiver`, checked.
-            points: what to measure, in this order.
+            points: the points to measure, in this order.
             console: where the report goes.
 
         Raises:
@@ -110,7 +110,7 @@ class Sweep:
         return argparse.Namespace(**(vars(self._args) | point.given))
 
     def _measure(self, name: str, point: Point, target: str) -> None:
-        """Measure at a point and tell what came of it."""
+        """Measure at a point and print the result."""
         number = len(self._places) + 1
         values = " ".join(f"{option}={value}" for option, value in point.values.items())
         label = f"[{number}/{len(self._points)}] {values}"
@@ -131,7 +131,7 @@ class Sweep:
             self._fault = f"{name}: {reached.found.failure}"
 
     def _document(self) -> dict[str, Any]:
-        """Return what ``--json`` prints and ``sweep.json`` keeps; docs/load.md has the keys."""
+        """Return the document of ``--json`` and ``sweep.json``; docs/load.md has the keys."""
         return {
             "output_dir": str(self._directory),
             "workload": self._args.workload,
@@ -148,7 +148,7 @@ class Sweep:
         return len(self._points) - len(self._places)
 
     def _save(self) -> dict[str, Any]:
-        """Save what was measured so far, and return it."""
+        """Save the document of the points so far, and return it."""
         document = marked("sweep", self._document())
         try:
             write_json(self._directory / SWEEP_DOCUMENT, document)
@@ -157,7 +157,7 @@ class Sweep:
         return document
 
     def _report(self) -> int:
-        """Save and print what was measured, and return the exit code."""
+        """Save and print the report, and return the exit code."""
         document = self._save()
         self._console.document(document)
         self._console.show(sweep_text(document).rstrip("\n"))

@@ -25,7 +25,7 @@ class Point:
     """One place of a sweep.
 
     Attributes:
-        values: what is swept, as text by the name of the option.
+        values: the text of each swept option, by the option's name.
         given: the arguments that this makes, by attribute.
     """
 

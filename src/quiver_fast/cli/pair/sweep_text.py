@@ -13,7 +13,7 @@ _HEADS = {"message_rate": "throughput", **LATENCIES}
 
 
 def place_text(place: dict[str, Any]) -> str:
-    """Return what was measured at one point, as a part of one line."""
+    """Return the result at one point, as a part of one line."""
     figures = figures_text(_HEADS, place["figures"])
     if place["figures"] is None:
         return str(place["reason"] or "too short for figures")

@@ -33,14 +33,14 @@ else:
 
 _UNSET: Any = object()
 _URL = "url"
-# Where URLs are, and what they have in place of a password.
+# The options that are URLs, and the text that replaces a password in them.
 _WITH_PASSWORDS = (_URL, "baseline")
 _HIDDEN = "***@"
 # Durations that are kept in microseconds: a number alone would be read as seconds.
 _FINE = frozenset(one.dest for one in ARROW_OPTIONS if one.flag and one.unit == "MICROSECONDS")
 # Durations in seconds that need not be whole.
 _PARTS = frozenset(one.dest for one in ARROW_OPTIONS if one.unit == "SECONDS" and not one.key)
-# What says where options come from, or prints and exits, is no part of a workload.
+# Options that name a source of options, or print and exit, are no part of a workload.
 _APART = frozenset({"help", "version", "completion", "workload", "print-workload", "resume"})
 _ON, _OFF = frozenset({"1", "true", "yes", "on"}), frozenset({"", "0", "false", "no", "off"})
 
@@ -136,7 +136,7 @@ _ENDS = ("sender", "receiver")
 
 @cache
 def _kept_parser() -> ArgumentParser:
-    """Return a parser of what a document keeps: not of where and how to print it."""
+    """Return a parser of the options that a document keeps: none of output and printing."""
     parser = ArgumentParser("quiver", "", "")
     add_measuring_options(parser)
     add_set_options(parser)
@@ -144,7 +144,7 @@ def _kept_parser() -> ArgumentParser:
 
 
 def _check_passwords(file: str, given: dict[str, Any], top: dict[str, Any]) -> None:
-    """Refuse what a document has in place of a password.
+    """Refuse the text that a document has in place of a password.
 
     Raises:
         UsageError: it is in force.
@@ -174,7 +174,7 @@ def workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, A
 
 
 def _shown(name: str, value: Any, args: argparse.Namespace) -> Any:
-    """Return a value, with what hides a password if it has one."""
+    """Return a value, in which a text hides the password if it has one."""
     if name not in _WITH_PASSWORDS:
         return value
     shown = parse_url(value, args.address).shown if name == _URL else shown_words(value)
@@ -195,7 +195,7 @@ def _written(action: argparse.Action, value: object) -> object:
 
 
 def workload_text(parser: ArgumentParser, args: argparse.Namespace) -> str:
-    """Return the workload file that means what ``args`` do.
+    """Return a workload file with the options in ``args``.
 
     Raises:
         UsageError: a URL has a password, which the file would show, or it cannot be written.
@@ -231,7 +231,7 @@ def _alias(action: argparse.Action) -> str | None:
 
 
 def given_by(parser: ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
-    """Return what words say, by the attribute; nothing of what they do not name."""
+    """Return the options that words give, by attribute; none that they do not name."""
     unset = argparse.Namespace()
     for action in parser._actions:
         # Lists are appended to.
@@ -262,7 +262,7 @@ def _of_environment(parser: ArgumentParser, environ: Mapping[str, str]) -> dict[
 def _joined(
     given: dict[str, Any], action: argparse.Action, found: dict[str, Any]
 ) -> dict[str, Any]:
-    """Add what an option gives. What it implies of other options yields to what is given."""
+    """Add the values of an option. Values that it implies for other options yield to given ones."""
     own = {name: value for name, value in found.items() if name == action.dest}
     return found | given | own
 
@@ -317,7 +317,7 @@ def _kept_in(file: str, text: str) -> dict[str, Any]:
 def _level(
     parser: ArgumentParser, name: str, action: argparse.Action, value: object, where: str
 ) -> dict[str, Any]:
-    """Return what one key or variable gives; ``where`` begins the message of an error."""
+    """Return the values of one key or variable; ``where`` begins the message of an error."""
     if action.nargs == 0:
         if not isinstance(value, bool):
             _refuse(where, "takes true or false")
@@ -341,7 +341,7 @@ def _refuse(where: str, why: str) -> NoReturn:
 
 
 def _toml(value: object) -> str:
-    """Return a value as TOML writes it: in what both have, JSON writes it so too."""
+    """Return a value as TOML writes it; JSON writes the types that both have in the same way."""
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
