@@ -12,7 +12,7 @@ from typing import NamedTuple
 from quiver_fast.errors import UsageError
 from quiver_fast.quantities import COUNTS, PERCENT, fixed_point
 
-# What one Data section holds; only a body that streams has several, and then all are alike.
+# The limit of one Data section; only a streamed body has several, all of one size.
 _LARGEST_MIXED = 2**32 - 1
 _MOST_PARTS = 100
 # Shares are in hundredths of a percent.
@@ -24,8 +24,8 @@ class BodySize(NamedTuple):
 
     Attributes:
         least: the smallest of its sizes.
-        most: the largest, which is as likely as any between.
-        share: how many messages it has of each block of messages, which has the shares of all.
+        most: the largest; all sizes between are equally likely.
+        share: the part's messages in each block; a block has the shares of all parts.
     """
 
     least: int
@@ -37,7 +37,7 @@ def parse_body_size(text: str) -> int | tuple[BodySize, ...]:
     """Return the one size of all bodies, or the parts of a mix.
 
     Raises:
-        UsageError: it says neither.
+        UsageError: the text is neither.
     """
     if text.isascii() and text.isdigit():
         return int(text)

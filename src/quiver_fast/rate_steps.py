@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SECOND = 10**9
 _FASTEST = 10**9
-# Faster rates are whole: a float, as JSON has them, tells no more digits apart.
+# Faster rates are whole: a float, as in JSON, has no more digits.
 _FASTEST_FRACTION = 10**6
 _LONGEST = 2**31
 _MOST_STEPS = 1000
@@ -81,10 +81,10 @@ def rate_text(rate: float | Fraction) -> str:
 
 
 def parse_rate(text: str) -> int | Fraction:
-    """Return the rate that a text such as ``500``, ``10k`` or ``0.5`` says.
+    """Return the rate of a text such as ``500``, ``10k`` or ``0.5``.
 
     Raises:
-        UsageError: it says none.
+        UsageError: it is no rate.
     """
     number = fixed_point(text, COUNTS, _PLACES)
     if number is None:
@@ -98,10 +98,10 @@ def parse_rate(text: str) -> int | Fraction:
 
 
 def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
-    """Return the steps that a text such as ``10k:30s,10k..50k:1m`` says; none for no text.
+    """Return the steps of a text such as ``10k:30s,10k..50k:1m``; none for no text.
 
     Raises:
-        UsageError: it says none; the message names the step.
+        UsageError: a step is malformed; the message names the step.
     """
     if not text:
         return ()
@@ -181,7 +181,7 @@ def messages_due(schedule: Sequence[Piece], elapsed: int) -> int:
 
 def times_due(schedule: Sequence[Piece], indices: Iterable[int]) -> list[int]:
     """Return when messages, by their numbers from 0, are due: nanoseconds after the start."""
-    # In billionths of a message, so that no piece rounds what the pieces before it left.
+    # In billionths of a message, so that no piece rounds the rest of the pieces before it.
     before: list[int | Fraction] = [0]
     for piece, following in pairwise(schedule):
         before.append(before[-1] + (following.begin - piece.begin) * piece.rate)

@@ -49,7 +49,7 @@ def parse_share(key: str, text: str) -> int:
     """Return a share such as ``1%`` or ``0.1%`` in millionths; 0 for no text.
 
     Raises:
-        UsageError: it is none; the message names ``key``.
+        UsageError: the text is no share; the message names ``key``.
     """
     share = fixed_point(text or "0%", PERCENT, _PLACES)
     if share is None:
@@ -58,10 +58,10 @@ def parse_share(key: str, text: str) -> int:
 
 
 def parse_shares(release: str, reject: str) -> tuple[int, int]:
-    """Return what is to be released and to be rejected, in millionths.
+    """Return the shares to release and to reject, in millionths.
 
     Raises:
-        UsageError: it cannot be, or leaves nothing to accept.
+        UsageError: a text is no share, or the shares leave nothing to accept.
     """
     shares = parse_share("release", release), parse_share("reject", reject)
     if sum(shares) >= _WHOLE:
@@ -70,7 +70,7 @@ def parse_shares(release: str, reject: str) -> tuple[int, int]:
 
 
 def asked_silence(delay: int, pauses: Pauses) -> float:
-    """Return for how many seconds a receiver moves nothing because it was asked to.
+    """Return for how many seconds the options keep a receiver from moving anything.
 
     Args:
         delay: microseconds for each message.

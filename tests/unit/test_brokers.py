@@ -111,7 +111,7 @@ def test_rabbitmq_of_every_version_is_told(version, major, tmp_path):
 
 
 def test_rabbitmq_without_a_version(tmp_path):
-    with pytest.raises(QuiverError, match=r"cannot be told: no .*/plugins/rabbit-VERSION"):
+    with pytest.raises(QuiverError, match=r"is unknown: no .*/plugins/rabbit-VERSION"):
         rabbitmq.major_version(tmp_path / "sbin" / "rabbitmq-server")
 
 
@@ -205,7 +205,7 @@ def test_without_a_mount_namespace(tmp_path, monkeypatch):
     forbidding.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert DebianRoot(tmp_path).unavailable() == (
-        f"what is in {tmp_path} needs a mount namespace: unshare failed: Operation not permitted"
+        f"programs in {tmp_path} need a mount namespace: unshare failed: Operation not permitted"
     )
 
 

@@ -26,7 +26,7 @@ from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 
-# An entry has at most 16 MiB, and what frames the body is part of it.
+# An entry has at most 16 MiB, with the frame of the body.
 CSP_BODY_LIMIT = (16 << 20) - 512
 
 # One Data section's limit (part 1.6.19); only streaming bodies have several.
@@ -38,7 +38,7 @@ Usage: quiver-arrow-pyfast KEY=VALUE...
 
 Send or receive AMQP 1.0 messages, or values of a remote queue (scheme=csp), over
 one connection and print one record per transfer to standard output. Without
-arguments, print what this arrow is; with --version, its version. An optional key with
+arguments, print a description; with --version, the version. An optional key with
 an empty value counts as absent. An unknown key is named in a warning and ignored.
 """
 
@@ -100,12 +100,12 @@ class ArrowConfig(ArrowValues):
 
     @property
     def asked_silence(self) -> float:
-        """For how many seconds the receiver moves nothing because it was asked to."""
+        """For how many seconds the options keep the receiver from moving anything."""
         return asked_silence(self.receive_delay, self.pause)
 
     @property
     def is_shaped(self) -> bool:
-        """Whether the receiver does something else with messages than to accept them at once."""
+        """Whether the receiver delays, pauses, releases or rejects: it does not just accept."""
         return self.asked_silence + self.release + self.reject > 0
 
     @property
@@ -150,7 +150,7 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
     values["release"], values["reject"] = shares
     values["properties"] = parse_properties(given.get("properties", ""))
     values["record-format"] = values["record-format"] or revision
-    # Milliseconds do not show what a sleep adds; finer records do.
+    # Records in milliseconds do not show the delay of a sleep; finer ones do.
     values["pacing"] = values["pacing"] or ("sleep" if values["time-unit"] == "ms" else "exact")
     return values
 
@@ -227,7 +227,7 @@ def _check(config: ArrowConfig, given: dict[str, str]) -> None:
 
 
 def _check_many_ends(config: ArrowConfig) -> None:
-    """Refuse what several links of a process have no counterpart of."""
+    """Refuse options that do not go with several links in a process."""
     one_only = {
         "scheme=csp": config.scheme == "csp",
         "transaction-size": config.transaction_size,
@@ -245,7 +245,7 @@ def _check_many_ends(config: ArrowConfig) -> None:
 
 
 def _check_csp(config: ArrowConfig, given: dict[str, str]) -> None:
-    """Refuse what the queue protocol has no counterpart of."""
+    """Refuse options that the queue protocol does not have."""
     unfit = [
         *(["connection-mode=server"] if config.server else []),
         *(["channel-mode=passive"] if config.passive else []),

@@ -1,7 +1,7 @@
 """The pyfast arrow: one connection, one link, one record per transfer.
 
 This module joins the contract to the engine. It is thin, and imports little,
-because an arrow's start is part of what is measured.
+because measurements include an arrow's start.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
     Raises:
         QuiverError: see :mod:`quiver_fast.errors`.
     """
-    # Before anything is connected: its files may be missing.
+    # First, because its files may be missing.
     security = security_of(config)
     if config.server:
         sock = sockets.accept(config.host, config.port, patience_of(config), SETUP_TIMEOUT, control)
@@ -145,7 +145,7 @@ def patience_of(config: ArrowConfig) -> float | None:
 
 
 def security_of(config: ArrowConfig) -> Security:
-    """Return what secures the connections."""
+    """Return the security of the connections."""
     return Security(
         tls=config.scheme == "amqps",
         username=config.username,
@@ -169,12 +169,12 @@ def make_connection(
     """Return the connection of a socket, which is not open yet.
 
     Args:
-        config: what the arrow is to do.
+        config: the configuration of the arrow.
         sock: a connected socket.
-        place: how messages name the peer.
+        place: the peer's name in messages.
         container: this side's container id.
         security: see `security_of`.
-        control: what the wrapper says.
+        control: the socket to the wrapper.
     """
     return Connection(
         sock,
@@ -202,8 +202,8 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
 
     allow_files(config.connections)
     security = security_of(config)
-    # Peers share a count among themselves, and connect in any order: receivers that they connect
-    # to have all of it together, and none a share that it knows.
+    # Sending peers share a count, and connect in any order: the receivers that they connect to
+    # have the whole count together, and no receiver knows a share of its own.
     joint = config.passive and not config.sends
     shape = EndsShape(
         connections=config.connections,
@@ -268,11 +268,11 @@ def make_endpoint(
 
 
 def receiver_maker(config: ArrowConfig, control: Control) -> Callable[..., Receiver]:
-    """Return what makes a receiver of the process, as `make_receiver` does.
+    """Return a function that makes a receiver of the process, as `make_receiver` does.
 
     Args:
-        config: what the arrow is to do.
-        control: what tells the wrapper.
+        config: the configuration of the arrow.
+        control: the socket to the wrapper.
     """
     if not (config.release or config.reject):
         return make_receiver
@@ -293,13 +293,13 @@ def make_receiver(
     """Return the receiving end; a sender's start does not pay for its import.
 
     Args:
-        config: what the arrow is to do.
+        config: the configuration of the arrow.
         connection: an open connection.
         writer: where the records go.
         limits: when to stop.
         address: the node to receive from.
-        end: which of many ends it is; None where there is one.
-        outcomes: what becomes of the messages; None for accepting all of them.
+        end: the number of the end, among many; None where there is one.
+        outcomes: the outcomes of the messages; None for accepting all of them.
     """
     from quiver_fast.arrow.amqp.receiver import Receiver
 
@@ -395,11 +395,11 @@ def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplat
 
 
 def sizes_of(mix: tuple[BodySize, ...], first_id: int) -> Sizes:
-    """Return the sizes of an end's bodies: the number of the end, which its ids tell, is the seed.
+    """Return the sizes of an end's bodies; the seed is the number of the end.
 
     Args:
-        mix: what was asked for.
-        first_id: the number in the end's first message id.
+        mix: the parts of the mix.
+        first_id: the number in the end's first message id, which has the end's number.
     """
     from quiver_fast.arrow.run.sizes import Sizes
 
@@ -407,12 +407,12 @@ def sizes_of(mix: tuple[BodySize, ...], first_id: int) -> Sizes:
 
 
 def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -> str:
-    """Return the address that the configuration means to the peer.
+    """Return the address at the peer of the configured queue.
 
     Args:
-        config: what the arrow is to do.
+        config: the configuration of the arrow.
         connection: an open connection.
-        queue: what %d stands for.
+        queue: the number that replaces %d.
     """
     if config.address is not None:
         return config.address.replace("%d", queue)

@@ -16,10 +16,10 @@ from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import ServerConfig
 
 _ADMIN = "admin"
-"""User name and password of the broker where everybody may connect without."""
+"""User name and password of a broker that needs none of its clients."""
 
 _ENCODED = "ENC("
-"""A password that begins so would be taken for an encoded one."""
+"""Artemis takes a password with this beginning for an encoded one."""
 
 _QUEUES = (
     "<default-address-routing-type>ANYCAST</default-address-routing-type>"
@@ -57,7 +57,7 @@ class Artemis(java.JavaBroker):
 
     def _create(self, instance: Path, config: ServerConfig) -> None:
         access = "--require-login" if config.user else "--allow-anonymous"
-        # The real password is written later: everybody can read a command line.
+        # The real password is written later: other users can read a command line.
         command = [
             str(self.file), "create", "--silent", "--user", _ADMIN,
             "--password", secrets.token_hex(16), access, "--no-autotune", "--nio", "--no-web",
@@ -83,7 +83,7 @@ def _configuration(text: str, acceptor: str, queue: str) -> str:
     changes = [
         (r"<acceptors>.*</acceptors>", acceptors),
         (r"<addresses>", f"<addresses>{address}"),
-        # An address that a sender names first becomes a queue, which keeps what is sent.
+        # An address that a sender names first becomes a queue, which keeps its messages.
         (re.escape(_CATCH_ALL), f"{_CATCH_ALL}{_QUEUES}"),
     ]
     for pattern, replacement in changes:
@@ -98,7 +98,7 @@ def _acceptor(config: ServerConfig, etc: Path) -> str:
     """Return the acceptor's URL. CORE is the protocol of Artemis's own JMS client."""
     options = ["protocols=AMQP,CORE", "amqpCredits=1000", "amqpLowCredits=300"]
     if config.user is not None:
-        # Without this the broker offers ANONYMOUS, and refuses it afterwards.
+        # Without this option the broker offers ANONYMOUS, and refuses it afterwards.
         options.append("saslMechanisms=PLAIN")
     if config.scheme == "amqps":
         store = etc / "server.pem"

@@ -95,10 +95,10 @@ def _connector(config: ServerConfig) -> str:
 
 
 def _plugins(config: ServerConfig) -> str:
-    """Return who may come in. Without a plugin it is everybody, by any name and password."""
+    """Return the element of users; without it the broker takes any name and password."""
     if config.user is None:
         return ""
-    # The broker offers ANONYMOUS all the same, and refuses who takes it.
+    # The broker still offers ANONYMOUS, and refuses clients that choose it.
     user, password = quoteattr(config.user), quoteattr(config.password or "")
     return (
         '<plugins><simpleAuthenticationPlugin anonymousAccessAllowed="false"><users>'

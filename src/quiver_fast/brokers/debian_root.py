@@ -1,9 +1,9 @@
-"""Programs of another Debian release, run beside this system's own.
+"""Programs of another Debian release, which run beside this system's own.
 
-The other system is a folder that holds a whole one. Its ``/usr`` is put in the place of this
-system's, for one program and its children: programs and libraries are those of the other
-system, while files, processes and ports are this one's. The kernel takes it away with the last
-of the processes, however they end, so nothing is ever left mounted.
+The other system is a folder with all files of that release. A mount puts its ``/usr`` in place of
+this system's, for one program and its children: programs and libraries are the other system's,
+while files, processes and ports are this system's. The kernel unmounts it with the last of the
+processes, however they end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quiver_fast.brokers.launcher import cached
 _CHECK_SECONDS = 10.0
 
 # A new user namespace clears the signal that a killed launcher leaves to its child
-# (prctl(2), PR_SET_PDEATHSIG): it is asked for anew.
+# (prctl(2), PR_SET_PDEATHSIG): setpriv sets the signal again.
 _ENTER = 'mount --bind "$1/usr" /usr && shift && exec setpriv --pdeathsig KILL "$@"'
 
 
@@ -37,12 +37,12 @@ class DebianRoot:
     def unavailable(self) -> str | None:
         """Return in one line why its programs cannot be run here, or None if they can."""
         if shutil.which("unshare") is None:
-            return f"to run what is in {self.path}, unshare (of util-linux) must be on the PATH"
+            return f"programs in {self.path} need unshare (of util-linux) on the PATH"
         done = subprocess.run(
             [*_namespace(), "true"], capture_output=True, text=True, timeout=_CHECK_SECONDS
         )
         if done.returncode != 0:
-            return f"what is in {self.path} needs a mount namespace: {done.stderr.strip()}"
+            return f"programs in {self.path} need a mount namespace: {done.stderr.strip()}"
         return None
 
     def command(self, words: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.server.config import ServerConfig
 
 _VARIABLE = "QUIVER_STORE_PASSWORD"
-"""keytool reads the password from this: everybody can read a command line."""
+"""keytool reads the password from this variable: other users can read a command line."""
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----\n?",
@@ -111,7 +111,7 @@ def _content(file: str | None) -> bytes:
 
 
 def _run(
-    command: Sequence[str], what: str, text: bytes = b"", environment: dict[str, str] | None = None
+    command: Sequence[str], name: str, text: bytes = b"", environment: dict[str, str] | None = None
 ) -> bytes:
     try:
         return subprocess.run(
@@ -122,4 +122,4 @@ def _run(
         raise QuiverError(f"scheme=amqps: {error.filename} is not there") from None
     except subprocess.CalledProcessError as error:
         said = (error.stderr + error.stdout).decode(errors="replace").strip().splitlines()
-        raise QuiverError(f"{what}: {said[0] if said else error}") from None
+        raise QuiverError(f"{name}: {said[0] if said else error}") from None

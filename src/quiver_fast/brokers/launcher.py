@@ -47,7 +47,7 @@ _USAGE = """\
 Usage: {program} KEY=VALUE...
 
 Start {product} with a configuration and data of its own, and end it with this
-process. Without arguments, print what would be started; with --version, the version.
+process. Without arguments, print the broker and its place; with --version, the version.
 
 Required:
   host=TEXT                    where to listen
@@ -70,7 +70,7 @@ class Daemon:
     """A process that a broker consists of.
 
     Attributes:
-        name: what to call it, and its log.
+        name: the name of the process, and of its log.
         command: the words that start it.
         environment: variables that it needs besides ours.
     """
@@ -85,7 +85,7 @@ class Broker(ABC):
 
     Attributes:
         name: after ``quiver-server-``.
-        product: what it is called by those who make it.
+        product: the name that its makers give it.
     """
 
     name: str
@@ -101,17 +101,17 @@ class Broker(ABC):
 
     @abstractmethod
     def prepare(self, config: ServerConfig, directory: Path) -> Sequence[Daemon]:
-        """Write what the broker needs and return its processes, in the order of their start.
+        """Write the broker's files and return its processes, in the order of their start.
 
-        The broker serves when the last one does.
+        The broker serves when the last process does.
 
         Args:
-            config: what is asked for.
+            config: the keys that were given.
             directory: empty; everything that the broker writes goes there.
 
         Raises:
-            UsageError: something asked for is not to be had from this broker.
-            QuiverError: it cannot be prepared.
+            UsageError: the broker does not support a key.
+            QuiverError: a file cannot be written or made.
         """
 
     def main(self, argv: list[str] | None = None) -> int:
@@ -150,7 +150,7 @@ def _description(broker: Broker, program: str) -> str:
 
 def _parse(broker: Broker, words: list[str]) -> ServerConfig:
     given = arguments.split(words, KNOWN, REQUIRED).values
-    # A broker must refuse an option that only our own server has, and not ignore it.
+    # A launcher refuses the options of our own server, instead of ignoring them.
     unfit = [key for key in given if key not in KEYS and given[key] != _HARMLESS.get(key)]
     if unfit:
         raise UsageError(f"{broker.product} cannot be given {', '.join(unfit)} by this launcher")
@@ -183,7 +183,7 @@ def _serve(broker: Broker, config: ServerConfig, program: str) -> NoReturn:
 
 
 def _check_port(config: ServerConfig) -> None:
-    """Refuse a port that is taken: whoever has it would be taken for the broker."""
+    """Refuse a port that is in use: the probe would take its owner for the broker."""
     for listener in listen(config.host, config.port):
         listener.close()
 
@@ -258,7 +258,7 @@ def _log(directory: Path, name: str) -> Path:
 
 
 def _show_logs(directory: Path) -> None:
-    """Pass on what the broker said last, before it is removed with everything else."""
+    """Print the last lines of the broker's logs, before the directory is removed."""
     for log in sorted([*directory.glob(f"*.{_LOG_NAME}"), *directory.glob("log/*.log")]):
         for line in log.read_text(errors="replace").splitlines()[-_LOG_LINES:]:
             _say(f"{log.name}: {line}")

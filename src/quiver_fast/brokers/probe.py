@@ -1,4 +1,4 @@
-"""Whether a broker serves AMQP by now: asked as a client would, and left at once."""
+"""A probe that connects as a client, and so tells whether a broker serves AMQP yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 from quiver_fast.server.config import ServerConfig
 
 _SECONDS = 1.0
-# AMQP 1.0, part 5, section 5.3.1: what a client that wants SASL says first; part 2, section 2.2.
+# Protocol headers: SASL's (AMQP 1.0, part 5, section 5.3.1), and AMQP's (part 2, section 2.2).
 _SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 _AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 _ANSWER = b"AMQP"
@@ -24,8 +24,8 @@ _LIST0, _LIST8, _LIST32, _NULL = 0x45, 0xC0, 0xD0, 0x40
 def accepts_amqp(config: ServerConfig) -> bool:
     """Say whether a peer at the configured host and port opens a connection.
 
-    A peer that does not let this user in is there, and so is one that answers anything but AMQP
-    after its protocol header. One that closes the connection with an error is still starting:
+    A peer that refuses this user also serves, and so does one that answers anything but AMQP after
+    its protocol header. A peer that closes the connection with an error is still starting:
     Broker-J's virtual host becomes active after its port.
     """
     try:
@@ -38,14 +38,14 @@ def accepts_amqp(config: ServerConfig) -> bool:
 
 
 def _answers_in_tls(plain: socket.socket, config: ServerConfig) -> bool:
-    # The probe need not verify who answers, and not all certificates are for this name.
+    # The probe need not verify the peer, and not all certificates are for this name.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
         with context.wrap_socket(plain) as wrapped:
-            # A broker that demands a certificate refuses us, which have none: it is there. In
-            # TLS 1.3 it does so after our handshake, by an alert or by a plain end.
+            # A broker that demands a certificate refuses the probe, which has none: it serves. In
+            # TLS 1.3 it refuses after our handshake, by an alert or by a plain end.
             return config.trust_store is not None or _serves(wrapped, config)
     except ssl.SSLError:
         return config.trust_store is not None

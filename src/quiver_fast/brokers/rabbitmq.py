@@ -20,7 +20,7 @@ from quiver_fast.server.config import ServerConfig
 from quiver_fast.sockets import free_port
 
 _PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-"""Debian's. Its script on the PATH is another, which changes user and directory."""
+"""Debian's script. The one on the PATH changes user and directory."""
 
 _ROOT = "RABBITMQ_ROOT"
 
@@ -28,7 +28,7 @@ _GUEST = "guest"
 """RabbitMQ's user for clients without a name, and its password."""
 
 _QUEUES = "/queues/"
-"""How an AMQP 1.0 address begins that names a queue, since 4.0."""
+"""The beginning of an AMQP 1.0 address of a queue, since 4.0."""
 
 
 class RabbitMQ(Broker):
@@ -84,7 +84,7 @@ class RabbitMQ(Broker):
         environment = _environment(config, directory)
         root = self.root()
         server = str(self.home() if root is None else _PACKAGED)
-        # The node would start a port mapper as a daemon that outlives it: give it ours.
+        # The node would start a port mapper as a daemon that outlives it: start one before.
         commands = {"epmd": ["epmd"], "rabbitmq": [server]}
         return [
             Daemon(name, command if root is None else root.command(command), environment)
@@ -96,12 +96,12 @@ def major_version(script: Path) -> int:
     """Return the first number of the version that a server's script starts.
 
     Raises:
-        QuiverError: there is nothing beside it that says so.
+        QuiverError: no folder beside it has the version in its name.
     """
     plugins = script.resolve().parent.parent / "plugins"
     versions = sorted(int(one.name[7:].split(".")[0]) for one in plugins.glob("rabbit-[0-9]*.*"))
     if not versions:
-        raise QuiverError(f"which RabbitMQ this is cannot be told: no {plugins}/rabbit-VERSION")
+        raise QuiverError(f"the version of RabbitMQ is unknown: no {plugins}/rabbit-VERSION")
     return versions[-1]
 
 
@@ -110,7 +110,7 @@ def _definitions(config: ServerConfig, major: int) -> dict[str, Any]:
     user, password = config.user or _GUEST, config.password or _GUEST
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     # The plugin of 3.x makes a transient queue for a link whose terminus is not durable,
-    # and refuses another. 4.x has transient queues only for those who insist.
+    # and refuses another. 4.x has transient queues only where they are enabled.
     queue = {"durable": major >= 4, "auto_delete": False, "arguments": {}}
     return {
         "vhosts": [{"name": "/"}],
@@ -124,7 +124,7 @@ def _definitions(config: ServerConfig, major: int) -> dict[str, Any]:
 
 
 def _queue(path: str, major: int) -> str:
-    """Return the name of the queue that ``path`` reaches: of 4.x's addresses, what they name."""
+    """Return the name of the queue that ``path`` reaches; an address of 4.x has it encoded."""
     address = f"/{path.removeprefix('/')}"
     if major < 4 or not address.startswith(_QUEUES):
         return path
@@ -147,16 +147,16 @@ def _configuration(config: ServerConfig, definitions: Path, major: int) -> str:
         f"{{tcp_listeners, {listeners[0]}}}, {{ssl_listeners, {listeners[1]}}}, "
         f"{{ssl_options, [{_tls(config)}]}}, "
         f"{{load_definitions, {_text(str(definitions))}}}, {anonymous}"
-        # A busy machine's little free memory or disk is not what is measured.
+        # So that little free memory or disk does not stop producers.
         "{vm_memory_high_watermark, 0.8}, {disk_free_limit, 1000000}"
         f"]}}{applications}].\n"
     )
 
 
 def _anonymous(config: ServerConfig, major: int) -> tuple[str, str]:
-    """Return who clients without a name are: of the node's settings, and of its plugin's.
+    """Return the user of clients without a name: settings of the node, and of its plugin.
 
-    With a user, they are nobody.
+    With a configured user, such clients are refused.
     """
     if major < 4:
         name = "none" if config.user else _text(_GUEST)

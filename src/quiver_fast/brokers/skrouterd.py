@@ -46,8 +46,8 @@ def _entities(config: ServerConfig) -> list[tuple[str, dict[str, Any]]]:
         "role": "normal",
         "saslMechanisms": "EXTERNAL" if config.trust_store else "ANONYMOUS",
         "authenticatePeer": config.trust_store is not None,
-        # The window of a session. With the default one, the router ends the connection of who
-        # sends 1 MB: "connection delivery buffer limit exceeded".
+        # The window of a session. With the default one, the router ends the connection of a peer
+        # that sends 1 MB: "connection delivery buffer limit exceeded".
         "maxSessionFrames": 128,
     }
     entities: list[tuple[str, dict[str, Any]]] = [
