@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from proton import Terminus
 from support.amqp_frames import composite
 from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
 from support.frame_peer import FramePeer, Talk, ended
@@ -15,6 +16,7 @@ from support.network import breaking_proxy
 from support.processes import run
 from support.scripted_peer import (
     Act,
+    AttachesNoCoordinator,
     Coordinator,
     NeverAttaches,
     RefusesCoordinator,
@@ -206,6 +208,13 @@ def test_peer_without_a_transaction_coordinator(operation: str) -> None:
     with RefusesCoordinator() as peer:
         end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
     assert_error(end, "transaction", "amqp:not-implemented")
+
+
+@pytest.mark.parametrize("target", [Terminus.TARGET, Terminus.UNSPECIFIED])
+def test_peer_that_attaches_no_transaction_coordinator(target: int) -> None:
+    with AttachesNoCoordinator(target) as peer:
+        end = run_pyfast(*arguments("send", peer.port, transaction_size=10))
+    assert_error(end, "no transaction coordinator: its attach names none")
 
 
 @BOTH

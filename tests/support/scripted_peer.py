@@ -259,6 +259,19 @@ class RefusesCoordinator(ScriptedPeer):
             refuse(event, "amqp:not-implemented", "no transactions here")
 
 
+class AttachesNoCoordinator(ScriptedPeer):
+    """Answers the coordinator's attach with a target of this type, gives credit, and no reason."""
+
+    def __init__(self, target: int) -> None:
+        super().__init__()
+        self.target = target
+
+    def on_link_opening(self, event: Event) -> None:
+        super().on_link_opening(event)
+        if event.link.remote_target.type == Terminus.COORDINATOR:
+            event.link.target.type = self.target
+
+
 class RefusesConnection(ScriptedPeer):
     """Answers open with open and close, and a condition if given.
 

@@ -17,9 +17,9 @@ from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.arrow.amqp.connection cimport Connection, error_text
 from quiver_fast.errors import QuiverError, SignalError, TransactionError
 from quiver_fast.proton.libproton cimport (
-    PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, pn_bytes, pn_condition_is_set,
-    pn_condition_t, pn_data_put_symbol, pn_data_t, pn_link_open, pn_link_remote_condition,
-    pn_link_remote_target, pn_link_state, pn_link_target, pn_sender,
+    PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_UNSPECIFIED, pn_bytes,
+    pn_condition_is_set, pn_condition_t, pn_data_put_symbol, pn_data_t, pn_link_open,
+    pn_link_remote_condition, pn_link_remote_target, pn_link_state, pn_link_target, pn_sender,
     pn_session_remote_condition, pn_session_state, pn_session_t, pn_terminus_capabilities,
     pn_terminus_get_type, pn_terminus_set_type,
 )
@@ -27,6 +27,8 @@ from quiver_fast.proton.libsys cimport monotonic_ns
 
 # A coordinator that does not answer in this time never will.
 cdef int64_t TIMEOUT = 10 * 1000000000
+# A peer that refuses the control link says why in this time.
+cdef int64_t REASON_TIMEOUT = 1000000000
 
 # amqp-value of declare, an empty list (part 4.5.2).
 DECLARE = b"\x00\x53\x77\x00\x53\x31\x45"
@@ -58,7 +60,7 @@ cdef class Coordinator:
         pn_data_put_symbol(capabilities, pn_bytes(23, b"amqp:local-transactions"))
         pn_link_open(self.link)
         while not self.ready():
-            self.connection.step(deadline)
+            self.connection.step(min(deadline, self.deadline))
             self.refuse()
             try:
                 self.connection.judge(deadline, "offer a transaction coordinator")
@@ -81,11 +83,21 @@ cdef class Coordinator:
         return pn_terminus_get_type(pn_link_remote_target(self.link)) == PN_COORDINATOR
 
     cdef int refuse(self) except -1:
-        """Raise TransactionError if the peer ended the control link, or the session over it."""
+        """Raise TransactionError if the peer refuses the control link, or ends the session."""
+        cdef int64_t now = monotonic_ns()
         if pn_link_state(self.link) & PN_REMOTE_CLOSED:
             self.fail(condition_text(pn_link_remote_condition(self.link)))
         if pn_session_state(self.session) & PN_REMOTE_CLOSED:
             self.fail(condition_text(pn_session_remote_condition(self.session)))
+        if pn_link_state(self.link) & PN_REMOTE_UNINIT:
+            return 0
+        kind = pn_terminus_get_type(pn_link_remote_target(self.link))
+        if kind == PN_COORDINATOR:
+            return 0
+        # An attach without a target refuses the link; a detach with the reason follows (2.6.3).
+        self.deadline = min(self.deadline, now + (REASON_TIMEOUT if kind == PN_UNSPECIFIED else 0))
+        if now >= self.deadline:
+            self.fail("its attach names none")
         return 0
 
     def fail(self, why: str) -> None:
