@@ -5,9 +5,10 @@ from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_event,
 )
-from quiver_fast.arrow.amqp.link cimport OVER, Endpoint
+from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.amqp.receiver import breaks_on_drain
+from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport PN_RCV_FIRST, pn_link_set_rcv_settle_mode
 from quiver_fast.proton.libsys cimport monotonic_ns
@@ -46,8 +47,9 @@ cdef class EmptyingReceiver(Receiver):
             return wake
         return now if self.emptied else min(wake, self.silence_end)
 
-    cdef bint is_over(self, int64_t now) noexcept nogil:
-        return self.emptied or now >= self.silence_end or Receiver.is_over(self, now)
+    cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil:
+        return self.emptied or now >= self.silence_end or (
+            Receiver.is_over(self, now, transferred))
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
         """End at once where the last drain has proven that there is no more."""

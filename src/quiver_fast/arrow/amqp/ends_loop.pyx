@@ -17,7 +17,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.arrow.amqp.lines cimport Line, Lines, no_memory
-from quiver_fast.arrow.amqp.link cimport OVER, Endpoint
+from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.amqp.sender cimport Sender
 from quiver_fast.errors import LinkError, PeerError
@@ -26,7 +26,7 @@ from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.course cimport flush_and_tell, next_flush_after
+from quiver_fast.arrow.run.course cimport OVER, flush_and_tell, next_flush_after
 
 cdef int64_t SECOND = 1000000000
 # How long a wrapper's word may lie unread while messages leave no time to wait.

@@ -6,10 +6,6 @@ from quiver_fast.arrow.amqp.transaction cimport Coordinator
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t, pn_terminus_t
 from quiver_fast.arrow.run.course cimport Course
 
-cdef enum:
-    # What `turn` returns of an end that has nothing more to do.
-    OVER = -2
-
 cdef class Endpoint(Course):
     cdef Connection connection
     # Transactions of this many messages; 0 and None when there are none.
@@ -31,7 +27,6 @@ cdef class Endpoint(Course):
     cdef readonly int64_t number
 
     cdef int begin(self) noexcept nogil
-    cdef int64_t turn(self, int64_t now) except? -1 nogil
     cdef int confirm_attach(self) except -1
     cdef bint find_session(self) except -1
     cdef bint find_link(self) except -1

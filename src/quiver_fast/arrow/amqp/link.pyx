@@ -252,14 +252,6 @@ cdef class Endpoint(Course):
         pn_link_open(link)
         return 0
 
-    cdef int64_t turn(self, int64_t now) except? -1 nogil:
-        """Do what is to be done now, after what the peer sent was taken.
-
-        Returns until when there is nothing more to do unless the peer sends something (monotonic
-        ns): 0 for more at once, and OVER at the end of the run.
-        """
-        return OVER
-
     cdef int begin(self) noexcept nogil:
         """Begin the clock of the run, or the step before it. The link is attached."""
         return self.start_clock()

@@ -45,13 +45,10 @@ cdef class Receiver(Endpoint):
     cdef readonly int64_t foreign
     cdef readonly int64_t aborted
 
-    cdef int loop(self) except -1 nogil
     cdef int64_t taken(self) noexcept nogil
     cdef int64_t goal(self) noexcept nogil
-    cdef bint is_over(self, int64_t now) noexcept nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int ask_for_the_rest(self) except -1 nogil
-    cdef int take_messages(self) except -1 nogil
     cdef bint take_swiftly(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil

@@ -11,7 +11,7 @@ from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED
 from quiver_fast.arrow.amqp.incoming cimport (
     LARGEST_HEAD, Backlog, Inflow, free_inflow, keep_head, new_inflow,
 )
-from quiver_fast.arrow.amqp.link cimport OVER, Endpoint, ask_for_selector, has_selector
+from quiver_fast.arrow.amqp.link cimport Endpoint, ask_for_selector, has_selector
 from quiver_fast.arrow.amqp.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, flaw_of_id, id_as_text,
     is_alike, scan_alike, time_field,
@@ -24,7 +24,7 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.arrow.run.course import UNIT_FACTOR
-from quiver_fast.arrow.run.course cimport flush_and_tell
+from quiver_fast.arrow.run.course cimport OVER
 
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
@@ -139,7 +139,6 @@ cdef class Receiver(Endpoint):
             self.connection.write()
             self.control.say_ready()
             self.loop()
-            flush_and_tell(self.writer, self.control)
         if self.aborted and not self.interrupted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
 
@@ -150,18 +149,6 @@ cdef class Receiver(Endpoint):
             return None
         return self.was_drained
 
-    cdef int loop(self) except -1 nogil:
-        cdef int64_t now
-        cdef int64_t wake
-        while True:
-            now = monotonic_ns()
-            # First what came before the end of the link, then the end.
-            self.take_messages()
-            wake = self.turn(now)
-            if wake == OVER:
-                return 0
-            self.connection.await_messages(wake)
-
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t end
         cdef bint closed
@@ -170,9 +157,7 @@ cdef class Receiver(Endpoint):
             self.coordinator.poll(now)
             self.take_backlog()
         closed = self.closed_by_peer()
-        self.flush_records(now)
-        self.notice_wrapper(now)
-        self.notice_signals(now)
+        self.notice(now)
         ending = self.is_ending(closed, now)
         if closed and ending and self.received < self.goal():
             with gil:
@@ -185,7 +170,7 @@ cdef class Receiver(Endpoint):
             end = self.next_flush
         elif self.stopping:
             end = self.drain_deadline
-        elif self.is_over(now):
+        elif self.is_over(now, self.received):
             self.start_draining(now)
             end = self.drain_deadline
         else:
@@ -229,8 +214,7 @@ cdef class Receiver(Endpoint):
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
         """Take the credit back and wait for what is on its way (part 2.6.7, drain)."""
-        self.stopping = True
-        self.drain_deadline = now + self.patience
+        Endpoint.start_draining(self, now)
         if not self.undrainable:
             self.ask_for_the_rest()
         elif self.received >= self.control.total:
@@ -269,12 +253,10 @@ cdef class Receiver(Endpoint):
     cdef int64_t goal(self) noexcept nogil:
         return self.limits.count if self.limits.count else INT64_MAX
 
-    cdef bint is_over(self, int64_t now) noexcept nogil:
-        """Say whether the run's time is over, or the wrapper wants it to end."""
-        return self.control.stopped or self.received >= self.control.total or (
-            self.time_is_over(now))
+    cdef int await_input(self, int64_t wake) except -1 nogil:
+        return self.connection.await_messages(wake)
 
-    cdef int take_messages(self) except -1 nogil:
+    cdef int take_input(self) except -1 nogil:
         """Take all that was read of messages, whole or in part."""
         cdef amqp_plane_t *plane = &self.connection.plane
         cdef amqp_event event = AMQP_CREDIT

@@ -2,11 +2,8 @@ from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport amqp_disposition_t, amqp_state_t
 from quiver_fast.arrow.amqp.outgoing cimport Outgoing
-from quiver_fast.arrow.run.pacer cimport Schedule
 
 cdef class Sender(Outgoing):
-    # None: as fast as can be.
-    cdef Schedule schedule
     # The schedule is kept awake, not asleep.
     cdef bint is_exact
     cdef bint with_ids
@@ -26,22 +23,16 @@ cdef class Sender(Outgoing):
     cdef readonly str first_refusal
 
     cdef int await_credit(self, int64_t now) except -1 nogil
-    cdef int loop(self) except -1 nogil
-    cdef int await_next(self, int64_t wake) except -1 nogil
-    cdef bint is_done(self, int64_t now) noexcept nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil
     cdef int give_back(self) except -1 nogil
     cdef int64_t room(self) noexcept nogil
     cdef int send_stamped(self, int64_t count) except -1 nogil
     cdef int record(self, int64_t time) except -1 nogil
-    cdef int64_t send_time(self) noexcept nogil
     cdef int begin_message(self, int64_t time) except -1 nogil
     cdef int tell(self, char kind) except -1 nogil
-    cdef int tell_progress(self) except -1 nogil
     cdef int fail_silent(self) except -1
     cdef int feed_body(self, int64_t now) except -1 nogil
-    cdef int collect_outcomes(self) except -1 nogil
     cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil
     cdef int take_outcomes(
         self, const amqp_disposition_t *told, uint32_t first, uint32_t last) except -1 nogil

@@ -2,14 +2,11 @@ from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.amqp.link import Endpoint
 from quiver_fast.arrow.amqp.template import MessageTemplate
 from quiver_fast.arrow.run.course import Limits
-from quiver_fast.arrow.run.pacer import DelayHistogram
 from quiver_fast.records.writer import RecordWriter
 
 def not_accepted(peer: str, sent: object) -> str: ...
 
 class Sender(Endpoint):
-    delays: DelayHistogram | None
-    sending_ns: int | None
     sent: int
     settled: int
     unsettled: int

@@ -11,7 +11,6 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_state_t, amqp_unsettled_clip, amqp_unsettled_settle, amqp_unsettled_settle_all,
 )
 from quiver_fast.arrow.amqp.connection cimport error_text, put_symbol
-from quiver_fast.arrow.amqp.link cimport OVER
 from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
@@ -20,11 +19,11 @@ from quiver_fast.proton.libproton cimport (
     PN_SND_SETTLED, PN_SND_UNSETTLED, pn_link_set_snd_settle_mode, pn_link_target,
     pn_terminus_capabilities,
 )
-from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
-from quiver_fast.arrow.run.course cimport flush_and_tell
-from quiver_fast.arrow.run.pacer cimport BacklogSchedule, DelayHistogram, Schedule
+from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.pacer cimport BacklogSchedule, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
@@ -108,28 +107,12 @@ cdef class Sender(Outgoing):
             OutputError: the records could not be written.
             TransactionError: a transaction failed.
         """
-        if self.schedule is not None:
-            # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
-            prctl(PR_SET_TIMERSLACK, 1)
         with nogil:
             self.control.say_ready()
             self.loop()
-            flush_and_tell(self.writer, self.control)
         refused = self.rejected + self.released + self.modified
         if refused:
             raise OutcomeError(not_accepted(self.connection.peer, self))
-
-    @property
-    def delays(self) -> DelayHistogram | None:
-        """How late messages went out; None without a rate."""
-        return None if self.schedule is None else self.schedule.delays
-
-    @property
-    def sending_ns(self) -> int | None:
-        """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
-        if self.schedule is None:
-            return None
-        return self.schedule.passed_until(self.stopped_at)
 
     @property
     def unsettled(self) -> int:
@@ -154,23 +137,9 @@ cdef class Sender(Outgoing):
                 raise PeerError(f"{self.connection.peer}: the peer gave no credit")
         return 0
 
-    cdef int loop(self) except -1 nogil:
-        cdef int64_t now
-        cdef int64_t wake
-        while True:
-            now = monotonic_ns()
-            # First the outcomes that came before the end of the link, then the end.
-            self.collect_outcomes()
-            wake = self.turn(now)
-            if wake == OVER:
-                return 0
-            self.await_next(wake)
-
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef bint closed = self.closed_by_peer()
-        self.flush_records(now)
-        self.notice_wrapper(now)
-        self.notice_signals(now)
+        self.notice(now)
         if self.started == 0 and not self.stopping:
             self.await_credit(now)
         if self.interrupted and self.is_open and not self.is_aborting and (
@@ -179,7 +148,7 @@ cdef class Sender(Outgoing):
             self.settled += 1
             amqp_unsettled_settle(&self.waiting, self.delivery_id)
             self.abort_delivery()
-        if not self.stopping and self.is_done(now):
+        if not self.stopping and self.is_over(now, self.sent):
             self.start_draining(now)
         if closed:
             with gil:
@@ -202,7 +171,7 @@ cdef class Sender(Outgoing):
                 self.fail_silent()
         return self.next_wake(now)
 
-    cdef int await_next(self, int64_t wake) except -1 nogil:
+    cdef int await_input(self, int64_t wake) except -1 nogil:
         """Exchange with the peer, and wait for it or for the next message's time."""
         if wake == 0 or self.stopping:
             return self.connection.exchange(wake)
@@ -216,10 +185,6 @@ cdef class Sender(Outgoing):
         raise PeerError(
             f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
             "messages have no outcome and the peer is silent")
-
-    cdef bint is_done(self, int64_t now) noexcept nogil:
-        return self.control.stopped or self.time_is_over(now) or (
-            self.limits.count and self.sent >= self.limits.count)
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more messages count and schedule allow now."""
@@ -251,7 +216,7 @@ cdef class Sender(Outgoing):
             return self.send_stamped(room)
         for i in range(<int>room):
             if self.schedule is not None or i % self.clock_block == 0:
-                time = self.send_time()
+                time = self.send_time(self.sent)
             self.begin_message(time)
             self.feed_body(now)
             if self.is_open or self.room() <= 0:
@@ -289,7 +254,7 @@ cdef class Sender(Outgoing):
         self.take_ids(count)
         for i in range(count):
             if self.schedule is not None or i % self.clock_block == 0:
-                time = self.send_time()
+                time = self.send_time(self.sent)
             if self.template.next_message(time) or self.stamp.size == 0:
                 self.lay_stamp()
             self.sent += 1
@@ -312,12 +277,6 @@ cdef class Sender(Outgoing):
             return self.writer.sent_with_id(
                 self.template.digits, self.template.digit_count, time)
         return self.writer.sent(time)
-
-    cdef int64_t send_time(self) noexcept nogil:
-        """Return the time to put into the next message, in the run's unit."""
-        if self.schedule is None:
-            return self.wall_time()
-        return self.schedule.send_time(self.sent) // self.time_divisor
 
     cdef int begin_message(self, int64_t time) except -1 nogil:
         """Begin the next delivery: its frames go out in `feed_body`."""
@@ -376,7 +335,7 @@ cdef class Sender(Outgoing):
             self.tell(c"B")
         return 0
 
-    cdef int collect_outcomes(self) except -1 nogil:
+    cdef int take_input(self) except -1 nogil:
         """Take all that was read; of that, the outcomes of our deliveries."""
         cdef amqp_event event = self.connection.next_event()
         while event != AMQP_NOTHING:
@@ -539,10 +498,10 @@ cdef class BacklogSender(Sender):
             self.deadline = INT64_MAX
         return 0
 
-    cdef bint is_done(self, int64_t now) noexcept nogil:
+    cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil:
         if not self.is_full and self.schedule.start:
             self.is_full = True
             self.started = self.schedule.start
             if self.limits.duration_ns:
                 self.deadline = self.started + self.limits.duration_ns
-        return Sender.is_done(self, now)
+        return Sender.is_over(self, now, transferred)

@@ -13,9 +13,9 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_code, amqp_session_end_t,
 )
 from quiver_fast.arrow.amqp.incoming cimport Inflow
-from quiver_fast.arrow.amqp.link cimport OVER
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
     PN_REMOTE_CLOSED, pn_connection_state, pn_session_state,

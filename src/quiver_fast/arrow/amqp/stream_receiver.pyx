@@ -65,8 +65,8 @@ cdef class StreamReceiver(Receiver):
 
     # ---- links -----------------------------------------------------------------------
 
-    cdef int take_messages(self) except -1 nogil:
-        Receiver.take_messages(self)
+    cdef int take_input(self) except -1 nogil:
+        Receiver.take_input(self)
         self.begin_sessions()
         self.answer_links()
         self.drop_closed_links()

@@ -17,5 +17,4 @@ cdef class Endpoint(Course):
     cdef bytes csp(self)
     cdef bytes create(self, bytes event, double timeout)
     cdef int await_start(self) except -1 nogil
-    cdef int loop(self) except -1 nogil
     cdef str reason_of(self, const Reply *reply)

@@ -7,7 +7,7 @@ from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.csp.channel cimport Channel, Reply
 from quiver_fast.remote.wire.replies import cid_of, message_of
-from quiver_fast.arrow.run.course cimport Course, Limits, flush_and_tell
+from quiver_fast.arrow.run.course cimport Course, Limits
 
 cdef int64_t SECOND = 1000000000
 
@@ -56,7 +56,6 @@ cdef class Endpoint(Course):
             self.control.say_ready()
             self.await_start()
             self.loop()
-            flush_and_tell(self.writer, self.control)
 
     def transfer(self, timeout: float) -> None:
         """Attach, run to the end, and close the channel, whatever happens between.
@@ -97,9 +96,11 @@ cdef class Endpoint(Course):
             self.channel.exchange(monotonic_ns() + SECOND)
         return self.start_clock()
 
-    cdef int loop(self) except -1 nogil:
-        """Transfer until the run is over."""
-        return 0
+    cdef int await_input(self, int64_t wake) except -1 nogil:
+        if self.channel.cut:
+            with gil:
+                self.channel.lost()
+        return self.channel.exchange(wake)
 
     cdef str reason_of(self, const Reply *reply):
         """Return the exception that a reply is, as one line."""

@@ -14,7 +14,7 @@ from quiver_fast.remote.wire.textwire cimport (
     Slice, Value, equals, next_pair, open_map, parse_int64, unquoted,
 )
 from quiver_fast.remote.wire.wire cimport scan_index
-from quiver_fast.arrow.run.course cimport Limits
+from quiver_fast.arrow.run.course cimport OVER, Limits
 
 # "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
 cdef int OUTSTANDING = 3
@@ -83,36 +83,21 @@ cdef class Receiver(Endpoint):
         """Whether the queue was read to its end; None if the arrow did not ask for its end."""
         return self.position >= self.queue_end if self.end_tid else None
 
-    cdef int loop(self) except -1 nogil:
-        cdef int64_t now
-        while True:
-            now = monotonic_ns()
-            self.take_replies()
-            self.flush_records(now)
-            self.notice_wrapper(now)
-            self.notice_signals(now)
-            if self.is_done() or self.interrupted or (self.stopping and self.is_drained(now)):
-                self.stopping = True
-                return 0
-            if self.channel.cut:
-                with gil:
-                    self.channel.lost()
-            if not self.stopping and self.is_over(now):
-                self.start_draining(now)
-                with gil:
-                    self.ask_for_end()
-            if not self.stopping:
-                self.ask()
-            self.channel.exchange(
-                min(self.next_flush, self.drain_deadline if self.stopping else self.deadline))
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        self.notice(now)
+        if self.is_done() or self.interrupted or (self.stopping and self.is_drained(now)):
+            self.stopping = True
+            return OVER
+        if not self.stopping and self.is_over(now, self.received):
+            self.start_draining(now)
+            with gil:
+                self.ask_for_end()
+        if not self.stopping:
+            self.ask()
+        return min(self.next_flush, self.drain_deadline if self.stopping else self.deadline)
 
     cdef bint is_done(self) noexcept nogil:
         return self.limits.count and self.received >= self.limits.count
-
-    cdef bint is_over(self, int64_t now) noexcept nogil:
-        """Say whether the run's time is over, or the wrapper wants it to end."""
-        return self.control.stopped or self.received >= self.control.total or (
-            self.time_is_over(now))
 
     cdef int ask_for_end(self) except -1:
         """Ask where the queue ends: the reply to a new tailer says so."""
@@ -142,7 +127,7 @@ cdef class Receiver(Endpoint):
             self.outstanding += 1
         return 0
 
-    cdef int take_replies(self) except -1 nogil:
+    cdef int take_input(self) except -1 nogil:
         cdef Reply reply
         while not self.is_done() and self.channel.next_reply(&reply):
             if self.stopping:

@@ -1,13 +1,10 @@
 from quiver_fast.arrow.csp.channel import Channel
 from quiver_fast.arrow.csp.endpoint import Endpoint
 from quiver_fast.arrow.run.course import Limits
-from quiver_fast.arrow.run.pacer import DelayHistogram
 from quiver_fast.arrow.run.sizes import Sizes
 from quiver_fast.records.writer import RecordWriter
 
 class Sender(Endpoint):
-    delays: DelayHistogram | None
-    sending_ns: int | None
     sent: int
     settled: int
     unsettled: int

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, strlen
 
 from quiver_fast.errors import LinkError, OutcomeError, PeerError
-from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 from quiver_fast.records.writer cimport RecordWriter
@@ -17,8 +17,8 @@ from quiver_fast.arrow.csp.channel cimport Channel, Reply, starts
 from quiver_fast.arrow.csp.endpoint cimport Endpoint
 from quiver_fast.remote.wire.buffer cimport pending
 from quiver_fast.remote.wire.wire cimport HEADER_SIZE, MORE, end_document
-from quiver_fast.arrow.run.course cimport Limits
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Schedule
+from quiver_fast.arrow.run.course cimport OVER, Limits
+from quiver_fast.arrow.run.pacer cimport Schedule
 from quiver_fast.arrow.run.sizes cimport Sizes
 
 cdef int BURST = 256
@@ -48,8 +48,6 @@ cdef class Sender(Endpoint):
         settlement: write S and s records, as indexes come.
     """
 
-    # None: as fast as can be.
-    cdef Schedule schedule
     cdef bytes body
     cdef const char *body_text
     cdef size_t body_size
@@ -92,9 +90,6 @@ cdef class Sender(Endpoint):
             PeerError: the connection was lost, or the server fell silent.
             OutputError: the records could not be written.
         """
-        if self.schedule is not None:
-            # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
-            prctl(PR_SET_TIMERSLACK, 1)
         super().run()
         if self.rejected:
             raise OutcomeError(
@@ -102,51 +97,26 @@ cdef class Sender(Endpoint):
                 f"(first: {self.first_refusal})")
 
     @property
-    def delays(self) -> DelayHistogram | None:
-        """How late messages went out; None without a rate."""
-        return None if self.schedule is None else self.schedule.delays
-
-    @property
-    def sending_ns(self) -> int | None:
-        """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
-        if self.schedule is None:
-            return None
-        return self.schedule.passed_until(self.stopped_at)
-
-    @property
     def unsettled(self) -> int:
         """Number of submits that have no reply."""
         return self.sent - self.settled
 
-    cdef int loop(self) except -1 nogil:
-        cdef int64_t now
-        while True:
-            now = monotonic_ns()
-            self.collect_replies()
-            self.flush_records(now)
-            self.notice_wrapper(now)
-            self.notice_signals(now)
-            if not self.stopping and self.is_done(now):
-                self.start_draining(now)
-            if not self.stopping:
-                self.burst(now)
-            elif self.settled == self.sent:
-                return 0
-            elif now >= self.drain_deadline:
-                if self.interrupted:
-                    return 0
-                with gil:
-                    raise PeerError(
-                        f"{self.channel.peer}: {self.sent - self.settled} of {self.sent} "
-                        "submits have no reply and the server is silent")
-            if self.channel.cut:
-                with gil:
-                    self.channel.lost()
-            self.channel.exchange(self.next_wake(now))
-
-    cdef bint is_done(self, int64_t now) noexcept nogil:
-        return self.control.stopped or self.time_is_over(now) or (
-            self.limits.count and self.sent >= self.limits.count)
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        self.notice(now)
+        if not self.stopping and self.is_over(now, self.sent):
+            self.start_draining(now)
+        if not self.stopping:
+            self.burst(now)
+        elif self.settled == self.sent:
+            return OVER
+        elif now >= self.drain_deadline:
+            if self.interrupted:
+                return OVER
+            with gil:
+                raise PeerError(
+                    f"{self.channel.peer}: {self.sent - self.settled} of {self.sent} "
+                    "submits have no reply and the server is silent")
+        return self.next_wake(now)
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more submits window, count and schedule allow now."""
@@ -168,18 +138,12 @@ cdef class Sender(Endpoint):
             self.channel.request_room(128), self.cid, self.sent + 1) - self.channel.output.memory
         for i in range(<int>room):
             if self.schedule is not None or i % self.clock_block == 0:
-                time = self.send_time()
+                time = self.send_time(self.sent)
             # One large body fills the socket, so the batch ends there.
             if pending(&self.channel.output) > OUTPUT_LIMIT:
                 return self.submit(time, False)
             self.submit(time, i < room - 1)
         return 0
-
-    cdef int64_t send_time(self) noexcept nogil:
-        """Return the time to put into the next message, in the run's unit."""
-        if self.schedule is None:
-            return self.wall_time()
-        return self.schedule.send_time(self.sent) // self.time_divisor
 
     cdef int submit(self, int64_t time, bint more) except -1 nogil:
         cdef char *header = self.channel.request_room(
@@ -201,7 +165,7 @@ cdef class Sender(Endpoint):
             return self.writer.sent_with_id(digits, digits_end - digits, time)
         return self.writer.sent(time)
 
-    cdef int collect_replies(self) except -1 nogil:
+    cdef int take_input(self) except -1 nogil:
         cdef Reply reply
         while self.channel.next_reply(&reply):
             self.take_reply(&reply)

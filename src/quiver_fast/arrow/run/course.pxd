@@ -3,7 +3,11 @@ from libc.stdint cimport int64_t, uint64_t
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.pacer cimport Pacer
+from quiver_fast.arrow.run.pacer cimport Pacer, Schedule
+
+cdef enum:
+    # What `turn` returns of an end that has nothing more to do.
+    OVER = -2
 
 cdef class Limits:
     cdef readonly int64_t count
@@ -22,6 +26,8 @@ cdef class Course:
     cdef RecordWriter writer
     cdef Limits limits
     cdef Control control
+    # Of a sender; None for as fast as can be.
+    cdef Schedule schedule
     cdef int64_t time_divisor
     cdef int64_t clock_base
     # SendTimes of this run are at least `run_start`, and not further from it than `run_span`.
@@ -54,6 +60,11 @@ cdef class Course:
         # One comparison: not before the start, and not in a finer unit than ours.
         return <uint64_t>send_time - <uint64_t>self.run_start <= self.run_span
 
+    cdef int loop(self) except -1 nogil
+    cdef int take_input(self) except -1 nogil
+    cdef int64_t turn(self, int64_t now) except? -1 nogil
+    cdef int await_input(self, int64_t wake) except -1 nogil
+    cdef int64_t send_time(self, int64_t index) noexcept nogil
     cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil
     cdef bint is_older(self, int64_t send_time) noexcept nogil
     cdef int prepare_clock(self) noexcept nogil
@@ -61,7 +72,9 @@ cdef class Course:
     cdef int join_clock(self, int64_t start) noexcept nogil
     cdef bint time_is_over(self, int64_t now) noexcept nogil
     cdef bint near_the_end(self, int64_t now) noexcept nogil
+    cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil
     cdef int start_draining(self, int64_t now) except -1 nogil
+    cdef int notice(self, int64_t now) except -1 nogil
     cdef int notice_signals(self, int64_t now) except -1 nogil
     cdef int notice_wrapper(self, int64_t now) noexcept nogil
     cdef int flush_records(self, int64_t now) except -1 nogil

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from quiver_fast.arrow.run.control import Control
-from quiver_fast.arrow.run.pacer import Pacer
+from quiver_fast.arrow.run.pacer import DelayHistogram, Pacer
 from quiver_fast.rate_steps import Piece
 from quiver_fast.records.writer import RecordWriter
 
@@ -29,4 +29,6 @@ class Limits:
 class Course:
     stopping: bool
     interrupted: int
+    delays: DelayHistogram | None
+    sending_ns: int | None
     def __init__(self, writer: RecordWriter, limits: Limits, time_unit: str) -> None: ...

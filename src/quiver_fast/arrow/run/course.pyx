@@ -1,13 +1,13 @@
-"""The course of a run, in whichever protocol: when it ends, clock, flushing, signals."""
+"""The course of a run, in whichever protocol: its loop, when it ends, clock, flushing, signals."""
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
-from quiver_fast.proton.libsys cimport monotonic_ns, realtime_ns
+from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.pacer cimport Pacer, SharePacer, SteppedPacer
+from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, SharePacer, SteppedPacer
 
 cdef int64_t SECOND = 1000000000
 cdef int64_t FLUSH_PERIOD = SECOND // FLUSHES_PER_SECOND
@@ -85,7 +85,7 @@ cdef class Limits:
 
 
 cdef class Course:
-    """When a run goes on and when it ends.
+    """When a run goes on and when it ends; the base of both ends of both protocols.
 
     Args:
         writer: where the records go.
@@ -114,6 +114,59 @@ cdef class Course:
         start = run_start_ms * units // 1000
         self.run_start = self.given_start = start if start else INT64_MIN
         self.run_span = min(UNIT_FACTOR * start, INT64_MAX - start) if start else UINT64_MAX
+
+    @property
+    def delays(self) -> DelayHistogram | None:
+        """How late messages went out; None without a rate."""
+        return None if self.schedule is None else self.schedule.delays
+
+    @property
+    def sending_ns(self) -> int | None:
+        """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
+        return None if self.schedule is None else self.schedule.passed_until(self.stopped_at)
+
+    # ---- the loop --------------------------------------------------------------------
+
+    cdef int loop(self) except -1 nogil:
+        """Transfer until the run is over; then flush the records."""
+        cdef int64_t now
+        cdef int64_t wake
+        if self.schedule is not None:
+            # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
+            prctl(PR_SET_TIMERSLACK, 1)
+        while True:
+            now = monotonic_ns()
+            # What came before the end of the link counts, so it is taken before the end.
+            self.take_input()
+            wake = self.turn(now)
+            if wake == OVER:
+                flush_and_tell(self.writer, self.control)
+                return 0
+            self.await_input(wake)
+
+    cdef int take_input(self) except -1 nogil:
+        """Take all that was read."""
+        return 0
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        """Do what is to be done now, after all that was read was taken.
+
+        Returns until when there is nothing more to do unless the peer sends something (monotonic
+        ns): 0 for more at once, and OVER at the end of the run.
+        """
+        return OVER
+
+    cdef int await_input(self, int64_t wake) except -1 nogil:
+        """Write and read; wait for the peer until ``wake``."""
+        return 0
+
+    # ---- the clock -------------------------------------------------------------------
+
+    cdef int64_t send_time(self, int64_t index) noexcept nogil:
+        """Return the time to put into message ``index`` (from 0), in the run's unit."""
+        if self.schedule is None:
+            return self.wall_time()
+        return self.schedule.send_time(index) // self.time_divisor
 
     cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil:
         """Say whether a SendTime is of this run, though the wall clock may have been set back.
@@ -171,6 +224,13 @@ cdef class Course:
         return self.started != 0 and self.limits.duration_ns != 0 and (
             now >= self.started + self.limits.duration_ns - END_TOLERANCE)
 
+    # ---- the end ---------------------------------------------------------------------
+
+    cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil:
+        """Say whether time, count or wrapper end the run."""
+        return self.control.stopped or self.time_is_over(now) or (
+            transferred >= self.control.total) or 0 < self.limits.count <= transferred
+
     cdef int start_draining(self, int64_t now) except -1 nogil:
         """Begin to end the run; each end says how long it waits, and for what."""
         if not self.stopping:
@@ -178,6 +238,12 @@ cdef class Course:
             self.stopped_at = min(now, self.deadline)
         self.drain_deadline = now + self.patience
         return 0
+
+    cdef int notice(self, int64_t now) except -1 nogil:
+        """Flush the records if that is due; notice the wrapper and signals."""
+        self.flush_records(now)
+        self.notice_wrapper(now)
+        return self.notice_signals(now)
 
     cdef int notice_signals(self, int64_t now) except -1 nogil:
         """Begin to end at the first signal; end at once at the second."""
