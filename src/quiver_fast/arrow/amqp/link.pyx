@@ -128,9 +128,10 @@ cdef class Endpoint(Course):
         """Make use of a link that both sides have attached, and begin the run."""
         self.end = self.connection.end_of(self.link)
         self.end.user = self.user()
-        self.check_limits()
         if self.batch_size:
             self.coordinator = Coordinator(self.connection)
+        self.use_link()
+        if self.batch_size:
             self.coordinator.attach(self.session, f"{self.name}-coordinator")
         self.begin()
         return 0
@@ -256,8 +257,8 @@ cdef class Endpoint(Course):
         """Begin the clock of the run, or the step before it. The link is attached."""
         return self.start_clock()
 
-    def check_limits(self) -> None:
-        """Raise LinkError where the run needs more than the peer's attach allows."""
+    def use_link(self) -> None:
+        """Prepare to transfer over the attached link; raise LinkError where it cannot be used."""
 
     def prepare_session(self) -> None:
         """Set what our begin needs before it is sent."""

@@ -1,9 +1,15 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport amqp_disposition_t, amqp_state_t
+from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.outgoing cimport Outgoing
+from quiver_fast.arrow.amqp.template cimport MessageTemplate
 
-cdef class Sender(Outgoing):
+cdef class Sender(Endpoint):
+    cdef MessageTemplate template
+    cdef Outgoing outgoing
+    # Bodies are announced, and recorded as they go.
+    cdef bint streaming
     # The schedule is kept awake, not asleep.
     cdef bint is_exact
     cdef bint with_ids
@@ -13,6 +19,7 @@ cdef class Sender(Outgoing):
     cdef int64_t message_time
     cdef int64_t first_time
     cdef int64_t told
+    cdef readonly int64_t sent
     cdef readonly int64_t settled
     cdef readonly int64_t accepted
     cdef readonly int64_t rejected
@@ -32,6 +39,7 @@ cdef class Sender(Outgoing):
     cdef int begin_message(self, int64_t time) except -1 nogil
     cdef int tell(self, char kind) except -1 nogil
     cdef int fail_silent(self) except -1
+    cdef int finish_delivery(self) except -1 nogil
     cdef int feed_body(self, int64_t now) except -1 nogil
     cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil
     cdef int take_outcomes(

@@ -6,11 +6,12 @@ from libc.string cimport memcpy
 from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_MODIFIED, AMQP_CODE_NONE, AMQP_CODE_RECEIVED, AMQP_CODE_REJECTED,
     AMQP_CODE_RELEASED, AMQP_CODE_TRANSACTIONAL, AMQP_NOTHING, AMQP_OUTCOME, AMQP_RECEIVER,
-    amqp_code, amqp_disposition_t, amqp_event, amqp_output_add, amqp_output_room,
-    amqp_output_waiting, amqp_sender_drained, amqp_session_end_t, amqp_stamp_number,
+    AMQP_THEIRS, amqp_code, amqp_disposition_t, amqp_event, amqp_output_add, amqp_output_room,
+    amqp_output_waiting, amqp_sender_drained, amqp_session_end_t, amqp_stamp_number, amqp_stamp_t,
     amqp_state_t, amqp_unsettled_clip, amqp_unsettled_settle, amqp_unsettled_settle_all,
 )
 from quiver_fast.arrow.amqp.connection cimport error_text, put_symbol
+from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
@@ -57,7 +58,7 @@ def not_accepted(peer: str, sent: object) -> str:
         f"{sent.released} released, {sent.modified} modified{why}")
 
 
-cdef class Sender(Outgoing):
+cdef class Sender(Endpoint):
     """Send ``x``-filled messages and account for every one of them.
 
     Args:
@@ -75,8 +76,11 @@ cdef class Sender(Outgoing):
                  presettled: bool = False, exact: bool = False, time_unit: str = "ms",
                  transaction_size: int = 0, asked_silence: float = 0) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
-                         template=template, presettled=presettled, time_unit=time_unit,
-                         transaction_size=transaction_size)
+                         time_unit=time_unit, transaction_size=transaction_size)
+        self.is_sender = True
+        self.template = template
+        self.outgoing = Outgoing(template, presettled)
+        self.streaming = self.template.streaming
         self.with_ids = with_ids
         self.settlement = settlement
         self.first_refusal = ""
@@ -91,12 +95,20 @@ cdef class Sender(Outgoing):
     def prepare(self) -> None:
         # Frames that wait refer to its body.
         self.connection.referred = self.template
-        mode = PN_SND_SETTLED if self.presettled else PN_SND_UNSETTLED
+        mode = PN_SND_SETTLED if self.outgoing.presettled else PN_SND_UNSETTLED
         pn_link_set_snd_settle_mode(self.link, mode)
         if self.streaming:
             put_symbol(
                 pn_terminus_capabilities(pn_link_target(self.link)), b"qd.streaming-deliveries")
-        self.lay_frames()
+
+    def use_link(self) -> None:
+        """Raise LinkError where the peer takes no messages as large as ours (part 2.7.3)."""
+        cdef uint64_t most = self.end.max_message_size[<int>AMQP_THEIRS]
+        if most and self.template.size > most:
+            raise LinkError(
+                f"{self.connection.peer}: '{self.address}' takes messages of at most {most} bytes, "
+                f"and ours have {self.template.size} (body-size {self.template.largest_size})")
+        self.outgoing.attach(self.connection, self.end, self.coordinator)
 
     def run(self) -> None:
         """Send until a limit or a signal, then wait for every outcome.
@@ -113,6 +125,11 @@ cdef class Sender(Outgoing):
         refused = self.rejected + self.released + self.modified
         if refused:
             raise OutcomeError(not_accepted(self.connection.peer, self))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of bodies that went out; see `Outgoing`."""
+        return self.outgoing.bytes
 
     @property
     def unsettled(self) -> int:
@@ -142,12 +159,12 @@ cdef class Sender(Outgoing):
         self.notice(now)
         if self.started == 0 and not self.stopping:
             self.await_credit(now)
-        if self.interrupted and self.is_open and not self.is_aborting and (
+        if self.interrupted and self.outgoing.is_open and not self.outgoing.is_aborting and (
                 self.streaming or now >= self.drain_deadline):
             self.aborted += 1
             self.settled += 1
-            amqp_unsettled_settle(&self.waiting, self.delivery_id)
-            self.abort_delivery()
+            amqp_unsettled_settle(&self.outgoing.unsettled, self.outgoing.delivery_id)
+            self.outgoing.abort()
         if not self.stopping and self.is_over(now, self.sent):
             self.start_draining(now)
         if closed:
@@ -155,7 +172,7 @@ cdef class Sender(Outgoing):
                 self.ended_by_peer(now)
             return OVER
         self.feed_body(now)
-        if self.stopping and not self.is_open:
+        if self.stopping and not self.outgoing.is_open:
             self.give_back()
         if self.batch_size:
             self.transact(now)
@@ -175,9 +192,9 @@ cdef class Sender(Outgoing):
         """Exchange with the peer, and wait for it or for the next message's time."""
         if wake == 0 or self.stopping:
             return self.connection.exchange(wake)
-        if self.schedule is None and not self.is_open:
+        if self.schedule is None and not self.outgoing.is_open:
             return self.connection.exchange_spinning(wake)
-        if self.is_exact and not self.is_open:
+        if self.is_exact and not self.outgoing.is_open:
             return self.connection.exchange_awake(wake)
         return self.connection.exchange(wake)
 
@@ -207,19 +224,19 @@ cdef class Sender(Outgoing):
         cdef int64_t time = 0
         cdef int i
         if room <= 0:
-            return 0 if self.end.counts.credit or self.is_open else self.give_back()
+            return 0 if self.end.counts.credit or self.outgoing.is_open else self.give_back()
         allowed = self.allowance(now)
         if allowed <= 0:
             return self.give_back()
         room = min(room, allowed)
-        if self.is_stamped:
+        if self.outgoing.is_stamped:
             return self.send_stamped(room)
         for i in range(<int>room):
             if self.schedule is not None or i % self.clock_block == 0:
                 time = self.send_time(self.sent)
             self.begin_message(time)
             self.feed_body(now)
-            if self.is_open or self.room() <= 0:
+            if self.outgoing.is_open or self.room() <= 0:
                 break
         return 0
 
@@ -232,7 +249,7 @@ cdef class Sender(Outgoing):
     cdef int64_t room(self) noexcept nogil:
         """Return how many messages of one frame the peer and the socket take now."""
         cdef amqp_session_end_t *session = self.end.session
-        if self.connection.blocked or self.is_open:
+        if self.connection.blocked or self.outgoing.is_open:
             return 0
         if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
             return 0
@@ -241,34 +258,36 @@ cdef class Sender(Outgoing):
 
     cdef int send_stamped(self, int64_t count) except -1 nogil:
         """Send so many small messages, each of one frame, as far as the output is for them."""
+        cdef amqp_stamp_t *stamp = &self.outgoing.stamp
+        cdef uint32_t id
         cdef size_t room = WAITING_LIMIT - amqp_output_waiting(&self.connection.plane.output)
         cdef int64_t time = 0
         cdef int64_t i
         cdef uint8_t *out
         # The first message shows how large they are.
-        count = min(count, <int64_t>(room // self.stamp.size) + 1 if self.stamp.size else 1)
+        count = min(count, <int64_t>(room // stamp.size) + 1 if stamp.size else 1)
         out = amqp_output_room(
-            &self.connection.plane.output, count * self.largest_stamp())
+            &self.connection.plane.output, count * self.outgoing.largest_stamp())
         if out == NULL:
             no_memory()
-        self.take_ids(count)
+        self.outgoing.begin_deliveries(count)
+        id = self.outgoing.delivery_id
         for i in range(count):
             if self.schedule is not None or i % self.clock_block == 0:
                 time = self.send_time(self.sent)
-            if self.template.next_message(time) or self.stamp.size == 0:
-                self.lay_stamp()
+            if self.template.next_message(time) or stamp.size == 0:
+                self.outgoing.write_stamp()
             self.sent += 1
-            amqp_stamp_number(&self.stamp, self.delivery_id + <uint32_t>i, self.sent)
-            memcpy(out, self.stamp.frame, self.stamp.size)
-            out += self.stamp.size
+            amqp_stamp_number(stamp, id + <uint32_t>i, self.sent)
+            memcpy(out, stamp.frame, stamp.size)
+            out += stamp.size
             if self.with_ids:
                 self.record(time)
             else:
                 self.writer.sent(time)
         amqp_output_add(&self.connection.plane.output, out)
-        self.end.session.counts.next_outgoing_id += <uint32_t>count
-        self.end.session.counts.remote_incoming_window -= <uint32_t>count
-        if self.presettled:
+        self.outgoing.count_frames(<uint32_t>count)
+        if self.outgoing.presettled:
             self.settled += count
         return 0
 
@@ -281,15 +300,9 @@ cdef class Sender(Outgoing):
     cdef int begin_message(self, int64_t time) except -1 nogil:
         """Begin the next delivery: its frames go out in `feed_body`."""
         self.template.next_message(time)
-        self.take_ids(1)
         self.sent += 1
         self.batch_sent += 1
-        self.is_open = True
-        self.is_first = True
-        self.lead = <const uint8_t *>self.template.head
-        self.lead_left = self.template.head_size
-        self.body_left = self.template.body_size
-        self.section_left = min(self.body_left, self.template.section_size)
+        self.outgoing.begin_message(self.sent)
         if self.streaming:
             self.message_time = time
             self.first_time = self.wall_time()
@@ -300,13 +313,15 @@ cdef class Sender(Outgoing):
         """Send frames of the present delivery, as session and socket take them."""
         cdef amqp_session_end_t *session = self.end.session
         for _ in range(PIECES):
-            if not self.is_open or self.connection.blocked:
+            if not self.outgoing.is_open or self.connection.blocked:
                 return 0
             if session.counts.remote_incoming_window == 0:
                 return 0
-            if self.is_aborting:
-                return self.send_abort()
-            self.send_frame()
+            if self.outgoing.is_aborting:
+                return self.outgoing.send_abort()
+            self.outgoing.send_frame()
+            if not self.outgoing.is_open:
+                self.finish_delivery()
             if self.stopping and not self.interrupted:
                 # The last message is on its way, however long that takes.
                 self.drain_deadline = now + self.patience
@@ -315,23 +330,23 @@ cdef class Sender(Outgoing):
         return 0
 
     cdef int finish_delivery(self) except -1 nogil:
-        Outgoing.finish_delivery(self)
+        """Take note that the present message is on its way, all of it."""
         if self.streaming:
             self.tell(c"F")
-        if self.presettled:
+        if self.outgoing.presettled:
             self.settled += 1
         return 0
 
     cdef int tell(self, char kind) except -1 nogil:
         """Record the bytes of the present body that went out since the last time."""
-        cdef int64_t given = <int64_t>(self.template.body_size - self.body_left)
+        cdef int64_t given = <int64_t>(self.template.body_size - self.outgoing.body_left)
         cdef int64_t fresh = given - self.told
         self.told = given
         cdef int64_t time = self.wall_time()
         return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
 
     cdef int tell_progress(self) except -1 nogil:
-        if self.streaming and self.is_open:
+        if self.streaming and self.outgoing.is_open:
             self.tell(c"B")
         return 0
 
@@ -355,20 +370,21 @@ cdef class Sender(Outgoing):
         # Not an outcome yet (part 3.4.1).
         if code == AMQP_CODE_RECEIVED or (code == AMQP_CODE_NONE and not told.settled):
             return 0
-        if told.role != AMQP_RECEIVER or not amqp_unsettled_clip(&self.waiting, &first, &last):
+        if told.role != AMQP_RECEIVER or (
+                not amqp_unsettled_clip(&self.outgoing.unsettled, &first, &last)):
             return 0
         return self.take_outcomes(told, first, last)
 
     cdef int take_outcomes(
             self, const amqp_disposition_t *told, uint32_t first, uint32_t last) except -1 nogil:
         """Settle a range of deliveries that may wait."""
-        cdef bint cuts_off = self.is_open and (
-            <uint32_t>(self.delivery_id - first) <= <uint32_t>(last - first))
+        cdef bint cuts_off = self.outgoing.is_open and (
+            <uint32_t>(self.outgoing.delivery_id - first) <= <uint32_t>(last - first))
         cdef int64_t count
         if self.settlement:
             count = self.settle_each(first, last)
         else:
-            count = amqp_unsettled_settle_all(&self.waiting, first, last)
+            count = amqp_unsettled_settle_all(&self.outgoing.unsettled, first, last)
         if count == 0:
             return 0
         self.count_outcomes(&told.state, count)
@@ -379,7 +395,7 @@ cdef class Sender(Outgoing):
             self.start_draining(monotonic_ns())
         if cuts_off:
             # The peer decided before the body's end; it wants no more of it.
-            self.abort_delivery()
+            self.outgoing.abort()
         return 0
 
     cdef int count_outcomes(self, const amqp_state_t *state, int64_t count) except -1 nogil:
@@ -409,11 +425,11 @@ cdef class Sender(Outgoing):
         cdef char[24] digits
         cdef char *end
         while True:
-            if amqp_unsettled_settle(&self.waiting, id):
+            if amqp_unsettled_settle(&self.outgoing.unsettled, id):
                 count += 1
                 # The latest delivery's id is one before the next, and is that of message `sent`:
                 # the coordinator's own come only when all of ours are settled.
-                sequence = self.sent - <uint32_t>(self.waiting.next - 1 - id)
+                sequence = self.sent - <uint32_t>(self.outgoing.unsettled.next - 1 - id)
                 end = put_decimal(digits, self.template.before + sequence)
                 self.writer.settled(
                     digits, end - digits, time, sequence % SETTLEMENT_SAMPLE == 1)
@@ -425,11 +441,11 @@ cdef class Sender(Outgoing):
         """Return until when the connection may wait: 0 when there is more to send now."""
         cdef int64_t wake = min(self.next_flush, self.deadline)
         cdef int64_t allowance
-        if self.is_open:
+        if self.outgoing.is_open:
             # Only a session without a window has us wait for the peer.
             if self.end.session.counts.remote_incoming_window:
                 return 0
-        if self.stopping or self.is_open:
+        if self.stopping or self.outgoing.is_open:
             return min(self.next_flush, self.drain_deadline)
         if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0 or (
                 self.control.held):
@@ -444,7 +460,7 @@ cdef class Sender(Outgoing):
 
     cdef bint is_settled(self) noexcept nogil:
         """Say whether every message has its outcome, and every transaction is discharged."""
-        if self.settled != self.sent or self.is_open:
+        if self.settled != self.sent or self.outgoing.is_open:
             return False
         return self.batch_size == 0 or (
             self.batch_sent == 0 and not self.coordinator.is_discharging())
@@ -453,7 +469,7 @@ cdef class Sender(Outgoing):
         """Discharge a batch that is complete, and declare the next with that."""
         cdef bint complete = self.batch_sent >= self.batch_size or self.stopping
         self.coordinator.poll(now)
-        if not self.coordinator.is_idle() or self.settled != self.sent or self.is_open:
+        if not self.coordinator.is_idle() or self.settled != self.sent or self.outgoing.is_open:
             return 0
         if self.batch_sent and complete:
             self.batch_sent = 0
