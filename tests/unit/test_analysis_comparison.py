@@ -31,7 +31,7 @@ from quiver_fast.analysis.compare.comparison import (
 )
 from quiver_fast.analysis.compare.sets import FIGURES, compare_figures
 from quiver_fast.analysis.figures.run_data import RunFigures
-from quiver_fast.analysis.show.plots import run_dots
+from quiver_fast.analysis.show.set_charts import run_dots
 from tests.support.simulated_runs import false_alarms, power, simulated_set
 
 values = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=40)
@@ -404,8 +404,8 @@ def test_each_run_is_a_dot():
 
     sets = {"base": [1.0, 2.0, 4.0, 2.0, 2.0], "candidate": [3.0, 5.0, 6.0, 5.0, 7.0, 8.0]}
     base, candidate = ([run(str(n), value) for n, value in enumerate(s)] for s in sets.values())
-    [figure] = run_dots(compare_figures(base, candidate)).values()
-    assert len(figure.axes) == len(FIGURES)
-    for axes in figure.axes:
-        dots = {label: line.get_ydata() for label, line in zip(sets, axes.lines, strict=True)}
-        assert {label: list(values) for label, values in dots.items()} == sets
+    charts = run_dots(compare_figures(base, candidate))
+    assert len(charts) == len(FIGURES)
+    for chart in charts:
+        dots = [shape.xs.tolist() for shape in chart.shapes if not shape.form]
+        assert dots == list(sets.values())

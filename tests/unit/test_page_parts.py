@@ -26,7 +26,7 @@ from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
 from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts, run_verdict
-from quiver_fast.analysis.show.heatmap import heat_image
+from quiver_fast.analysis.show.heatmap import heat_image, png_url
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.scales import (
     count_scale,
@@ -51,7 +51,7 @@ def test_runs_of_a_moment_have_no_throughput_to_draw(tmp_path: Path) -> None:
         (files,) = find_runs([str(folder)])
         runs.append(load_run(files, lambda *_: None))
     charts = comparison_charts(runs[:1], runs[1:])
-    assert 'id="comparison-throughput"' in charts[0]
+    assert 'id="comparison-throughput"' in charts[0].html()
 
 
 def end_of(role: str, number: int, **members: int) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def write_sender(folder: Path, seconds: int, **config: Any) -> RunData:
 def test_a_schedule_is_a_line(tmp_path: Path, config: dict[str, Any], drawn: str | None) -> None:
     run = write_sender(tmp_path / "run", 4, **config)
     [chart] = run_charts(run, run_statistics(run, None), "")
-    found = re.findall(r'<path class="line c7 dashed" d="([^"]+)"><title>schedule<', chart)
+    found = re.findall(r'<path class="line c7 dashed" d="([^"]+)"><title>schedule<', chart.html())
     assert found == ([] if drawn is None else [drawn])
 
 
@@ -151,7 +151,7 @@ def test_snapshots_have_tooltips(tmp_path: Path) -> None:
     lines = [f"1700000000{n}50,0,0,0,0,0,{n * 100},{n}000000\n" for n in range(3, 6)]
     (tmp_path / "run" / "sender-snapshots.csv").write_text("".join(lines))
     *_, memory = run_charts(run, run_statistics(run, None), "")
-    titles = re.findall(r'<rect class="tip".*?<title>([^<]+)<', memory)
+    titles = re.findall(r'<rect class="tip".*?<title>([^<]+)<', memory.html())
     assert titles == ["0.1 s: sender 3.00 MB", "0.2 s: sender 4.00 MB", "0.3 s: sender 5.00 MB"]
 
 
@@ -247,7 +247,7 @@ def test_the_map_has_a_colour_where_messages_are() -> None:
     heat = heat_image(histogram())
     assert [tuple(map(int, column)) for column in heat.columns()] == [(7, 8, 101), (8, 9, 10)]
     scale = latency_scale(heat.low, heat.high, 1.0, margin=1.0)
-    image = base64.b64decode(heat.url(scale).partition(",")[2])
+    image = base64.b64decode(png_url(heat.pixels(scale)).partition(",")[2])
     width, height = struct.unpack(">II", image[16:24])
     start = image.index(b"IDAT") + 4
     (size,) = struct.unpack(">I", image[start - 8 : start - 4])

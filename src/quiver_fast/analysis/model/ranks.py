@@ -39,7 +39,7 @@ CHARTS = ("50", "99", "99.9", "100")
 """A page has a tile and a line over time for these."""
 
 FEW = ("50", "99", "100")
-"""Tables of several runs or ends have these, and so has the plot over time."""
+"""Tables of several runs or ends have these."""
 
 AXIS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 """The axis of latencies by percentile has marks at these."""

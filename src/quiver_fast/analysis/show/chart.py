@@ -7,13 +7,14 @@ rests on says its figures in a tooltip (``<title>``), without a script.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quiver_fast.analysis.show.heatmap import Pixels, png_url
 from quiver_fast.analysis.show.scales import Scale
 
 Float64Array = NDArray[np.float64]
@@ -29,16 +30,48 @@ _MOST_TIPS = 240
 _FEW_MARKS = 5
 
 
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Something that is drawn between the axes of a chart.
+
+    Attributes:
+        kind: ``line``, ``dots``, ``band``, ``rule``, ``span`` or ``tip``.
+        xs, ys: values of the axes: of points, or where a shape begins and ends.
+        titles: its tooltips.
+        colour: 0 to 7.
+        form: how it is drawn: of ``dashed``, ``thin`` and ``hollow``.
+        label: its name in the legend, None for none.
+    """
+
+    kind: str
+    xs: Float64Array
+    ys: Float64Array
+    titles: Sequence[str] = ()
+    colour: int = 0
+    form: str = ""
+    label: str | None = None
+
+    @property
+    def css(self) -> str:
+        """Its classes in the style of a page."""
+        if self.kind in ("band", "rule"):
+            return self.kind
+        return f"c{self.colour}" + (" round" if self.kind == "dots" else "") + self.form
+
+
 @dataclass
 class Chart:
-    """A chart: its axes, and what is drawn between them.
+    """A chart: its axes, and the shapes between them. A page and an image are made of it.
 
     Attributes:
         name: the id of its figure.
-        title: what it shows.
+        title: its heading.
         x, y: its axes.
         note: a sentence below it.
         wide: the marks of the y axis are words.
+        shapes: in the order in which they are drawn.
+        picture: colours of pixels that fill the height, their begin and end on the x axis, and
+            HTML that says what the colours mean.
     """
 
     name: str
@@ -47,12 +80,22 @@ class Chart:
     y: Scale
     note: str = ""
     wide: bool = False
-    _shapes: list[str] = field(default_factory=list)
-    _tips: list[str] = field(default_factory=list)
-    _legend: dict[str, str] = field(default_factory=dict)
-    _words: list[str] = field(default_factory=list)
-    _image: str = ""
-    _key: str = ""
+    shapes: list[Shape] = field(default_factory=list)
+    picture: tuple[Pixels, float, float, str] | None = None
+
+    def _draw(
+        self,
+        kind: str,
+        xs: ArrayLike,
+        ys: ArrayLike,
+        titles: Sequence[str] = (),
+        colour: int = 0,
+        form: str = "",
+        label: str | None = None,
+    ) -> None:
+        places = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+        places = thinned(*places) if kind == "line" else places
+        self.shapes.append(Shape(kind, *places, titles, colour % COLOURS, form, label))
 
     def line(
         self,
@@ -65,25 +108,13 @@ class Chart:
         thin: bool = False,
         title: str = "",
     ) -> None:
-        """Draw a line; it has a gap at each NaN.
+        """Draw a line through points, with a gap at each NaN.
 
-        Args:
-            xs: float64[n].
-            ys: float64[n].
-            colour: 0 to 7.
-            label: its name in the legend, None for none.
-            dashed: it is one.
-            thin: it is, so that many can be told apart.
-            title: its tooltip; its label, if empty.
+        ``title`` is its tooltip; by default that is the label. Many lines are ``thin``, so that
+        they can be told apart.
         """
-        points = thinned(np.asarray(xs, np.float64), np.asarray(ys, np.float64))
-        path = self._path(*points)
-        kind = f"c{colour % COLOURS}" + (" dashed" if dashed else "") + (" thin" if thin else "")
-        if path:
-            inner = f"<title>{escape(title or label or self.title)}</title>"
-            self._shapes.append(f'<path class="line {kind}" d="{path}">{inner}</path>')
-        if label is not None:
-            self._legend[label] = kind
+        form = (" dashed" if dashed else "") + (" thin" if thin else "")
+        self._draw("line", xs, ys, [title or label or self.title], colour, form, label)
 
     def dots(
         self,
@@ -96,86 +127,95 @@ class Chart:
         hollow: bool = False,
     ) -> None:
         """Draw a dot at each point, with its tooltip."""
-        kind = f"c{colour % COLOURS}"
-        spots = zip(self.x.places(xs).tolist(), self.y.places(ys).tolist(), titles, strict=True)
-        for x, y, title in spots:
-            spot = f"M{_at(x)} {_at(1 - y)}h0"
-            inner = f'<path class="hole" d="{spot}"/>' if hollow else ""
-            self._tips.append(
-                f'<g><title>{escape(title)}</title><path class="dot {kind}" d="{spot}"/>{inner}</g>'
-            )
-        if label is not None:
-            self._legend[label] = f"{kind} round" + (" hollow" if hollow else "")
+        self._draw("dots", xs, ys, titles, colour, " hollow" if hollow else "", label)
 
     def band(self, first: float, last: float, label: str) -> None:
         """Shade what is between two values of the x axis."""
-        left, right = self.x.places([first, last]).clip(0, 1).tolist()
-        self._shapes.insert(
-            0,
-            f'<rect class="band" x="{_at(left)}" y="0" '
-            f'width="{_at(right - left)}" height="{_SIDE}"/>',
-        )
-        self._legend[label] = "band"
+        self._draw("band", [first, last], [], label=label)
 
     def rule(self, value: float, label: str) -> None:
         """Draw a vertical line at a value of the x axis."""
-        self._shapes.append(f'<path class="rule" d="M{_at(self.x.place(value))} 0v{_SIDE}"/>')
-        self._legend[label] = "rule"
+        self._draw("rule", [value], [], label=label)
 
     def span(self, y: float, low: float, high: float, colour: int, title: str) -> None:
         """Draw an interval: a horizontal bar at ``y`` of the y axis."""
-        left, right = self.x.places([low, high]).clip(0, 1).tolist()
-        self._tips.append(
-            f'<path class="span c{colour % COLOURS}" d="M{_at(left)} '
-            f'{_at(1 - self.y.place(y))}H{_at(right)}"><title>{escape(title)}</title></path>'
-        )
-
-    def image(self, source: str, left: float, right: float, key: str) -> None:
-        """Fill the height with an image between two values of the x axis.
-
-        Args:
-            source: a ``data:`` URL.
-            left: where it begins, a value of the x axis.
-            right: where it ends.
-            key: HTML that says what its colours mean.
-        """
-        ends = self.x.places([left, right]).tolist()
-        # Its first and last column may begin before the axes, and end after them.
-        self._image = (
-            f'<svg width="{_SIDE}" height="{_SIDE}"><image href="{source}" '
-            f'x="{_at(ends[0])}" y="0" width="{_at(ends[1] - ends[0])}" '
-            f'height="{_SIDE}" preserveAspectRatio="none"/></svg>'
-        )
-        self._key = key
+        self._draw("span", [low, high], [y], [title], colour)
 
     def tips(self, spans: Sequence[tuple[float, float, str]]) -> None:
         """Give columns their tooltips: from and to on the x axis, and a text; of many, some."""
         every = -(-len(spans) // _MOST_TIPS)
         for first, last, text in spans[::every]:
-            left, right = self.x.places([first, first + (last - first) * every]).clip(0, 1).tolist()
-            self._tips.append(
-                f'<rect class="tip" x="{_at(left)}" y="0" width="{_at(right - left)}" '
-                f'height="{_SIDE}"><title>{escape(text)}</title></rect>'
-            )
+            self._draw("tip", [first, first + (last - first) * every], [], [text])
 
     def html(self) -> str:
         """Return the chart as a ``figure``."""
-        named = ", ".join(self._legend)
+        legend = {shape.label: shape.css for shape in self.shapes if shape.label is not None}
+        named = ", ".join(legend)
         label = f"{self.title}: {self.y.name} over {self.x.name}" + (f"; {named}" if named else "")
         kind = "chart words" if self.wide else "chart"
         many = " many" if len(self.x.marks) > _FEW_MARKS else ""
         note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
+        key = "" if self.picture is None else self.picture[-1]
         return (
             f'<figure id="{escape(self.name)}"><figcaption>{escape(self.title)}</figcaption>'
-            f"{self._legend_html()}"
+            f"{_legend_html(legend)}"
             f'<div class="{kind}" role="img" aria-label="{escape(label)}">'
             f'<div class="y-name">{escape(self.y.name)}</div>'
             f'<div class="y-marks">{self._y_marks()}</div>'
             f'<div class="plot"><svg viewBox="0 0 {_SIDE} {_SIDE}" preserveAspectRatio="none">'
-            f"{self._grid()}{self._image}{''.join(self._shapes)}{''.join(self._tips)}</svg></div>"
+            f"{self._grid()}{self._picture()}{self._svg()}</svg></div>"
             f'<div class="x-marks{many}">{self._x_marks()}</div>'
-            f'<div class="x-name">{escape(self.x.name)}</div></div>{self._key}{note}</figure>'
+            f'<div class="x-name">{escape(self.x.name)}</div></div>{key}{note}</figure>'
         )
+
+    def _picture(self) -> str:
+        if self.picture is None:
+            return ""
+        pixels, left, right, _ = self.picture
+        # Its first and last column may begin before the axes, and end after them.
+        ends = self.x.places([left, right]).tolist()
+        return (
+            f'<svg width="{_SIDE}" height="{_SIDE}"><image href="{png_url(pixels)}" '
+            f'x="{_at(ends[0])}" y="0" width="{_at(ends[1] - ends[0])}" '
+            f'height="{_SIDE}" preserveAspectRatio="none"/></svg>'
+        )
+
+    def _svg(self) -> str:
+        """Return the shapes; those with a tooltip of their own are above the others."""
+        layers = (("band",), ("line", "rule"), ("dots", "span", "tip"))
+        return "".join(
+            self._shape_svg(shape)
+            for kinds in layers
+            for shape in self.shapes
+            if shape.kind in kinds
+        )
+
+    def _shape_svg(self, shape: Shape) -> str:
+        titles = [f"<title>{escape(title)}</title>" for title in shape.titles]
+        if shape.kind == "line":
+            path = self._path(shape.xs, shape.ys)
+            kind = f"c{shape.colour}{shape.form}"
+            return f'<path class="line {kind}" d="{path}">{titles[0]}</path>' if path else ""
+        if shape.kind == "rule":
+            return f'<path class="rule" d="M{_at(self.x.places(shape.xs)[0])} 0v{_SIDE}"/>'
+        if shape.kind == "dots":
+            return "".join(self._dots(shape, titles))
+        left, right = self.x.places(shape.xs).clip(0, 1).tolist()
+        if shape.kind == "span":
+            return (
+                f'<path class="span c{shape.colour}" d="M{_at(left)} '
+                f'{_at(1 - self.y.places(shape.ys)[0])}H{_at(right)}">{titles[0]}</path>'
+            )
+        box = f'class="{shape.kind}" x="{_at(left)}" y="0" width="{_at(right - left)}"'
+        end = f">{titles[0]}</rect>" if titles else "/>"
+        return f'<rect {box} height="{_SIDE}"{end}'
+
+    def _dots(self, shape: Shape, titles: Sequence[str]) -> Iterable[str]:
+        places = self.x.places(shape.xs).tolist(), self.y.places(shape.ys).tolist()
+        for x, y, title in zip(*places, titles, strict=True):
+            spot = f"M{_at(x)} {_at(1 - y)}h0"
+            hole = f'<path class="hole" d="{spot}"/>' if shape.form else ""
+            yield f'<g>{title}<path class="dot c{shape.colour}" d="{spot}"/>{hole}</g>'
 
     def _path(self, xs: Float64Array, ys: Float64Array) -> str:
         words, pen_down = [], False
@@ -209,12 +249,12 @@ class Chart:
             for value, text in self.x.marks
         )
 
-    def _legend_html(self) -> str:
-        if not self._legend:
-            return ""
-        items = (f'<li><i class="{kind}"></i>{escape(label)}</li>'
-                 for label, kind in self._legend.items())  # fmt: skip
-        return f'<ul class="legend">{"".join(items)}</ul>'
+
+def _legend_html(legend: Mapping[str, str]) -> str:
+    if not legend:
+        return ""
+    items = (f'<li><i class="{kind}"></i>{escape(label)}</li>' for label, kind in legend.items())
+    return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def sparkline(values: ArrayLike, label: str) -> str:

@@ -1,4 +1,4 @@
-"""What is drawn, as arrays: the same for images of matplotlib and for the charts of a page."""
+"""The data of charts, as arrays."""
 
 from __future__ import annotations
 

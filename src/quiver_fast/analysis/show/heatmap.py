@@ -17,7 +17,8 @@ from quiver_fast.analysis.show.scales import Scale
 from quiver_fast.analysis.tables.latencies import Histogram
 
 Float64Array = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
+"""Rows of red, green, blue and opacity."""
 
 _ROWS = 160
 # From few to many: ever darker on white, and each far from black; told apart by all eyes.
@@ -66,13 +67,13 @@ class Heat:
         edges = self.edges.tolist()
         yield from zip(edges[:-1], edges[1:], sums, strict=True)
 
-    def url(self, scale: Scale) -> str:
-        """Return the image as a ``data:`` URL, its rows equally high on ``scale``."""
+    def pixels(self, scale: Scale) -> Pixels:
+        """Return the colours of the image, its rows equally high on ``scale``."""
         limits = scale.places(self.rows / self.ticks)
         centres = (np.arange(_ROWS)[::-1] + 0.5) / _ROWS
         places = np.clip(np.searchsorted(limits, centres, "right") - 1, 0, len(self.rows) - 2)
         shown = self.cells.T[places]
-        return "data:image/png;base64," + base64.b64encode(_png(_coloured(shown))).decode()
+        return _coloured(shown)
 
     def key(self) -> str:
         """Return HTML that says what the colours mean."""
@@ -91,7 +92,12 @@ def heat_image(histogram: Histogram) -> Heat:
     return Heat(columns, rows, cells, per_millisecond(histogram.unit))
 
 
-def _coloured(cells: Float64Array) -> Bytes:
+def png_url(pixels: Pixels) -> str:
+    """Return an image as a ``data:`` URL."""
+    return "data:image/png;base64," + base64.b64encode(_png(pixels)).decode()
+
+
+def _coloured(cells: Float64Array) -> Pixels:
     """Return red, green, blue and opacity of each cell, by the logarithm of its messages."""
     share = np.log(np.maximum(cells, 1)) / max(np.log(cells.max()), 1e-9)
     steps = np.linspace(0, 1, len(_ANCHORS))
@@ -102,7 +108,7 @@ def _coloured(cells: Float64Array) -> Bytes:
     return image
 
 
-def _png(image: Bytes) -> bytes:
+def _png(image: Pixels) -> bytes:
     """Return rows of red, green, blue and opacity as PNG (RFC 2083)."""
     height, width, _ = image.shape
     # Each row has the number of its filter before it: none.

@@ -23,6 +23,7 @@ from quiver_fast.analysis.model.units import (
     three_digits,
 )
 from quiver_fast.analysis.read.sweep_file import SweptValues
+from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts, run_tiles, run_verdict
 from quiver_fast.analysis.show.html import (
@@ -36,8 +37,9 @@ from quiver_fast.analysis.show.html import (
 from quiver_fast.analysis.show.overview import overview
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.set_charts import (
-    change_chart,
+    change_intervals,
     comparison_charts,
+    run_dots,
     series_charts,
     sweep_charts,
 )
@@ -116,8 +118,12 @@ def _lead(parts: Sequence[ReportPart], document: Mapping[str, Any], base: Sequen
     return "".join(words)
 
 
-def _charts(charts: Sequence[str]) -> str:
-    return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+def _charts(charts: Sequence[Chart]) -> str:
+    return f'<div class="charts">{_html(charts)}</div>' if charts else ""
+
+
+def _html(charts: Sequence[Chart]) -> str:
+    return "".join(chart.html() for chart in charts)
 
 
 def _narrow(table: str) -> str:
@@ -150,7 +156,8 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
         + (_narrow(_table(names)) if names else "")
-        + change_chart(comparison)
+        + f'<div class="small-charts">{_html(run_dots(comparison))}</div>'
+        + _html(change_intervals(comparison))
         + html_grid((*heads, *more), rows, "Comparison")
         + "<p>Base and candidate are means of the steady states, or of the whole run where there "
         "is none, raw ones of whole runs. p is adjusted for the number of figures.</p>"

@@ -62,8 +62,8 @@ class _Span:
         return max(self.end - self.start, 1e-3)
 
 
-def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str) -> list[str]:
-    """Return the charts of a run as HTML.
+def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str = "") -> list[Chart]:
+    """Return the charts of a run.
 
     Args:
         run: as a backend returned it, with its histogram where messages were received.
@@ -83,8 +83,7 @@ def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str) -> list
         charts.append(_heat_map(histogram, span, prefix))
     late = _lateness(run, prefix)
     charts += [] if late is None else [late]
-    charts += _usage(run, span, prefix)
-    return [chart.html() for chart in charts]
+    return charts + _usage(run, span, prefix)
 
 
 def tick_of(histogram: Histogram) -> float:
@@ -278,7 +277,8 @@ def _heat_map(histogram: Histogram, span: _Span, prefix: str) -> Chart:
     chart = Chart(
         f"{prefix}heatmap", "Messages by time and latency", time_scale(span.length), scale
     )
-    chart.image(heat.url(scale), heat.first - span.start, heat.last - span.start, heat.key())
+    begin, end = heat.first - span.start, heat.last - span.start
+    chart.picture = heat.pixels(scale), begin, end, heat.key()
     chart.tips([
         (first - span.start, last - span.start,
          f"{max(first - span.start, 0):.6g} s: {counted(int(count), 'message')}")

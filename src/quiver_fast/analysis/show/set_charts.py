@@ -31,14 +31,14 @@ _SETS = (("base", _BASE), ("candidate", _CANDIDATE))
 _FINEST = 1e-3  # one microsecond: marks of figures that have no clock of their own
 
 
-def comparison_charts(base: Sequence[RunData], candidate: Sequence[RunData]) -> list[str]:
+def comparison_charts(base: Sequence[RunData], candidate: Sequence[RunData]) -> list[Chart]:
     """Return the overlays of two sets of runs: throughput, and percentiles where received."""
     sets = {"base": (base, _BASE), "candidate": (candidate, _CANDIDATE)}
     charts = [_overlaid_throughput(sets)]
     merged = {label: merged_latencies(runs) for label, (runs, _) in sets.items()}
     known = {label: found for label, found in merged.items() if found is not None}
     if len(known) < len(sets):
-        return [chart.html() for chart in charts]
+        return charts
     lows, highs, ticks = [], [], []
     for latencies, unit in known.values():
         ticks.append(1 / per_millisecond(unit))
@@ -52,7 +52,7 @@ def comparison_charts(base: Sequence[RunData], candidate: Sequence[RunData]) -> 
     )
     for side, (latencies, unit) in known.items():
         draw_curve(chart, latencies, unit, side, sets[side][1])
-    return [one.html() for one in (*charts, chart)]
+    return [*charts, chart]
 
 
 def _overlaid_throughput(sets: Mapping[str, tuple[Sequence[RunData], int]]) -> Chart:
@@ -76,21 +76,20 @@ def _overlaid_throughput(sets: Mapping[str, tuple[Sequence[RunData], int]]) -> C
     return chart
 
 
-def change_chart(comparison: Mapping[str, Any]) -> str:
-    """Return the figures of a comparison as HTML: runs as dots, intervals, words.
+def run_dots(comparison: Mapping[str, Any]) -> list[Chart]:
+    """Return a chart of each figure of a comparison: runs as dots, and their means.
 
     Args:
         comparison: what :func:`quiver_fast.analysis.compare.sets.compare_sets` returned.
     """
-    rows = [_figure_dots(name, found) for name, found in comparison["figures"].items()]
-    intervals = _intervals(comparison)
-    return f'<div class="small-charts">{"".join(rows)}</div>{intervals}'
+    return [
+        _figure_dots(name, found, values)
+        for name, found in comparison["figures"].items()
+        if (values := [*found["base_runs"], *found["candidate_runs"]])
+    ]
 
 
-def _figure_dots(name: str, found: Mapping[str, Any]) -> str:
-    values = [*found["base_runs"], *found["candidate_runs"]]
-    if not values:
-        return ""
+def _figure_dots(name: str, found: Mapping[str, Any], values: Sequence[float]) -> Chart:
     title = name.replace("_", " ")
     chart = Chart(
         f"comparison-runs-{name.replace('_', '-')}",
@@ -106,7 +105,7 @@ def _figure_dots(name: str, found: Mapping[str, Any]) -> str:
             mean = found[label]
             text = f"mean of {label}: {average_text(mean, found['unit'])}"
             chart.dots([mean], [height - 0.45], colour, None, [text], hollow=True)
-    return chart.html()
+    return chart
 
 
 def _value_scale(unit: str, values: Sequence[float]) -> Scale:
@@ -117,15 +116,18 @@ def _value_scale(unit: str, values: Sequence[float]) -> Scale:
     return count_scale(unit, high + margin, low=max(low - margin, 0.0))
 
 
-def _intervals(comparison: Mapping[str, Any]) -> str:
-    """Return the change of each figure with its interval, as shares of the base."""
+def change_intervals(comparison: Mapping[str, Any]) -> list[Chart]:
+    """Return a chart of the change of each figure with its interval, if some figure has one.
+
+    Changes are shares of the base.
+    """
     known = [
         (name, found)
         for name, found in comparison["figures"].items()
         if found["interval"] is not None and found["base"]
     ]
     if not known:
-        return ""
+        return []
     shares = {
         name: [100 * bound / abs(found["base"]) for bound in found["interval"]]
         for name, found in known
@@ -150,7 +152,7 @@ def _intervals(comparison: Mapping[str, Any]) -> str:
         title += f": {found['verdict']}"
         chart.span(top - n, low, high, colour, title)
         chart.dots([middle], [top - n], colour, None, [title])
-    return chart.html()
+    return [chart]
 
 
 def _centred_scale(limit: float) -> Scale:
@@ -163,12 +165,12 @@ def _centred_scale(limit: float) -> Scale:
     return Scale("change from the base", -half.high, half.high, tuple(marks))
 
 
-def series_charts(series: Mapping[str, Any]) -> list[str]:
+def series_charts(series: Mapping[str, Any]) -> list[Chart]:
     """Return a chart of each figure over a series of runs, with its change points."""
     return [_series_chart(series, name, found) for name, found in series["figures"].items()]
 
 
-def _series_chart(series: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> str:
+def _series_chart(series: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Chart:
     values, unit = found["values"], found["unit"]
     count = len(values)
     step = max(-(-count // 6), 1)
@@ -192,10 +194,10 @@ def _series_chart(series: Mapping[str, Any], name: str, found: Mapping[str, Any]
     chart.dots(numbers, values, 0, None, texts)
     for change in found["change_points"]:
         chart.rule(series["runs"].index(change["run"]) + 0.5, "change point")
-    return chart.html()
+    return chart
 
 
-def sweep_charts(sweeps: Sequence[SweptValues]) -> list[str]:
+def sweep_charts(sweeps: Sequence[SweptValues]) -> list[Chart]:
     """Return the curves of latency over throughput of sweeps: one chart, or none without figures.
 
     Of two options the one with fewer values has a curve for each of them. A hollow mark is a
@@ -215,7 +217,7 @@ def sweep_charts(sweeps: Sequence[SweptValues]) -> list[str]:
     )
     for number, (label, of_curve) in enumerate(curves):
         _draw_sweep(chart, label, of_curve, number)
-    return [chart.html()]
+    return [chart]
 
 
 def _draw_sweep(chart: Chart, label: str, points: Sequence[SweptPoint], colour: int) -> None:

@@ -20,14 +20,15 @@ from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
 from quiver_fast.analysis.show import export
 from quiver_fast.analysis.show.parquet import write_parquet
-from quiver_fast.analysis.show.plots import (
-    comparison_plots,
-    run_dots,
-    run_plots,
-    series_plots,
-    sweep_plots,
-)
+from quiver_fast.analysis.show.plots import drawn
 from quiver_fast.analysis.show.report import html_report
+from quiver_fast.analysis.show.run_charts import run_charts
+from quiver_fast.analysis.show.set_charts import (
+    comparison_charts,
+    run_dots,
+    series_charts,
+    sweep_charts,
+)
 from quiver_fast.cli.analyze.backends import (
     BACKENDS,
     backend_of,
@@ -179,30 +180,20 @@ class _Analysis:
             found += filter(None, map(incomplete, self.documents))
         return found
 
-    def run_plots(self, document: dict[str, Any], run: RunData) -> dict[str, Figure]:
-        """Return the plots of one run."""
-        return run_plots(run, document["analysis"])
-
-    def set_plots(self) -> dict[str, Figure]:
-        """Return the plots of the comparison and of the series, where there are such."""
-        plots = sweep_plots(self._sweeps)
-        plots |= comparison_plots(self.base, self.runs) if self.base else {}
-        if self.document["comparison"] is not None:
-            plots |= run_dots(self.document["comparison"])
-        series = self.document["change_points"]
-        return plots | series_plots(series) if series is not None else plots
-
-    def all_plots(self) -> dict[str, Figure]:
-        """Return every plot; those of several runs have the run's number before the name."""
-        plots = self.set_plots()
-        several = len(self.runs) > 1
+    def images(self) -> dict[str, Figure]:
+        """Return the charts of the page as images; those of several runs have its number first."""
+        comparison, series = self.document["comparison"], self.document["change_points"]
+        charts = sweep_charts(self._sweeps)
+        charts += comparison_charts(self.base, self.runs) if self.base else []
+        charts += series_charts(series) if series is not None else []
         for number, (document, run) in enumerate(
             zip(self.documents, self.runs, strict=True), start=1
         ):
-            prefix = f"run-{number}-" if several else ""
-            for name, figure in self.run_plots(document, run).items():
-                plots[prefix + name] = figure
-        return plots
+            prefix = f"run-{number}-" if len(self.runs) > 1 else ""
+            charts += run_charts(run, document["analysis"], prefix)
+        images = {chart.name: drawn(chart) for chart in charts}
+        dots = [] if comparison is None else run_dots(comparison)
+        return images | ({"comparison-runs": drawn(*dots)} if dots else {})
 
     def html(self) -> str:
         """Return the HTML report."""
@@ -318,7 +309,7 @@ def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFi
     for form in ("png", "svg"):
         directory = getattr(args, form)
         if directory:
-            export.write_images(Path(directory), analysis.all_plots(), form)
+            export.write_images(Path(directory), analysis.images(), form)
     for form, write in (("hgrm", export.write_hgrm), ("hlog", export.write_hlog)):
         file = getattr(args, form)
         if file:
