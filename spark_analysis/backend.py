@@ -51,17 +51,17 @@ def run_loader(
     conf: Mapping[str, str],
     tell: Callable[[str], None] | None = None,
 ) -> Callable[[RunFiles, Progress], RunData]:
-    """Return what reads a run on Spark; the session starts with the first one.
+    """Return a function that reads a run on Spark; the session starts with the first one.
 
     Args:
         master: a Spark master; None for ``local[*]``.
         runs: all that will be read.
-        wanted: what will be asked of them.
+        wanted: the outputs that are wanted of them.
         conf: Spark's settings.
-        tell: is called before Java starts, with what that takes.
+        tell: is called before Java starts, with a line about the time that it takes.
 
     Raises:
-        QuiverError: by the loader: Java or what executors need is missing, records are damaged, or
+        QuiverError: by the loader: Java or a package is missing, records are damaged, or
             Spark failed.
     """
 
@@ -82,7 +82,7 @@ def run_loader(
 def files_elsewhere(
     master: str | None, conf: Mapping[str, str], tell: Callable[[str], None] | None = None
 ) -> Callable[[str], list[Path]]:
-    """Return what finds the files of a URL (:func:`.discovery.find_runs`); Spark starts for it.
+    """Return a function that finds the files of a URL (:func:`.discovery.find_runs`). Spark starts.
 
     Raises:
         QuiverError: Java is missing or too old, or Spark failed.
@@ -91,7 +91,7 @@ def files_elsewhere(
         settings = hadoop_settings(make_session(master, conf=conf, tell=tell))
     except SPARK_ERRORS as error:
         raise QuiverError(reason(error)) from None
-    # A remote path has what is used of a path.
+    # A remote path has the methods of a path that are used.
     return lambda word: [cast(Path, path) for _, path in find([word], settings)]
 
 
@@ -102,7 +102,7 @@ def load_run(
     wanted: Wanted,
     split_size: int = SPLIT_SIZE,
 ) -> AnalysedRun:
-    """Analyse a run on Spark: what :func:`.sources.load_run` and its users find here.
+    """Analyse a run on Spark, as :func:`.sources.load_run` does in this process.
 
     A task makes the statistics; they alone come to the driver, and the histogram if it
     is wanted.
@@ -111,7 +111,7 @@ def load_run(
         spark: the session; its executors see the files by the same paths.
         files: the files of the run.
         progress: called at the beginning and the end with the bytes of all files.
-        wanted: what will be asked of the run.
+        wanted: the outputs that are wanted of the run.
         split_size: bytes of text that a task reads, about.
 
     Raises:
@@ -173,7 +173,7 @@ def _facts(
 def _without_plan(found: DataFrame) -> DataFrame:
     """Return persisted rows as a table of their own, in a session with its own Java.
 
-    What is asked of facts joins and unites them several times. Spark looks through the whole plan
+    Queries of facts join and unite them several times. Spark looks through the whole plan
     of each of these copies, in each query, though it reads all of them from memory: of a run of
     many ends that took most of the time. The rows know how they are made again where they are lost.
     """

@@ -1,4 +1,4 @@
-"""The lines of a split that are no records: found by halving what has some.
+"""The lines of a split that are no records: found by halving parts that have some.
 
 The compiled parser counts bad lines and keeps the first. To keep more of them a part
 with bad lines is cut in two until it is small enough to look at line by line, so that

@@ -105,7 +105,7 @@ def _all_facts(
     Args:
         records: rows of ``RECORDS``.
         files: the files that they are from.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
         split_size: bytes of text that a task folds, about.
     """
     alone = foldable_runs(files)

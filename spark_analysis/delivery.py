@@ -1,13 +1,12 @@
-"""Delivery truth, distributed.
+"""The delivery of messages, distributed.
 
-The counts mean what :class:`quiver_fast.analysis.figures.delivery.Reconciliation` says, and
-they equal its counts. The senders and receivers of one run are its two ends. Runs whose files
-all carry ids are reconciled by id. Other runs are reconciled by the tick of the coarser clock,
-which gives lower bounds.
+The counts are those of :class:`quiver_fast.analysis.figures.delivery.Reconciliation`. The
+senders and receivers of one run are its two ends. Runs whose files all carry ids are reconciled
+by id, others by the tick of the coarser clock, which gives lower bounds.
 
 Sends and receipts meet by their keys (ids or ticks): runs of messages are cut at the
 borders of ranges of keys and shuffled by range, and :mod:`spark_analysis.reconcile` compares
-what is in a range. Arrivals then go back into the order of the records.
+those of a range. Arrivals then go back into the order of the records.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def _end() -> Column:
 
 
 def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
-    """Return the facts of what became of the messages of each run with both ends.
+    """Return the facts of the delivery of each run with both ends.
 
     Args:
         found: the rows of :func:`.reconcile.reconciled`.
@@ -155,7 +154,7 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
         tables.append(
             as_facts(found_edge, fact, second=F.lit(0).cast("bigint"), value=F.col("value"))
         )
-    # By the order of each sender at each receiver: who sends at the same time has no order.
+    # By the order of each sender at each receiver: messages of two senders have no order.
     sides = ("run", "source", "sender", "receiver")
     behind = _reordered(found.where("name is null"), *sides, by=("run", "file"))
     of_arrows = behind.join(F.broadcast(arrows), ["run", "file"])
@@ -206,8 +205,8 @@ def _reordered(arrivals: DataFrame, *keys: str, by: Sequence[str] = ()) -> DataF
     Args:
         arrivals: at ``place`` of the receiver's file: ``length`` arrivals, sent at
             (``send_split``, ``value``), then ``value`` + 1, ..., each ``n`` times.
-        keys: what has an order of its own.
-        by: what to count for; by default ``keys``.
+        keys: columns of which each value has an order of its own.
+        by: columns to count by; by default ``keys``.
     """
     split = [*keys, "file", "split"]
     earlier = Window.unboundedPreceding, -1

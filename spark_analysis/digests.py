@@ -1,9 +1,9 @@
 """Few rows for the last step of a run, however many different latencies it has.
 
-A clock of microseconds gives nearly every message a latency of its own. What statistics ask
-of these is found by many tasks here: the percentiles of each second by second, those of the
+A clock of microseconds gives nearly every message a latency of its own. Many tasks find the figures
+that statistics ask for: the percentiles of each second by second, those of the
 run, its sums and its rounded distribution by latency. The task that has the whole run then
-has some rows for each second, and every figure is what it would make of all rows.
+has some rows for each second, and every figure is the one that all rows would give.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Part:
 
 
 def part_named(name: str) -> tuple[str, Extent]:
-    """Return what a distribution is of, by its name."""
+    """Return the fact and the extent of a distribution, by its name."""
     of, first, last = json.loads(name)
     return of, (first, last)
 
@@ -147,7 +147,7 @@ def _by_seconds(latencies: DataFrame, window_seconds: int | None, since: int | N
     if window_seconds is not None:
         length = F.lit(window_seconds)
         start = F.col("second") - F.pmod(F.col("second"), length)
-        # A window that begins within a warm-up has what came after it.
+        # A window that begins within a warm-up has the messages after it.
         measured = seconds if since is None else seconds.where(F.col("second") >= since)
         windows = measured.withColumn("fact", F.lit(fact_names.WINDOWED)).withColumn(
             "second", start
@@ -234,7 +234,7 @@ def _values(latencies: DataFrame, parts: Sequence[_Part]) -> DataFrame:
 
 
 def _told(values: DataFrame, parts: Sequence[_Part]) -> list[DataFrame]:
-    """Return the facts of what is told of each part."""
+    """Return the facts of the digest of each part."""
     sums = _sums(values)
     samples = _samples(values, {key: _indices(found["total"]) for key, found in sums.items()})
     rows = []
@@ -282,7 +282,7 @@ def _indices(total: int) -> list[int]:
 
 
 def _sums(values: DataFrame) -> dict[int, dict[str, int]]:
-    """Return what adds up of each part, and its smallest and largest value."""
+    """Return the sums of each part, and its smallest and largest value."""
     found: dict[int, dict[str, int]] = {}
     for row in values.mapInArrow(_partial_sums, _SUMS).collect():
         _add(found, row.key, json.loads(row.text))
@@ -312,7 +312,7 @@ def _partial_sums(batches: Batches) -> Batches:
 
 
 def _add(found: dict[int, dict[str, int]], key: int, more: dict[str, int]) -> None:
-    """Add what some values say of a part to what others say: no value is in both."""
+    """Add sums over some values of a part to those over others: no value is in both."""
     before = found.setdefault(key, more)
     if before is more:
         return

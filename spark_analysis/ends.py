@@ -1,7 +1,7 @@
 """A run of many ends: its files are read on Spark, and merged as the local backend merges them.
 
-What adds up to many rows, the latencies and settlements of a side, is added up by many tasks: as
-those of one more arrow. The rest is small, and :mod:`quiver_fast.analysis` adds it up.
+Many tasks add up the latencies and settlements of a side, which have many rows, as those of one
+more arrow. The rest is small, and :mod:`quiver_fast.analysis` adds it up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spark_analysis.results import (
 )
 from spark_analysis.schema import RECEIVER, SENDER
 
-# What a side adds up to, and the arrow that has it.
+# The facts that are added up for a side, and the arrow that has the sums.
 _OF_SIDES = {
     RECEIVER: (fact_names.LATENCY,),
     SENDER: (fact_names.SETTLED, fact_names.SAMPLED),
@@ -56,7 +56,7 @@ def of_all(file: RecordFile) -> RecordFile:
 
 
 def ends_and_bounds(files: RunFiles) -> tuple[list[EndRecords], RunBounds]:
-    """Return the ends of a run, and what the summaries beside their records know of it.
+    """Return the ends of a run, and the bounds that the summaries beside their records tell.
 
     Raises:
         RecordError: one side has no file, or a summary is damaged.
@@ -67,7 +67,7 @@ def ends_and_bounds(files: RunFiles) -> tuple[list[EndRecords], RunBounds]:
 
 
 def with_sides(facts: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
-    """Return facts with what each side adds up to.
+    """Return facts with the sums of each side.
 
     Args:
         facts: rows of ``FACTS`` of one run.
@@ -97,10 +97,10 @@ def ends_run(
 
     Args:
         table: the facts of the run, :func:`with_sides`.
-        name: what to call the run.
+        name: the name of the run.
         ends: its ends: senders, then receivers.
         described: the file of each of them.
-        run: what the summaries of all ends know of it.
+        run: the bounds that the summaries of all ends tell.
 
     Raises:
         RecordError: the records of the ends do not fit each other.

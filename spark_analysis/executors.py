@@ -1,4 +1,4 @@
-"""What the Python of each executor lacks, asked before the work begins."""
+"""A check, before the work begins, that the Python of each executor has all packages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _asked(version: str, packages: Sequence[str]) -> Callable[[int], str]:
     answers: list[str] = []
 
     def ask(_row: int) -> str:
-        """Answer once in each process, and then again what was answered."""
+        """Answer once in each process, and then repeat the answer."""
         if not answers:
             where = f"{socket.gethostname()} ({sys.executable})"
             answers.append(json.dumps([where, lacking(version, packages)]))
@@ -66,11 +66,11 @@ def _asked(version: str, packages: Sequence[str]) -> Callable[[int], str]:
 
 
 def lacking(version: str, packages: Sequence[str]) -> list[str]:
-    """Return in a few words each what this Python lacks.
+    """Return in a few words each package that this Python lacks.
 
     Args:
         version: the quiver-fast that it must have.
-        packages: what else it must have.
+        packages: other packages that it must have.
     """
     missing = []
     for name in packages:
@@ -82,7 +82,7 @@ def lacking(version: str, packages: Sequence[str]) -> list[str]:
 
 
 def _quiver_fast_lacks(version: str, *, loads: bool) -> list[str]:
-    """Look at its compiled modules too, where what they import is there."""
+    """Look at its compiled modules too, if the packages that they import are there."""
     try:
         package = importlib.import_module("quiver_fast")
     except ImportError:

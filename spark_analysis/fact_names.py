@@ -1,4 +1,4 @@
-"""Names of facts: what a row of ``FACTS`` says."""
+"""Names of facts: the column ``fact`` of ``FACTS``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer
 TOP = "top stamp"  # the largest send time of a receiver without a sender
 # A fact may be there twice of a split: the more extreme value holds.
-LOWEST = "lowest"  # own time of a transfer, be its message of the run or not
+LOWEST = "lowest"  # own time of a transfer, also of messages of other runs
 HIGHEST = "highest"
 SET_BACK = "set back"  # the most by which such a time is below an earlier one of the split
 LATE = "late"  # n receipts after the end of the sending, of which value is the latest
@@ -33,13 +33,13 @@ HASHED_IDS = "hashed ids"  # of splits where some id is no number
 # These replace LATENCY, SETTLED and SAMPLED where those have many rows (digests.py).
 THINNED = "thinned latency"  # second and value as LATENCY
 WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
-TOLD = "told"  # text: what a DistributionDigest says, and of what
-TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: of what
+TOLD = "told"  # text: a DistributionDigest, and its name
+TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: its name
 # Arrows that no file is of: facts of the steps of a run, whose number stands as the second.
 STEPS_SENT = "steps sent"
 STEPS_RECEIVED = "steps received"
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning
-ALL_SETTLED = "all settled"  # what a digest is of: SETTLED and SAMPLED together
+ALL_SETTLED = "all settled"  # of a digest: SETTLED and SAMPLED together
 
 # A fact of a run (arrow ""). text: one of the counts of Reconciliation.result, or
 DELIVERY = "delivery"

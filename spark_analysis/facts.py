@@ -44,13 +44,13 @@ def facts(
 ) -> Iterator[DataFrame]:
     """Give the rows of ``FACTS`` of all arrows and runs.
 
-    What no file can have is left out of the plan. What is read more than once is kept
-    while the context lasts, in memory or, where that is short, on disk.
+    Facts that no file can have are left out of the plan. Tables that are read twice are kept while
+    the context lasts, in memory or, where that is short, on disk.
 
     Args:
         records: rows of ``RECORDS``.
         files: the files that they are from.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
         skew: as of :func:`.delivery.in_ranges`, of runs with both ends.
     """
     kept = [records.persist()]
@@ -102,7 +102,7 @@ def _receipts(
         if many:
             senders = [(file.number, file.run, file.arrow) for file in many]
             tables.append(delivered(found, records.sparkSession.createDataFrame(senders, _ARROWS)))
-        # The sender sent nothing then: somebody else sent what was received.
+        # The sender sent nothing then: somebody else sent the received messages.
         strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
         tables.append(transforms.counted(strange, fact_names.FOREIGN))
     alone = [file for file in files if file.role == RECEIVER and file.run not in paired]

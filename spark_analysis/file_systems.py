@@ -1,7 +1,7 @@
 """Files elsewhere than on this machine: ``s3a://`` and ``hdfs://`` as Spark's users give them.
 
 fsspec lists, matches patterns and reads ranges; below it are Arrow's own S3 client and the
-HTTP interface of HDFS. What the user said to Hadoop of endpoints and credentials is handed
+HTTP interface of HDFS. Hadoop's settings of endpoints and credentials are handed
 on to them: settings are those of ``core-site.xml`` and of ``spark.hadoop.*``, under Hadoop's
 names. Only :func:`hadoop_settings` needs Java, so that executors and the planner of Spark's
 Python data sources can use the rest.
@@ -32,7 +32,7 @@ from quiver_fast.analysis.read.record_names import RECORD_FILES
 from quiver_fast.errors import UsageError
 
 Settings: TypeAlias = tuple[tuple[str, str], ...]
-"""Names and values, in order of the names; they travel with what a task reads."""
+"""Names and values, in order of the names; a task gets them with its files."""
 
 _PREFIXES = ("fs.s3a.", "dfs.namenode.http", "dfs.http.policy", "dfs.nameservices")
 _KERBEROS = "hadoop.security.authentication"
@@ -53,10 +53,10 @@ _MOST_READ = 8 << 20
 
 
 def hadoop_settings(spark: SparkSession) -> Settings:
-    """Return what the session says of file systems.
+    """Return the session's settings of file systems.
 
-    The Hadoop of a Spark Connect server is out of reach: there this is what ``spark.hadoop.*``
-    says.
+    The Hadoop of a Spark Connect server is out of reach: there these are those of
+    ``spark.hadoop.*``.
     """
     context = getattr(spark, "_jsc", None)
     if context is None:
@@ -78,7 +78,7 @@ def hadoop_settings(spark: SparkSession) -> Settings:
 
 
 def settings_for(spark: SparkSession, paths: Iterable[str]) -> Settings:
-    """Return what reading ``paths`` takes; nothing is asked where all are of this machine."""
+    """Return the settings for reading ``paths``; none if all are of this machine."""
     return hadoop_settings(spark) if any(is_url(path) for path in paths) else ()
 
 
@@ -162,12 +162,12 @@ def hdfs_options(scheme: str, authority: str, settings: Mapping[str, str]) -> di
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A file or folder elsewhere, with what the analysis uses of :class:`pathlib.Path`.
+    """A file or folder elsewhere, with the methods of :class:`pathlib.Path` that are used.
 
     Calling it opens it (:data:`quiver_fast.records.sources.Place`).
 
     Attributes:
-        scheme: what its URL begins with.
+        scheme: the scheme of its URL.
         authority: the bucket, or the host and port.
         path: the path there, without a slash at either end.
         settings: Hadoop's, as far as they are about file systems.
@@ -210,7 +210,7 @@ class RemotePath:
         return replace(self, path=self.path.rpartition("/")[0])
 
     def with_name(self, name: str) -> RemotePath:
-        """Return what is called ``name`` in the same folder."""
+        """Return the path of ``name`` in the same folder."""
         return replace(self.parent, path=f"{self.parent.path}/{name}".lstrip("/"))
 
     def absolute(self) -> RemotePath:
@@ -257,7 +257,7 @@ class RemotePath:
             self._system.put_file(str(source), self._key)
 
     def glob(self) -> list[RemotePath]:
-        """Return what the path, taken as a pattern, matches, in order; nothing hidden."""
+        """Return the paths that this one, taken as a pattern, matches, in order; none hidden."""
         with _told(self):
             found = [self._at(key) for key in sorted(self._system.glob(self._key))]
         return [path for path in found if not path.name.startswith(".")]
@@ -284,7 +284,7 @@ class RemotePath:
 
 
 def is_remote(text: str) -> bool:
-    """Say whether what a user gave is the URL of another file system than this machine's."""
+    """Say whether a text is the URL of another file system than this machine's."""
     scheme, mark, _ = text.partition(_MARK)
     return bool(mark) and scheme.isalnum() and scheme != "file"
 
@@ -323,7 +323,7 @@ def write_elsewhere(uri: str, name: str, source: Path, settings: Settings) -> st
 
     Args:
         uri: the folder, made if it is not there; ``file:///…`` is one of this machine.
-        name: what to call the file there.
+        name: the name of the file there.
         source: the file.
         settings: Hadoop's.
 
@@ -352,7 +352,7 @@ def _told(path: RemotePath) -> Iterator[None]:
     """Make of whatever a client raises an error of one line that names the URL."""
     try:
         yield
-    # RuntimeError: what a namenode says that is none of these.
+    # RuntimeError: other errors of a namenode.
     except (OSError, ValueError, RuntimeError) as error:
         text = " ".join((str(error) or type(error).__name__).split())
         code = error.errno if isinstance(error, OSError) else None

@@ -34,7 +34,7 @@ _OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}
 SPLIT_SIZE = 256 << 20
 # About the text that one task takes after a shuffle of its messages.
 _PART_SIZE = 32 << 20
-# A longer line is no record; what is behind this much of it is not looked at.
+# A longer line is no record; the rest of it is not looked at.
 _BLOCK_SIZE = 1 << 16
 # More tasks than this cost the driver more than they spread the work.
 _MOST_TASKS = 10_000
@@ -60,7 +60,7 @@ class RecordFile:
         compressed: whether it is compressed.
         id_key: by which ids that are no numbers are hashed (:mod:`quiver_fast.records.ids`);
             the driver's own by default, so that all tasks of a job have one.
-        remote: what opens it, if ``path`` is a URL.
+        remote: the path that opens it, if ``path`` is a URL.
         members: how many ends recorded in it.
     """
 
@@ -83,7 +83,7 @@ class RecordFile:
 
     @property
     def role(self) -> str:
-        """``"sender"``, or ``"receiver"``, which is also what cannot be told."""
+        """``"sender"``, or ``"receiver"``, also where it cannot be told."""
         return SENDER if self.operation == formats.SEND else RECEIVER
 
     @property
@@ -100,7 +100,7 @@ class RecordFile:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What all of its rows have in common, by column."""
+        """The values that all of its rows have in common, by column."""
         values = (self.number, self.arrow, self.unit, self.run, self.role)
         return dict(zip(schema.OF_FILE, values, strict=True))
 
@@ -115,7 +115,7 @@ class Split:
 
     @property
     def place(self) -> Place:
-        """What the parser reads the file of the split from."""
+        """The place from which the parser reads the file."""
         remote = self.file.remote
         return self.file.path if remote is None else replace(remote, end=self.end)
 
@@ -139,7 +139,7 @@ class Split:
 
 
 def discover(paths: Iterable[str], settings: Settings = ()) -> list[RecordFile]:
-    """Find the files of records under ``paths``, and what each is.
+    """Find and describe the files of records under ``paths``.
 
     A file's folder, seen from the folder asked for, is its run; its name without
     ``-transfers.csv`` is its arrow.
@@ -171,7 +171,7 @@ def discover(paths: Iterable[str], settings: Settings = ()) -> list[RecordFile]:
 def describe(
     path: AnyPath, number: int, run: str, arrow: str, operation: str | None = None
 ) -> RecordFile:
-    """Read the beginning of a file, up to its first record, and say what the file is.
+    """Describe a file by its beginning, up to its first record.
 
     Args:
         path: the file.
@@ -223,9 +223,9 @@ def by_splits(
 
     Args:
         spark: the session.
-        splits: what to read.
+        splits: the splits.
         read: yields rows of ``columns``.
-        columns: what the rows have.
+        columns: those of the rows.
     """
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -275,7 +275,7 @@ def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, 
     Raises:
         OSError: a file system cannot be reached, a folder or file not be read.
         UsageError: there are none at one of the paths.
-        RecordError: what has the name of a file is none, but a pipe or so; a loop of links.
+        RecordError: a name is that of a pipe or a device, not of a file; links make a loop.
     """
     files = []
     for pattern in paths:
@@ -290,12 +290,12 @@ def find(paths: Iterable[str], settings: Settings = ()) -> list[tuple[PurePath, 
 
 
 def _roots(pattern: str, settings: Settings) -> list[AnyPath]:
-    """Return what is there by this name, or else all that it matches."""
+    """Return the file or folder of this name, or else all that it matches."""
     remote = is_remote(pattern)
     pattern = local_name(pattern)
     itself = remote_path(pattern, settings) if remote else Path(pattern)
     if itself.exists():
-        # Only what is there: a link to itself has no end.
+        # Only a file that exists: a link to itself has no end.
         return [itself.resolve() if isinstance(itself, Path) else itself]
     found: set[AnyPath] = set()
     for name in _alternatives(pattern):
@@ -326,7 +326,7 @@ def _pure(path: AnyPath) -> PurePath:
 
 
 def _arrow(path: AnyPath) -> str:
-    """Return the arrow's name, which is the file's without what all have in common."""
+    """Return the arrow's name: the file's without the common suffixes."""
     name = without_suffix(path.name)
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)

@@ -112,7 +112,7 @@ def cancel(spark: SparkSession) -> None:
 
 
 def lost_executor(error: Exception) -> tuple[int | None, str] | None:
-    """Return which host was lost with its executor, and what Spark says; None for other errors."""
+    """Return the host that was lost with its executor, and Spark's words; None for other errors."""
     text = str(error)
     lost, task = _LOST.search(text), _TASK.search(text)
     if lost is None:
@@ -133,10 +133,10 @@ def analyse_hosts(
 
     Args:
         spark: the session.
-        name: what to call the run.
-        ends: what is known of each end, senders first; ``path`` is that on its host.
+        name: the name of the run.
+        ends: the ends, senders first; ``path`` is that on its host.
         token: the run's.
-        work_dir: as of its jobs.
+        work_dir: the folder below which its jobs keep records.
         ahead: by end, how far its host's clock is ahead of host 0's, nanoseconds; None where
             latencies are not corrected.
 
@@ -187,10 +187,10 @@ def keep_records(
         uri: the folder: of S3, HDFS, or by ``file:///`` one that all hosts and the driver see.
         summaries: the text of the summary of each end, by its file's name.
         token: the run's.
-        work_dir: as of its jobs.
+        work_dir: the folder below which its jobs keep records.
 
     Returns:
-        What was copied, by its URIs.
+        The URIs of the copies.
 
     Raises:
         OSError: a file could not be written.
@@ -238,7 +238,7 @@ def _top(name: str) -> Path:
 
 
 class _Finder:
-    """Finds the records that are on a host, and says what they are."""
+    """Finds and describes the records on a host."""
 
     def __init__(self, top: str) -> None:
         self._top = top
@@ -269,7 +269,7 @@ def _file(number: int, end: EndRecords, told: tuple[Any, ...]) -> RecordFile:
 def _read(spark: SparkSession, files: Sequence[RecordFile], parts: int) -> DataFrame:
     """Return the rows of ``RECORDS``, read by a task on each executor.
 
-    The shuffle behind it ends the barrier stage: what follows has tasks of its own.
+    The shuffle behind it ends the barrier stage: later stages have tasks of their own.
     """
     count = len(executors_of(spark))
 

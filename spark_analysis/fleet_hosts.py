@@ -60,7 +60,7 @@ def one_to_each(spark: SparkSession) -> ResourceProfile | None:
 
 
 def run_hosts(spark: SparkSession, jobs: Sequence[bytes], module: str) -> list[dict[str, Any]]:
-    """Run a job on each host, in a process of ``module``; return what each task knows at the end.
+    """Run a job on each host, in a process of ``module``; return the answer of each task.
 
     Raises:
         PySparkException: a task or an executor was lost.
@@ -72,7 +72,7 @@ def run_hosts(spark: SparkSession, jobs: Sequence[bytes], module: str) -> list[d
 def on_every_executor(
     spark: SparkSession, work: Callable[[BarrierTaskContext], Iterable[Any]]
 ) -> list[Any]:
-    """Return what ``work`` yields in a task on each executor, all at once."""
+    """Return the results of ``work`` in a task on each executor, all at once."""
 
     def task(_rows: Iterable[bytes]) -> Iterable[Any]:
         return work(BarrierTaskContext.get())

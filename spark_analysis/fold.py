@@ -1,8 +1,8 @@
 """Facts straight from the text, where no message has to meet one of another split.
 
 A task folds its split as the local backend does a file, so that a table of seconds by
-latencies leaves it and no row of a message or run. What depends on the splits before is
-told apart: whether a receipt is behind an earlier one of another split is looked at again
+latencies leaves it and no row of a message or run. Facts that depend on the splits before
+are apart: whether a receipt is behind an earlier one of another split is looked at again
 only where a split begins with one that is.
 """
 
@@ -52,7 +52,7 @@ def folded_facts(
     Args:
         spark: the session.
         splits: of files that :func:`can_be_folded`, in the order of each file.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
     """
     by_place = {(split.file.run, split.file.arrow, split.start): split for split in splits}
     folded = by_splits(spark, splits, lambda one: _fold(one, one.records(), bounds), schema.FACTS)
@@ -80,12 +80,12 @@ def folded_records(
     bounds: Mapping[str, RunBounds],
     tops: Mapping[tuple[str, str], int],
 ) -> Iterator[DataFrame]:
-    """Give what :func:`folded_facts` gives, of records that were read before.
+    """Give the facts of :func:`folded_facts`, of records that were read before.
 
     Args:
         records: rows of ``RECORDS`` of runs that can be folded; a task has whole splits.
         files: the files that they are from.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
         tops: by run and arrow, the largest send time of a receiver's records before these.
     """
     of_number = {file.number: file for file in files}
@@ -295,7 +295,7 @@ def _count_behind(
     bounds: Mapping[str, RunBounds],
     tops: Mapping[_Place, int],
 ) -> Iterator[pa.RecordBatch]:
-    """Count what only the splits before make behind: all, less what was counted."""
+    """Count the receipts that are behind only because of the splits before."""
     alone, after = Order(), Order()
     top = tops[split.file.run, split.file.arrow, split.start]
     after.add(np.array([top]), None, None)

@@ -2,9 +2,9 @@
 
 A batch of a run with one end reads its new records, and of ids the earlier ones near them. A batch
 of a run with both ends also reads all earlier records near the new ones (range_facts.py). Other
-runs, such as those with hashed ids, are analysed again from
-their Parquet whenever they have grown by an eighth: each record is then read at most nine times on
-average, however long a run is followed. At the end every run is up to date.
+runs, such as those with hashed ids, are analysed again from their Parquet whenever they have grown
+by an eighth: each record is then read at most nine times on average, however long a run is
+followed. At the end every run is up to date.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class _Run:
     ends: Ends | None = None
 
     def add(self, found: Row) -> None:
-        """Add what was found in new records."""
+        """Add the findings in new records."""
         self.lines += found.lines
         self.longest = max(self.longest, found.longest or 0)
         for name in _SEEN:
             setattr(self, name, getattr(self, name) or getattr(found, name))
-        # A clock that was set back: what was said of ranges is of another start.
+        # A clock was set back: the facts of ranges are of another start.
         if self.ends is not None and self.ends.is_before(found.earliest):
             self.ends = None
 
@@ -94,7 +94,7 @@ class _State:
 
 
 def _run_of(found: dict[str, Any]) -> _Run:
-    """Return what ``asdict`` made this of."""
+    """Return the run of which ``asdict`` made this."""
     ends = found["ends"]
     return _Run(**(found | {"ends": None if ends is None else Ends(**ends)}))
 
@@ -102,7 +102,7 @@ def _run_of(found: dict[str, Any]) -> _Run:
 def grow(batch: DataFrame, number: int, files: Sequence[RecordFile], output: Path) -> None:
     """Add the records of a batch to the results in ``output``.
 
-    A batch that came before is not added again; what the results then lack is made.
+    A batch that came before is not added again; missing results are made then.
 
     Args:
         batch: rows of ``RECORDS``.
@@ -138,7 +138,7 @@ def renew(spark: SparkSession, files: Sequence[RecordFile], output: Path) -> Non
 
 
 def _seen(records: DataFrame) -> DataFrame:
-    """Return what :meth:`_Run.add` takes of each run."""
+    """Return the findings for :meth:`_Run.add`, by run."""
     kind, extent = F.col("kind"), F.col("kind") == schema.EXTENT
     hashed = extent & (F.coalesce("id_high", F.lit(0)) < 0)
     sends = (F.col("role") == SENDER) & kind.isin(schema.EXTENT, schema.CLOCK)
@@ -161,7 +161,7 @@ class _Update:
         files: all that are followed.
         output: the folder of results.
         state: with the new records in it.
-        folder: of the new records; None for none, but for what was put off.
+        folder: of the new records; None if only records that were put off are analysed.
         current: the runs whose facts are of all records but the new ones.
     """
 
@@ -203,7 +203,7 @@ class _Update:
         changed = self._added | self._near | self._again
         if changed or new is not None:
             self._write_facts(new)
-        # At last also what a job that was killed had not published any more.
+        # At the end also the results that a killed job did not publish.
         runs = None if new is None else changed
         _publish(self._spark, self._files, self._output, runs)
 
@@ -296,7 +296,7 @@ class _Update:
         replace(part, self._output / _FACTS)
 
     def _write_ranges(self, folder: Path) -> bool:
-        """Write what is said of all ranges to a folder of its own; say if a batch changed some."""
+        """Write the rows of all ranges to a folder of their own; say if a batch changed some."""
         spark, before = self._spark, self._output / _FACTS / _RANGES
         if not (self._touched or self._again):
             if before.exists():
@@ -354,7 +354,7 @@ class _Update:
         return tables
 
     def _of_ids(self) -> list[DataFrame]:
-        """Return what the ids of a batch tell of runs with one end, besides its folded records."""
+        """Return the facts of the ids of a batch of runs with one end."""
         chosen = [name for name in self._ids if self._ids[name]]
         if not chosen or self._folder is None:
             return []

@@ -22,7 +22,7 @@ def find_java() -> str | None:
 
 
 def why_java_is_missing() -> str | None:
-    """Return in one line what Spark's Java lacks, or None where nothing does."""
+    """Return in one line why Spark's Java is missing or too old; None if it is neither."""
     java = find_java()
     if java is None:
         where = "in JAVA_HOME" if os.environ.get("JAVA_HOME") else "in JAVA_HOME or PATH"

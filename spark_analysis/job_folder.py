@@ -43,7 +43,7 @@ def write_records(records: DataFrame, folder: Path) -> None:
 def write_statistics(
     spark: SparkSession, statistics: DataFrame, target: Path, bases: Sequence[Path]
 ) -> None:
-    """Write rows of ``ARROWS``, and what follows from them alone, into ``target``."""
+    """Write rows of ``ARROWS``, summaries and comparisons into ``target``."""
     write_table(statistics, target / "arrows")
     arrows = spark.read.schema(schema.ARROWS).parquet(str(target / "arrows"))
     for row in arrows.select("run", "arrow", "summary").toLocalIterator():
@@ -64,7 +64,7 @@ def _write_comparisons(spark: SparkSession, target: Path, bases: Sequence[Path])
 
 
 def _figures(spark: SparkSession, folder: Path) -> Iterator[RunFigures]:
-    """Yield what the series needs of each run: a row per second, not per message."""
+    """Yield the figures of each run: a row per second, not per message."""
     rows = spark.read.schema(schema.ARROWS).parquet(str(folder / "arrows"))
     chosen = rows.where(F.col("figures").isNotNull()).orderBy("run", "arrow")
     for row in chosen.select("figures").toLocalIterator():
@@ -87,7 +87,7 @@ def figures_to_json(figures: RunFigures) -> str:
 
 
 def figures_from_json(text: str) -> RunFigures:
-    """Return what :func:`figures_to_json` was given."""
+    """Return the figures that :func:`figures_to_json` got."""
     found = json.loads(text)
     windows = {name: np.array(values, np.float64) for name, values in found["windows"].items()}
     return RunFigures(**(found | {"windows": windows}))

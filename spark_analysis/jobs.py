@@ -165,7 +165,7 @@ def start_following(spark: SparkSession, paths: Sequence[str], output: Path) -> 
 
 
 def finish_following(spark: SparkSession, paths: Sequence[str], output: Path) -> None:
-    """Bring every result up to the last record: what a job would give now.
+    """Bring every result up to the last record, as a new job would.
 
     Raises:
         OSError: a file cannot be read or written.

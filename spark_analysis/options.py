@@ -24,17 +24,17 @@ _ID_KEY = "0" * 32
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What ``option`` and ``load`` say.
+    """The options of ``option`` and ``load``.
 
     Attributes:
         paths: files, folders and patterns, one at least.
         split_size: bytes of text that a task reads, about.
-        mode: what becomes of bad lines: ``PERMIT``, ``FAIL`` or ``DROP``.
+        mode: how bad lines are treated: ``PERMIT``, ``FAIL`` or ``DROP``.
         most_files: that a batch of a stream reads of; None for all.
         most_bytes: that it reads; None for all.
         id_key: by which ids that are no numbers are hashed. Ids of one key can be compared,
-            whatever read them, at any time; who knows the key could choose ids that are taken
-            for one.
+            whatever read them, at any time; a user who knows the key could choose ids that are
+            taken for one.
         settings: Hadoop's, of file systems.
     """
 
@@ -48,14 +48,14 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str], settings: Settings) -> SourceOptions:
-        """Return what the options say.
+        """Return the checked options.
 
         Args:
             options: by name, in any case.
-            settings: Hadoop's; what the options say of file systems goes before them.
+            settings: Hadoop's; options about file systems override them.
 
         Raises:
-            UsageError: an option is not known, or is not what it should be.
+            UsageError: an option is unknown or wrong.
         """
         given = {name.lower(): value for name, value in options.items()}
         own = settings_in(given)

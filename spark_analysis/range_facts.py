@@ -1,7 +1,7 @@
-"""Facts of runs whose messages meet, kept so that a batch costs what is near its records.
+"""Facts of runs whose messages meet, kept so that a batch costs only the records near its own.
 
-Sends and receipts meet by ranges of keys (:mod:`spark_analysis.delivery`), and what is said of a
-range follows from the records of that range alone. So it is kept range by range. Only the
+Sends and receipts meet by ranges of keys (:mod:`spark_analysis.delivery`), and the rows of a
+range follow from the records of that range alone. So it is kept range by range. Only the
 ranges that new records are in are compared again; the earlier records of these
 come from Parquet, which finds them by their ids or times. Everything else adds up.
 """
@@ -58,7 +58,7 @@ Touched = Mapping[str, set[int]]
 
 @dataclass(frozen=True)
 class Ends:
-    """What the first records of a run's ends tell: see :func:`.run_filter.ends_of_runs`.
+    """The facts that the first records of a run's ends tell: see :func:`.run_filter.ends_of_runs`.
 
     It holds for good, unless the sender's clock is set back to before its first send.
     """
@@ -74,24 +74,24 @@ class Ends:
 
 
 def can_have_ranges(files: Sequence[RecordFile], bounds: RunBounds) -> bool:
-    """Say whether what was said of ranges stays true while a run grows.
+    """Say whether the rows of ranges stay true while a run grows.
 
     It does not where the last send, or the time asked for, ends the sending.
 
     Args:
         files: those of the run.
-        bounds: what is known of it.
+        bounds: its bounds.
     """
     timed = bounds.complete is True and bounds.duration > 0
     return bool(runs_with_both_ends(files)) and not timed
 
 
 def ends_known(records: DataFrame, bounds: Mapping[str, RunBounds]) -> dict[str, Ends]:
-    """Return what is known of the runs that have records of both ends.
+    """Return the ends of the runs that have records of both.
 
     Args:
         records: all of these runs.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
     """
     found = ends_of_runs(records, bounds).collect()
     return {row.run: Ends(row.by_ids, row.coarse, row.start, row.end_ticks) for row in found}
@@ -103,8 +103,8 @@ class RangeFacts:
     Args:
         spark: the session.
         files: the files of these runs.
-        bounds: what is known of each run.
-        ends: what is known of the ends of each.
+        bounds: the bounds of each run, by its name.
+        ends: the ends of each.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class RangeFacts:
         return {run: found.get(run, set()) for run in self._ends}
 
     def touched_ids(self, new: DataFrame) -> dict[str, set[int]]:
-        """Return likewise the ranges of ids of new receipts, and of settlements.
+        """Return the ranges of ids of new receipts and settlements: of many, one above the most.
 
         Args:
             new: new records of runs with one end.
@@ -164,7 +164,7 @@ class RangeFacts:
         return reconciled_ranges(self._cut(records), touched)
 
     def of_ranges(self, found: DataFrame) -> list[DataFrame]:
-        """Return the facts that follow from what is said of all ranges."""
+        """Return the facts that follow from the rows of all ranges."""
         return [delivery(found, self._runs), own_facts(found, self._arrows)]
 
     def without_ranges(self, facts: DataFrame) -> DataFrame:
@@ -213,8 +213,8 @@ class RangeFacts:
     def streams(self, old: DataFrame, new: DataFrame) -> DataFrame:
         """Return by how much new records change the facts of lines of streaming mode.
 
-        A receiver's line counts once its tick is one at which the sender sent: what is at
-        the ticks of new lines and sends is looked at again. Earlier records at other ticks
+        A receiver's line counts once its tick is one at which the sender sent: lines at
+        the ticks of new lines and sends are looked at again. Earlier records at other ticks
         that come with them change nothing, because they are in both sums.
 
         Args:
@@ -308,7 +308,7 @@ def _change(
         fresh: the new rows, cut.
         touched: the ranges that these are in.
         longest: the most messages of a row, by run.
-        facts: what is added up of rows.
+        facts: returns the facts of rows.
     """
     conditions = [
         _ids_in(run, first, last, longest[run])
@@ -338,7 +338,7 @@ def _ids_in(run: str, first: int, last: int, longest: int) -> Column:
 
 
 def _settling(records: DataFrame) -> DataFrame:
-    """Return the rows of settlements and of what may be settled, cut at ranges of ids."""
+    """Return the rows of settlements and of sends that settle, cut at ranges of ids."""
     return _cut_at_ids(records.where(F.col("kind").isin(*_SETTLEMENTS)))
 
 

@@ -32,7 +32,7 @@ def steps_of_runs(runs: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFrame
 
     Args:
         runs: :func:`.run_filter.ends_of_runs` of them.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
     """
     rows = [
         (name, step_begins(run.steps), int(run.warmup * 1000))

@@ -135,7 +135,7 @@ def _parts(
                 for name in part.schema.names
                 if name not in keys
             }
-            # Within these ranges one number tells an id, be it a number or a hash.
+            # Within these ranges one number tells an id, also one that is a hash.
             (numbers,) = comparable((columns["range"], columns["key"]))
             columns["key"] = numbers.view(np.int64)
             yield tuple(part.column(key)[0].as_py() for key in keys), columns
@@ -327,7 +327,7 @@ def _counts(sends: Columns, own: Columns) -> dict[str, int]:
 
 
 def _facts(receipts: Columns, own: Columns) -> Iterator[Columns]:
-    """Yield what the statistics need of the receipts of each file; the own ones are in order."""
+    """Yield the facts of the receipts of each file; the own ones are in order."""
     for file in np.unique(receipts["file"]):
         of_file = _where(own, own["file"] == file)
         foreign = receipts["n"][receipts["file"] == file].sum() - of_file["n"].sum()

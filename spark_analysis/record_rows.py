@@ -40,7 +40,7 @@ def read_records(
 
     Args:
         spark: the session; its executors see the files by the same paths.
-        files: what to read.
+        files: the files.
         split_size: bytes of text of each split, about.
 
     Raises:
@@ -55,7 +55,7 @@ def as_records(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.Reco
     """Yield a split's rows of ``PARSED`` with the columns that make them ``RECORDS``.
 
     Args:
-        split: what to read.
+        split: the split.
         wanted: which of its rows and columns.
     """
     fixed = split.file.columns
@@ -79,7 +79,7 @@ def parse_split(split: Split, wanted: Selection = EVERYTHING) -> Iterator[pa.Rec
     splits are left for a shuffle.
 
     Args:
-        split: what to read.
+        split: the split.
         wanted: which kinds and columns to make; its other filters are not applied.
 
     Raises:
@@ -151,7 +151,7 @@ def _parse(split: Split, wanted: Selection) -> Iterator[pa.RecordBatch]:
 def _end_before(split: Split) -> int:
     """Return the end that wrote the line before a split; -1 of a file that does not tell.
 
-    Arrows tell it after each flush, so that what is read for it is little.
+    Arrows tell it after each flush, so that little is read for it.
     """
     if split.file.members == 1 or split.start == 0:
         return -1

@@ -1,4 +1,4 @@
-"""Putting what is complete in its place: whole at any time, whatever kills the job."""
+"""Replacing a folder by a complete one: whole at any time, whatever kills the job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_part(target: Path) -> Path:
 
 
 def recover(target: Path) -> None:
-    """Remove what killed jobs left beside ``target``, or put it back where it is missing.
+    """Remove the remains of killed jobs beside ``target``, or put it back if it is missing.
 
     Only one job at a time may write ``target``.
     """

@@ -1,7 +1,7 @@
 """From facts to statistics: the objects and the functions of :mod:`quiver_fast.analysis`.
 
-Whatever reads the records, this is where they become what the local backend has after
-its pass over a file; every figure is then computed by the same code.
+Here facts become the objects that the local backend has after its pass over a file; the same
+code then computes every figure.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Facts:
         return self._table.filter(pc.is_in(self._table["fact"], pa.array(facts)))
 
     def told(self) -> dict[tuple[str, Extent], DistributionDigest]:
-        """Return the distributions that were told, by what they are of."""
+        """Return the digests of distributions, by fact and extent."""
         rounded = self.table(fact_names.TOLD_ROUNDED)
         found = {}
         for text in self.table(fact_names.TOLD)["text"].to_pylist():
@@ -117,12 +117,12 @@ def _numbers(column: pa.ChunkedArray) -> Int64Array:
 def file_analysis(
     file: RecordFile, table: pa.Table, run: RunBounds, sender: FileAnalysis | None = None
 ) -> FileAnalysis:
-    """Return what the local backend's pass over ``file`` does, but the sets of ids.
+    """Return the result of the local backend's pass over ``file``, without the sets of ids.
 
     Args:
-        file: what was read.
+        file: the file.
         table: ``FACTS`` of its run.
-        run: what is known of the run.
+        run: the bounds of the run.
         sender: of a receiver, its sender's analysis, if there is one.
 
     Raises:
@@ -178,7 +178,7 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
     """Return the latencies of a receiver by second, added up.
 
     Args:
-        file: what was read.
+        file: the file.
         table: ``FACTS`` of its run, at least those of its latencies.
     """
     facts = _Facts(table, file.arrow)
@@ -198,13 +198,13 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
 def steps_found(
     table: pa.Table, file: RecordFile, sender: FileAnalysis | None, run: RunBounds
 ) -> Steps | None:
-    """Return what the records of a run say of its steps; None where it has none.
+    """Return the steps of a run; None where it has none.
 
     Args:
         table: ``FACTS`` of the run.
         file: one of a receiver.
-        sender: what its senders sent.
-        run: what is known of it.
+        sender: the facts of its senders.
+        run: its bounds.
     """
     if not run.steps or sender is None or sender.first_time is None:
         return None
@@ -214,7 +214,7 @@ def steps_found(
 
 
 def _clock_times(facts: _Facts) -> ClockTimes:
-    """Return what the splits say of the arrow's own times, in the order of the file."""
+    """Return the arrow's own times, by the splits in the order of the file."""
     lowest, highest, back = (
         _by_split(facts, fact, choose)
         for fact, choose in (
@@ -272,7 +272,7 @@ def delivery_of(
     receivers: Sequence[FileAnalysis],
     run: RunBounds,
 ) -> dict[str, Any]:
-    """Return what became of the messages of a run with both ends.
+    """Return the delivery of a run with both ends.
 
     As :meth:`quiver_fast.analysis.figures.delivery.Reconciliation.result`.
     """
@@ -305,7 +305,7 @@ def delivered_of(file: RecordFile, table: pa.Table, first: int) -> dict[int, int
 
 
 def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds) -> dict[str, Any]:
-    """Return what the records of a receiver without its sender tell of the delivery."""
+    """Return the delivery as far as the records of a receiver alone tell."""
     told = receiver_alone(found, run)
     if not file.has_ids:
         return told
@@ -314,7 +314,7 @@ def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds
 
 
 def bounds_of_runs(files: Sequence[RecordFile]) -> dict[str, RunBounds]:
-    """Return what the summaries beside the records know of each run, by its name.
+    """Return the bounds that the summaries beside the records tell, by the name of the run.
 
     Where a run has several senders or receivers, the first ones tell.
 
@@ -337,7 +337,7 @@ def arrow_statistics(
     Args:
         table: rows of ``FACTS``, which are read several times.
         files: those of the runs.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
     """
     of_run: dict[str, list[RecordFile]] = {}
     for file in files:
@@ -360,7 +360,7 @@ def _arrow_rows(
     Args:
         files: its files.
         table: its ``FACTS``.
-        bounds: what is known of it.
+        bounds: its bounds.
 
     Raises:
         OSError: a file cannot be read.
@@ -390,7 +390,7 @@ def _arrow_rows(
 
 
 def _files(name: str, ends: Mapping[str, RecordFile]) -> RunFiles:
-    # A remote path has what is used of a path.
+    # A remote path has the methods of a path that are used.
     paths = {role: cast(Path, file.location) for role, file in ends.items()}
     return RunFiles(name, sender=paths.get(SENDER), receiver=paths.get(RECEIVER))
 

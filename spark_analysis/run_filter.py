@@ -1,6 +1,6 @@
 """The receipts that may be of a run, by their send times (`analysis/figures/run_filter.py`).
 
-The sender's first time is known from a few rows. What only ids or ticks tell is found
+The sender's first time is known from a few rows. Ids and ticks are compared
 where sends and receipts meet (:mod:`spark_analysis.reconcile`).
 """
 
@@ -56,7 +56,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
 
     Args:
         records: rows of ``RECORDS``.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
 
     Returns:
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
@@ -127,7 +127,7 @@ def timely(
     Args:
         rows: rows of ``RECORDS``, of receivers, with send times.
         receivers: those that they are from.
-        bounds: what is known of each run.
+        bounds: the bounds of each run, by its name.
         runs: :func:`ends_of_runs` of them.
     """
     limits = rows.sparkSession.createDataFrame(list(_limits(receivers, bounds)), _LIMITS)

@@ -41,8 +41,8 @@ def analysed(
         found: rows of ``FACTS``.
         analyse: makes them of its facts.
         described: the files of the run, the sender's first.
-        wanted: what will be asked of it.
-        bounds: what is known of it.
+        wanted: the outputs that are wanted of it.
+        bounds: its bounds.
 
     Raises:
         QuiverError: ``analyse`` did.

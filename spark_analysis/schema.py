@@ -1,7 +1,7 @@
 """Every table, as Spark declares it; nothing is ever inferred.
 
-``PARSED`` is what reading a split gives. ``RECORDS`` is the same with its run and
-arrow, and is what Parquet keeps. The columns:
+``PARSED`` are the rows of a split. ``RECORDS`` are the same with run and arrow, as Parquet
+keeps them. The columns:
 
 ===========  ==================================================================
 file         number of the file in the job
@@ -102,7 +102,7 @@ RECORDS = StructType(
     ]
 )
 
-# Second, value and n mean what the fact says (spark_analysis.transforms.facts).
+# The fact says what second, value and n mean (fact_names.py).
 FACTS = StructType(
     [
         StructField("run", StringType(), nullable=False),
@@ -115,7 +115,7 @@ FACTS = StructType(
     ]
 )
 
-# With a name, what it names: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
+# With a name: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
 # that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
@@ -149,7 +149,7 @@ RESULT = StructType(
     ]
 )
 COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
-"""What adds up over the ranges of a run, named as in Reconciliation.result."""
+"""The counts that add up over the ranges of a run, named as in Reconciliation.result."""
 MISSING = "missing"
 STEP = "step"
 

@@ -29,12 +29,12 @@ _BIGINTS = range(-(1 << 63), 1 << 63)
 
 @dataclass(frozen=True)
 class Selection:
-    """What a query asks for.
+    """The rows and columns that a query asks for.
 
     Attributes:
         columns: of ``RECORDS``, in the order asked for.
         kinds: of rows.
-        of_file: filters of what all rows of a file have in common.
+        of_file: filters of columns that all rows of a file have in common.
         of_row: filters of other columns; all must hold.
         fail_fast: whether a bad line is an error, and no row.
     """
@@ -66,7 +66,7 @@ EVERYTHING = Selection()
 def select(
     columns: Sequence[str], filters: Sequence[ds.Filter]
 ) -> tuple[Selection, list[ds.Filter]]:
-    """Return what the filters leave, and those that Spark must see to itself.
+    """Return the selection by filters, and the filters that Spark must apply itself.
 
     Args:
         columns: of ``RECORDS``, in the order asked for.

@@ -18,7 +18,7 @@ from spark_analysis.executors import check_executors
 from spark_analysis.java import why_java_is_missing
 
 SPARK_ERRORS = (PySparkException, Py4JError)
-"""What Spark raises: errors of its own client, and errors of the connection to its Java."""
+"""The errors of Spark: of its own client, and of the connection to its Java."""
 
 # A short job ends before the second compiler pays off, and on few cores the compiler slows the
 # start down.
@@ -66,10 +66,10 @@ def make_session(
             in Python alone.
         conf: Spark's settings, which win over ours. A session that there is takes those
             that can change while it runs.
-        tell: is called before Java starts, with what that takes.
+        tell: is called before Java starts, with a line about the time that it takes.
 
     Raises:
-        QuiverError: Java is missing or too old, or executors lack what they need.
+        QuiverError: Java is missing or too old, or executors lack a package.
         PySparkException: Spark does not start.
     """
     conf = conf or {}
@@ -95,7 +95,7 @@ def _master(asked: str | None) -> str | None:
 
 
 def _settings(master: str | None, *, light: bool) -> dict[str, str]:
-    """Return what only a session with its own Java can be told."""
+    """Return the settings for a session with its own Java alone."""
     found = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -182,7 +182,7 @@ def _quiet(*, wanted: bool) -> Iterator[None]:
 
 
 def fit_partitions(spark: SparkSession, parts: int) -> None:
-    """Let what is shuffled from now on be in as many partitions as the data asks for.
+    """Let later shuffles have as many partitions as the data asks for.
 
     Each costs a task in Python. Where the user chose a number it stays. Spark's adaptive
     execution joins those that turn out to be small.

@@ -66,7 +66,7 @@ class Sends:
         firsts: the first id of each run, as one of ``numbers``.
         ends: the id after its last.
         times: its send time.
-        numbers: what the ids are.
+        numbers: the ids of the numbers.
     """
 
     firsts: UInt64Array
@@ -111,7 +111,7 @@ class Settled:
         lengths: its number of ids.
         times: its settlement time.
         sampled: whether the lines have the prefix ``S``.
-        numbers: what the ids are.
+        numbers: the ids of the numbers.
     """
 
     firsts: UInt64Array
@@ -153,7 +153,7 @@ class Settled:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """What a split says of the settlements of some blocks of ids.
+    """The settlements of some blocks of ids in a split.
 
     Attributes:
         found: settlements of ids that the split sends.
@@ -189,7 +189,7 @@ class SplitJoin:
             self._settled.add(*_rows(*ids, batch.settled_count, batch.settled_times, sampled))
 
     def parts(self) -> Iterator[Joined]:
-        """Yield what was joined, by blocks of ids."""
+        """Yield the joined settlements, by blocks of ids."""
         for sends, settled in aligned(self._sends, self._settled):
             numbers = IdNumbers(sends, settled)
             own = Sends.of(sends, numbers)

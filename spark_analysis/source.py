@@ -6,7 +6,7 @@ Register once, then load files, folders or patterns, here or as URLs::
     spark.read.format("quiver").load("runs/")
 
 Both give rows of ``RECORDS``, or those of its columns that a schema names. The stream
-follows plain files as they grow (Spark's own text stream ignores what is appended); its
+follows plain files as they grow (Spark's own text stream ignores appended lines); its
 offsets are bytes per file, always at the beginning of a line, so a restart from a
 checkpoint loses and repeats nothing.
 """
@@ -92,7 +92,7 @@ class QuiverSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Make ``format("quiver")`` known to a session.
 
-    What the session knows of file systems by now (``spark.hadoop.fs.s3a.*``) holds for it,
+    The session's present settings of file systems (``spark.hadoop.fs.s3a.*``) hold for it,
     and Spark hands filters to sources in Python from now on.
     """
     known = hadoop_settings(spark)
@@ -109,7 +109,7 @@ def register(spark: SparkSession) -> None:
 
 
 class _Part(InputPartition):
-    """What a task reads."""
+    """The split that a task reads."""
 
     value: Split
 
@@ -229,7 +229,7 @@ def numbered(files: list[RecordFile], id_key: bytes) -> list[RecordFile]:
 def _wanted(
     options: SourceOptions, columns: pa.Schema, filters: list[Filter]
 ) -> tuple[Selection, list[Filter]]:
-    """Return what a query asks for, and the filters that are left to Spark."""
+    """Return the selection of a query, and the filters that are left to Spark."""
     found, left = select(columns.names, filters)
     kinds = found.kinds
     if options.mode == DROP:

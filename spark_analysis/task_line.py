@@ -1,4 +1,4 @@
-"""What a Spark task shares with the process that runs its arrows: pipes, and a folder's name."""
+"""The pipes between a Spark task and the process that runs its arrows, and their folder."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 
 def extents(records: DataFrame) -> DataFrame:
-    """Return what each split says of its place in the file: a few rows, not summed up."""
+    """Return the facts of each split with its place in the file: a few rows, not summed up."""
     splits = records.where(F.col("kind").isin(schema.EXTENT, schema.CLOCK))
     extent = F.col("kind") == schema.EXTENT
     nothing = F.lit(None).cast("bigint"), F.lit(None).cast("string")
@@ -133,7 +133,7 @@ def edges(receipts: DataFrame) -> DataFrame:
 
 
 def _settlement_residuals(records: DataFrame, *, all_settle: bool) -> DataFrame:
-    """Return (run, arrow, id, id_high, sent, settled, sampled): what splits could not join.
+    """Return (run, arrow, id, id_high, sent, settled, sampled) that splits could not join.
 
     A send without ``settled`` was never settled; a settlement without ``sent`` has no
     send of its id. Only these rows are shuffled.
@@ -184,7 +184,7 @@ def settlements_across(records: DataFrame, *, all_settle: bool = False) -> DataF
 def _sends_settled(records: DataFrame, settlements: DataFrame) -> DataFrame:
     """Return (run, arrow, id, id_high, sent) of sends settled in their split, as far as asked for.
 
-    Only what shares a range of ids with ``settlements``, mostly nothing, is shuffled.
+    Only rows that share a range of ids with ``settlements``, mostly none, are shuffled.
     """
     ranges = settlements.select(*ARROW, _id_range(F.col("id")).alias("range")).distinct()
     last = F.col("id") + F.col("n") - 1

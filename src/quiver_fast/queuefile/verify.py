@@ -60,7 +60,7 @@ class Deviation:
     Attributes:
         path: the file.
         offset: where in it, bytes.
-        text: what is wrong.
+        text: the fault.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class Deviation:
 
 @dataclass
 class FileReport:
-    """What one cycle file holds.
+    """The contents of one cycle file.
 
     Attributes:
         path: the file.
@@ -90,11 +90,11 @@ class FileReport:
 
 @dataclass
 class Report:
-    """What was found in a queue's directory.
+    """The contents of a queue's directory, and its faults.
 
     Attributes:
         files: the cycle files, oldest first.
-        deviations: what is wrong, in the order of the files.
+        deviations: the faults, in the order of the files.
     """
 
     files: list[FileReport] = field(default_factory=list)
@@ -279,7 +279,7 @@ class _FileCheck:
         return None if missing else {name: at for name, at in words.items() if at is not None}
 
     def _check_constants(self, head: bytes, words: dict[str, int | None]) -> None:
-        """Check what comes before the words, of a file whose words are where all have them."""
+        """Check the bytes before the words, in a file whose words are at the usual places."""
         if tuple(words.values()) != (0x40, 0x98, 0xB0) or len(head) != HEAD_SIZE:
             return
         for at, expected in HEAD_PARTS.items():
@@ -378,7 +378,7 @@ class _FileCheck:
             self._wrong(at + 4, f"a checkpoint of {said[3].decode()} over bytes of {value:08x}")
 
     def _check_tail(self, tail: int) -> None:
-        """Check what comes after the last document."""
+        """Check the bytes after the last document."""
         data = self._data
         ended = tail + 4 <= len(data) and struct.unpack_from("<I", data, tail)[0] == END
         self._found.ended = ended

@@ -1,4 +1,4 @@
-"""Compressed forms of files of records: their suffixes, their first bytes, what reads them."""
+"""Compressed forms of files of records: their suffixes, first bytes and decompressors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD_SIZE = 20
 """Bytes at the beginning of a file that tell its form."""
 
 MARKER = b"\x50\x2a\x4d\x18\x0c\0\0\0quiver lines"
-"""What our compressed files begin with (records/frames.py): a frame that zstd skips."""
+"""The beginning of our compressed files (records/frames.py): a frame that zstd skips."""
 
 # gzip's own header and check, with the largest window.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
@@ -24,7 +24,7 @@ _XZ_MEMORY = 256 << 20
 
 
 class Decompressor(Protocol):
-    """What the standard library's decompressors have in common."""
+    """The interface of the standard library's decompressors."""
 
     @property
     def eof(self) -> bool:
@@ -36,7 +36,7 @@ class Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What stands behind the end of the stream."""
+        """The bytes after the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         """Take ``data``; return at most ``max_length`` bytes of text."""
@@ -70,11 +70,11 @@ class Form:
     """A form of compression.
 
     Attributes:
-        name: what to call it.
-        suffix: what the names of such files end in.
+        name: its name.
+        suffix: the end of the names of such files.
         head: matches the first bytes of a file.
         command: prints the text of a file, whose name follows.
-        decompressor: makes what reads a stream of it; None for zstd, which has a reader of
+        decompressor: makes a decompressor of a stream; None for zstd, which has a reader of
             its own, and for forms that are not read.
     """
 

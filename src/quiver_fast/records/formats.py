@@ -34,7 +34,7 @@ machine have that clock, so that their records reach up to the same moments.
 """
 
 IDS_OF_AN_END = 10**13
-"""Of many ends, the ids of sender K are K times this + 1, + 2 and so on: what leads tells it."""
+"""The ids of sender K of many are K times this + 1, + 2 and so on: their quotient tells it."""
 
 TIME_DIGITS = {"ms": 13, "us": 16, "ns": 19}
 UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -78,7 +78,7 @@ def detect(
 ) -> tuple[str, str] | None:
     """Tell the revision and operation of a file from one line of it.
 
-    What the caller knows already narrows the choice. Where several remain, the first
+    The arguments narrow the choice. Where several remain, the first
     of these holds: three fields are a v1 receiver's; a second field ``0`` is a v3
     sender's; a prefix ``S`` or ``s`` is a v2 settlement; two times are a v3
     receiver's; anything else before a time is the id of a v1 sender. v1 and v2 differ

@@ -1,4 +1,4 @@
-"""What lines tell of their file, and what is wrong with one that is no record of it."""
+"""The layout of a file, by its lines; and the fault of a line that is no record of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def layout_of(
         operation: ``"send"`` or ``"receive"``, where known.
 
     Returns:
-        What :func:`detect` does, and the unit of the arrow's own times; None for what these
+        The result of :func:`detect`, and the unit of the arrow's own times; None for what these
         lines do not tell.
     """
     unit = None
@@ -95,7 +95,7 @@ def line_fault(
     operation: str | None = None,
     unit: str | None = None,
 ) -> str | None:
-    """Say what is wrong with a line that is no record; None where that is not clear.
+    """Return the fault of a line that is no record; None where it is not clear.
 
     Args:
         text: The beginning of the line.

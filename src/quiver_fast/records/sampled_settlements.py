@@ -18,7 +18,7 @@ MOST_UNSETTLED = 1 << 20
 
 
 class SampledSettlements:
-    """Joins settlements to sends by id, in the order of the file, and forgets what is settled."""
+    """Joins settlements to sends by id, in the order of the file, and forgets settled sends."""
 
     def __init__(self) -> None:
         # Unsettled sends, sorted by id; equal ids in the order of the file.
@@ -36,7 +36,7 @@ class SampledSettlements:
         ids_high: Int64Array | None = None,
         settled_ids_high: Int64Array | None = None,
     ) -> tuple[int, int]:
-        """Add the next records and return what their ``S`` lines say.
+        """Add the next records and return the sums of their ``S`` lines.
 
         Args:
             ids: of the sends.

@@ -21,7 +21,7 @@ from quiver_fast.errors import RecordError
 from quiver_fast.records.compression import HEAD_SIZE, ZSTD, Form, form_of, without_suffix
 
 Place: TypeAlias = "str | os.PathLike[str] | Callable[[], RawIOBase]"
-"""Where a file is: its path, or what opens it elsewhere, seekable and with a ``name``."""
+"""Where a file is: its path, or a function that opens it, seekable and with a ``name``."""
 
 # A decompression step takes as many compressed bytes as gave this much text at the ratio
 # of the step before: the strongest compression (32,000 times) does not flood the memory,
@@ -31,12 +31,12 @@ _TEXT_STEP = 1 << 20
 _FRAME_HEADER = 18
 _SMALLEST_STEP = 512
 _LARGEST_STEP = 1 << 17
-# What Python says of a file that asks for more than it may have.
+# The words of Python for a file that needs more memory than it may have.
 _TOO_LARGE = "Memory usage limit exceeded"
 
 
 class ByteSource(Protocol):
-    """What the parser reads from."""
+    """The source of the bytes that the parser reads."""
 
     truncated: bool
     descriptor: int | None

@@ -41,7 +41,7 @@ def scan_file(
 ) -> Iterator[RunBatch]:
     """Yield the run-length records of a file in its order, in constant memory.
 
-    What :func:`quiver_fast.records.runs.scan_runs` yields for the whole file, but that a
+    These are the batches of :func:`quiver_fast.records.runs.scan_runs`, except that a
     run may be cut where two splits meet, and that ``first_malformed``, ``ids_hashed`` and
     ``truncated`` are about the split of the batch; the line's number is that in the file.
 
@@ -162,7 +162,7 @@ class _Scan:
 
     @staticmethod
     def _batches(queue: Queue[RunBatch | BaseException | None]) -> Iterator[RunBatch]:
-        """Yield what comes until the end of a split."""
+        """Yield the batches until the end of a split."""
         while (item := queue.get()) is not None:
             if isinstance(item, BaseException):
                 raise item

@@ -1,4 +1,4 @@
-"""What the parser returns: the records of a file as columns, or sums over new records."""
+"""The results of the parser: records of a file as columns, or sums over new records."""
 
 from __future__ import annotations
 

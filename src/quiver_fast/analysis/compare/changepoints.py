@@ -139,7 +139,7 @@ def _deviation(values: Float64Array, starts: Sequence[int]) -> float:
 
 
 def separation_limit(runs: int) -> float:
-    """Return what the separation of that many runs of one level seldom goes beyond."""
+    """Return the limit that the separation of that many runs of one level seldom exceeds."""
     return float(np.interp(np.log(runs), np.log(_LIMITS[:, 0]), _LIMITS[:, 1]))
 
 

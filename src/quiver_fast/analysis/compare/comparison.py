@@ -20,7 +20,7 @@ counts once, with one value for each figure. A figure is better or worse when bo
 A figure that is neither has no difference above X % where the interval proves that
 (:func:`proven_bound`); else a difference is not shown.
 
-Under five runs on a side there is no verdict. What can be said then is the interval
+Under five runs on a side there is no verdict. Then there is only the interval
 within the runs that there are (:func:`within_runs`).
 """
 
@@ -115,7 +115,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Test:
-    """What the runs say of one figure, before the figures are looked at together."""
+    """The test of one figure, before the figures are judged together."""
 
     interval: tuple[float, float]
     p_value: float
@@ -369,7 +369,7 @@ def runs_to_show(runs: int, difference: float, interval: tuple[float, float]) ->
 
 
 def in_words(comparison: Mapping[str, Any]) -> str:
-    """Return what the terminal and the page say of a comparison."""
+    """Return the verdict on a comparison as a sentence, for the terminal and the page."""
     parts = []
     for verdict in (BETTER, WORSE):
         found = [

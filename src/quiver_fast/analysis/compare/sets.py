@@ -35,7 +35,7 @@ FIGURES = {
     "latency_p99": ("ms", False),
     "latency_max": ("ms", False),
 }
-"""What is compared, with its unit and whether larger is better."""
+"""The figures that are compared, with their units and whether larger is better."""
 
 MINIMUM_RUNS = 12
 """Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
@@ -120,7 +120,7 @@ def _raw(runs: Sequence[RunFigures], name: str) -> float | None:
 
 
 def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> str:
-    """Return what the verdicts of the figures say together.
+    """Return the verdict that follows from the verdicts of the figures.
 
     Args:
         verdicts: of each figure.

@@ -1,1 +1,1 @@
-"""The figures of one run: pure functions of what its files say."""
+"""The figures of one run: pure functions of the facts of its files."""

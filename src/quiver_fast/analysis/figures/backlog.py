@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 # The last whole seconds of the sending show the latency without a backlog.
 _STEADY_SECONDS = 5
-# What is within this factor of it is as without one.
+# Latencies within this factor of that are taken for those without a backlog.
 _TOLERANCE = 2
 
 
-def backlog_section(
-    sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds, *, emptied: bool
-) -> dict[str, Any]:
-    """Return ``backlog`` with what became of a backlog; nothing of a run that had none.
+def backlog_section(receiver: FileAnalysis, run: RunBounds, *, emptied: bool) -> dict[str, Any]:
+    """Return the section ``backlog``: how it drained; no section for a run without a backlog.
 
     Keys: ``messages`` that the queue was filled with; ``seconds`` from the first receive until
     so many were received, by the count of each second and evenly within it, and ``rate`` =
@@ -33,9 +31,8 @@ def backlog_section(
     not empty at the end.
 
     Args:
-        sender: what the sender recorded.
-        receiver: the run's own messages in what the receiver recorded.
-        run: what was asked of the run.
+        receiver: the facts of the run's own messages in the receiver's file.
+        run: the bounds of the run.
         emptied: the run ended in order, and its queue did not hold more at the end.
     """
     if not run.backlog:

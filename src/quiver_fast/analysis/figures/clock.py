@@ -1,4 +1,4 @@
-"""What the records tell of the difference between the sender's and the receiver's clock.
+"""The difference between the sender's and the receiver's clock, as far as records tell.
 
 A recorded latency is the true one-way delay plus the offset, which is the receiver's
 clock minus the sender's: r - s = delay + offset, with delay >= 0.

@@ -26,7 +26,7 @@ def largest_step(ends: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | N
 
 
 def step_text(step: Mapping[str, Any]) -> str:
-    """Return in a line what a section ``clock_step`` says."""
+    """Return a section ``clock_step`` as a line of text."""
     way = "forward" if step["milliseconds"] > 0 else "back"
     by = latency_text(abs(step["milliseconds"]) * 1000, "us")
     text = f"the wall clock was set {way} by {by}, {step['after_seconds']:,.1f} s after the start"

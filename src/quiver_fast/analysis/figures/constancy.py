@@ -178,16 +178,16 @@ def _best_within(
 
 
 def limits_at(seconds: int) -> tuple[float, float]:
-    """Return what the statistics of that many seconds of one level seldom go beyond."""
+    """Return the limits that statistics of that many seconds of one level seldom exceed."""
     at = np.log(seconds)
     trend, step = (np.interp(at, np.log(_LIMITS[:, 0]), _LIMITS[:, n]) for n in (1, 2))
     return float(trend), float(step)
 
 
 def change(counts: NDArray[np.int64]) -> Step | Trend | None:
-    """Return what the level of a series does that it keeps no longer, or None.
+    """Return the trend or the step in a series that does not keep its level; else None.
 
-    Where both a trend and a step are beyond chance, what leaves the smaller sum of squares.
+    If both exceed chance, the one that leaves the smaller sum of squares is returned.
 
     Args:
         counts: int64[n] of neighbouring seconds, n at least 6.
@@ -251,7 +251,7 @@ def _trend(counts: NDArray[np.int64]) -> tuple[Trend, float]:
 def _deviations(
     counts: NDArray[np.int64], mean: float
 ) -> Iterator[tuple[Float64Array, Float64Array]]:
-    """Yield places, counted from the middle, and what is there beyond the mean, in pieces."""
+    """Yield places, counted from the middle, and deviations from the mean there, in pieces."""
     middle = (len(counts) - 1) / 2
     for start in range(0, len(counts), _PIECE):
         piece: Float64Array = counts[start : start + _PIECE].astype(np.float64)

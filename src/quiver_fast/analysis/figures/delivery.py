@@ -1,12 +1,12 @@
-"""Delivery truth: what became of each message between sender and receiver.
+"""The delivery of messages: which were received, lost, received twice or out of order.
 
 With message ids (record formats v1 and v2) every count is exact. Without ids
 (v3) messages are told apart by their send time only: sends and receipts are
 compared per tick of the coarser clock, which gives lower bounds, because a loss
 and a duplicate within one tick cancel out.
 
-What was not received need not be lost: it may still lie in a queue. Lost is what is
-proven so, by a queue that was read to its end or by a gap in the order of sending.
+A message that was not received need not be lost: it may still lie in a queue. It is lost if that is
+proven, by a queue that was read to its end or by a gap in the order of sending.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reconciliation:
 
     Args:
         sender: the sender's analysis, kept for reconciling.
-        run: what is known of the run.
+        run: the bounds of the run.
     """
 
     def __init__(self, sender: FileAnalysis, run: RunBounds) -> None:
@@ -90,11 +90,11 @@ class Reconciliation:
         return self._by_ids and self._ids().foreign > 0
 
     def sieve(self) -> Sieve:
-        """Return what tells the run's messages from others, at the end of the records."""
+        """Return the filter of the run's messages, at the end of the records."""
         return Sieve(self._run, self._sender, self._ids().unknown) if self.mixed else self._sieve
 
     def result(self) -> dict[str, Any]:
-        """Return what became of the messages.
+        """Return the counts of the delivery.
 
         With s(k) sends and r(k) own receipts of key k (the id, or the send time where there
         are no ids on both sides):
@@ -107,10 +107,10 @@ class Reconciliation:
           ``foreign``, are left out of all else.
         - ``foreign``: other receipts with s(k) = 0.
         - ``unreceived``: sum over k of max(0, s(k) - r(k)), less ``rejected``.
-        - ``lost``: what of these is proven to be: all where the queue was read to its end
+        - ``lost``: those that are proven lost: all where the queue was read to its end
           (:attr:`.bounds.RunBounds.read_to_end`); else, by ids, those of which nothing
           was received although a message that was sent later was, less ``rejected``.
-        - ``released``, ``rejected``: what the receiver refused, by its own count; they are
+        - ``released``, ``rejected``: those that the receiver refused, by its own count; they are
           missing where that is not known. Neither has a record: a released message comes again,
           and is received then.
         - ``duplicate``: sum over k of max(0, r(k) - s(k)).
@@ -162,14 +162,14 @@ class Reconciliation:
 def delivery_section(
     counts: dict[str, int], *, by_ids: bool, unit: str, run: RunBounds
 ) -> dict[str, Any]:
-    """Return what :meth:`Reconciliation.result` does, from its counts.
+    """Return the result of :meth:`Reconciliation.result`, from its counts.
 
     Args:
         counts: all counts but ``lost``, and ``gaps``: messages of which nothing was
             received although a message that was sent later was.
         by_ids: whether messages were told apart by ids.
         unit: the coarser unit of both ends.
-        run: what is known of the run.
+        run: the bounds of the run.
     """
     told = _IDS if by_ids else _SEND_TIMES
     unreceived = run.not_rejected(counts["unreceived"])
@@ -197,7 +197,7 @@ def _refused(run: RunBounds) -> dict[str, Any]:
 
 
 def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
-    """Return what a receiver's records alone can tell; unknown counts are None.
+    """Return the delivery as far as a receiver's records tell; unknown counts are None.
 
     The keys are those of :meth:`Reconciliation.result`. Ids are compared among
     themselves: ``duplicate`` is the number of repeated ids. ``reordered`` counts arrivals

@@ -1,4 +1,4 @@
-"""A run of many ends: what the files of its senders, or of its receivers, say together.
+"""A run of many ends: the files of its senders, or of its receivers, taken together.
 
 Counts, histograms and ids add up, so that every figure of the sum is that of one file with the
 records of all: percentiles are equal bit for bit.
@@ -30,7 +30,7 @@ from quiver_fast.records.transfers import RunBatch
 
 
 def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
-    """Return what the files of all ends of one side say together.
+    """Return the facts of all files of one side together.
 
     Args:
         found: of each file, one or more; of senders, ids and ticks are in tables that all share.
@@ -109,7 +109,7 @@ def _histogram(histograms: Sequence[Histogram | None], unit: str) -> Histogram |
 
 
 def _steps(steps: Sequence[Steps | None], unit: str) -> Steps | None:
-    """Add up what the receivers got of each step; all of them know what was sent."""
+    """Add up the receipts of each step; the sends are in the facts of each receiver."""
     latencies = _histogram([None if one is None else one.latencies for one in steps], unit)
     if latencies is None or steps[0] is None:
         return None
@@ -150,7 +150,7 @@ def _streams(streams: Sequence[Streams]) -> Streams | None:
 def bounds_of_ends(
     senders: Sequence[dict[str, Any]], receivers: Sequence[dict[str, Any]]
 ) -> RunBounds:
-    """Return what the summaries of all ends know of their run, as :meth:`.RunBounds.of` does.
+    """Return the bounds that the summaries of all ends tell, as :meth:`.RunBounds.of` does.
 
     Args:
         senders: of each, at least its ``config``, ``complete`` and ``arrow``; values may be None.
@@ -181,7 +181,7 @@ def bounds_of_ends(
 
 
 def _known(counts: Iterable[int | None]) -> int | None:
-    """Add up what is known; None where nothing is."""
+    """Add up the known values; None without any."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -211,7 +211,7 @@ class Owners:
 
         Args:
             place: of the first of them.
-            batch: what that process recorded next.
+            batch: the next records of that process.
         """
         numbers = batch.ends
         if numbers is None or not len(numbers):
@@ -261,7 +261,7 @@ class Owners:
 
 @dataclass(frozen=True)
 class Shares:
-    """What each sender and each receiver has to do with the deliveries, where there are ids.
+    """The shares of each sender and each receiver in the deliveries, where there are ids.
 
     Attributes:
         delivered: by the number of a sender, how many of its messages were received.
@@ -277,8 +277,8 @@ class EndsReconciliation(Reconciliation):
     """Compares the records of all receivers, one after another, with those of all senders.
 
     Args:
-        sender: what all senders say together, kept for reconciling.
-        run: what is known of the run.
+        sender: the facts of all senders together, kept for reconciling.
+        run: the bounds of the run.
         sent: whose the places in the table of sent ids are.
         shared: whether some queue had several receivers.
     """
@@ -319,7 +319,7 @@ class EndsReconciliation(Reconciliation):
         return Shares(dict(enumerate(delivered.tolist())), self._reordered_by_receiver(found))
 
     def result_of(self, reordered: int | None) -> dict[str, Any]:
-        """Return what became of the messages (:meth:`Reconciliation.result`).
+        """Return the delivery of the messages (:meth:`Reconciliation.result`).
 
         ``reordered`` and gaps are by the order of each sender. Where receivers share a queue, a
         gap proves no loss: another receiver may have had the message in hand.
@@ -390,7 +390,7 @@ def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
 def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how all senders kept their schedules (:func:`.schedule.send_schedule`).
 
-    Rates and messages add up. Of ``late_us``, each percentile is that of the sender that has the
+    Rates and messages add up. Each percentile of ``late_us`` is that of the sender that has the
     largest. ``missed``: some sender missed its schedule.
     """
     lates = [one["late_us"] for one in schedules]

@@ -1,4 +1,4 @@
-"""What a run was measured with, for whoever compares summaries later."""
+"""The environment of a run, for a later comparison of summaries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USER_INFO = r"(?<=//)([^/@:\s]*):[^/\s]*@"
 
 
 def environment() -> dict[str, Any]:
-    """Return versions of the tool and what it stands on, facts of the host, and the command."""
+    """Return versions of the tool and of its libraries, facts of the host, and the command."""
     return {
         "quiver_fast": quiver_fast.__version__,
         "proton": info.engine_version(),
@@ -63,7 +63,7 @@ def _shown_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _cpu_name() -> str | None:
-    """Return what the processor calls itself; None where the system does not tell."""
+    """Return the name of the processor; None where the system does not tell it."""
     try:
         text = _CPU_INFO.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What one file of records says: data alone, which every figure of a run is made from."""
+"""The facts of one file of records: data alone, from which all figures of a run are made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quiver_fast.analysis.tables.ticks import Ticks
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """What the records of a run say of its steps, by their numbers from 0.
+    """The steps of a run in its records, by their numbers from 0.
 
     Attributes:
         sent: messages that the sender sent.
@@ -29,7 +29,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class FileAnalysis:
-    """What one file of records says; of a receiver, of the messages of its run.
+    """The facts of one file of records; of a receiver, only of the messages of its run.
 
     Times are in ``time_unit`` since the epoch. An arrow's own time is the send time of a
     sender and the receive time of a receiver. Receipts of messages that are not of the run
@@ -67,7 +67,7 @@ class FileAnalysis:
         earliest: the smallest own time, of a receiver also of messages that are not of the run;
             None without records.
         set_back: the most by which such a time is below an earlier one in the file.
-        steps: of a receiver whose sender changed its rate, what both say of each step; else None.
+        steps: those of a run whose sender changed its rate, for a receiver; else None.
     """
 
     record_format: str | None

@@ -76,7 +76,7 @@ def with_never_sent(latencies: Latencies, unsent: Distribution, unit: str) -> di
 
     Args:
         latencies: signed, in ``unit``.
-        unsent: what those that were never sent waited (:func:`.schedule.unsent_waits`).
+        unsent: the waits of those that were never sent (:func:`.schedule.unsent_waits`).
         unit: "ms", "us" or "ns".
     """
     if unsent.total == 0:

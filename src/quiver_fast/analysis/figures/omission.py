@@ -12,7 +12,7 @@ It is never written out: its counting function has a closed form, so order stati
 are found by bisection, exactly and in the memory of the raw distribution.
 
 The samples that are put back are smaller than v, so a percentile of theirs can be below that of the
-records. Nobody waited less because of what was not sent: each figure is at least the raw one.
+records. No message waited less because others were not sent: each figure is at least the raw one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The results of both ends of a run: the end of the sending, the drain after it, and the rates.
 
-Pure functions of what both files of records say and of what was asked of the run. Send
+Pure functions of the facts of both files of records and of the bounds of the run. Send
 and receive times are compared with each other here, so that the clocks of both ends are
 taken for equal; ``clock`` of the analysis says how far they differ at most.
 """
@@ -29,19 +29,19 @@ def in_unit(time: int, unit: str, other: str) -> int:
 
 
 def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
-    """Return what both ends of a run say together.
+    """Return the sections of a run that need both ends.
 
     Args:
-        sender: what the sender recorded.
-        receiver: the run's own messages in what the receiver recorded.
-        run: what was asked of the run.
+        sender: the facts of the sender's file.
+        receiver: the facts of the run's own messages in the receiver's file.
+        run: the bounds of the run.
 
     Returns:
         ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
-        ``receiver_rate`` and ``end_to_end_rate`` in messages/s; what cannot be known is
-        None. ``drain`` and ``queue_growth``: None, or what :func:`_drain` and
-        :func:`_growth` return; a warm-up is part of these two. ``steps``: what
-        :func:`.steps.step_section` returns. ``backlog`` of a run that had one
+        ``receiver_rate`` and ``end_to_end_rate`` in messages/s; an unknown one is
+        None. ``drain`` and ``queue_growth``: None, or the results of :func:`_drain` and
+        :func:`_growth`; a warm-up is part of these two. ``steps``: the result of
+        :func:`.steps.step_section`. ``backlog`` of a run that had one
         (:func:`.backlog.backlog_section`).
     """
     end = end_of_sending(sender, run)
@@ -66,7 +66,7 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
         "drain": None if end is None else _drain(receiver),
         "queue_growth": growth,
         "steps": steps,
-    } | backlog_section(sender, receiver, run, emptied=end is not None and growth is None)
+    } | backlog_section(receiver, run, emptied=end is not None and growth is None)
 
 
 def _rounded(rate: float | None) -> int | None:
@@ -89,7 +89,7 @@ def _duration(sender: FileAnalysis, receiver: FileAnalysis, end: int | None) -> 
 
 
 def _drain(receiver: FileAnalysis) -> dict[str, Any]:
-    """Return what came after the end of the sending: ``seconds`` until the last, ``messages``."""
+    """Return the drain after the end of the sending: ``seconds`` until the last, ``messages``."""
     seconds = 0.0
     if receiver.end is not None and receiver.latest is not None:
         seconds = (receiver.latest - receiver.end) / PER_SECOND[receiver.time_unit]

@@ -17,10 +17,10 @@ Float64Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What a set needs to know of a run; latencies are in milliseconds.
+    """The figures of a run that a set compares; latencies are in milliseconds.
 
     Attributes:
-        name: what to call it.
+        name: its name.
         first_receive_time: epoch milliseconds; None where nothing was received.
         values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received.
         steady: each of them over the steady state, likewise; over the whole run where there is
@@ -47,16 +47,16 @@ class RunData:
     """A run, as every backend hands it over; whatever an end did not record is None.
 
     Attributes:
-        name: what to call it.
+        name: its name.
         sender, receiver: each end's summary in the wrappers' shape; ``config`` and the
             rest that the records do not tell are None where the wrapper's summary file
             is not beside the records.
-        delivery: what became of each message, by both ends where both are there.
+        delivery: the counts of delivered, lost and other messages, by both ends if both are there.
         histogram: latencies by the second of receipt.
         receipts: messages received in each second.
         sends: messages sent in each second.
         settlement: settlement latencies, in the unit of the sender's records.
-        sections: ``results``, ``drain``, ``queue_growth``, ``steps``: what both ends say together
+        sections: ``results``, ``drain``, ``queue_growth``, ``steps``: the results of both ends
             (:func:`.pair_results.pair_sections`); each None where an end is missing.
         ends: of a run of many ends, the summary of each: senders, then receivers; else None.
             ``sender`` and ``receiver`` are of all together then.
@@ -79,13 +79,13 @@ class RunData:
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysedRun(RunData):
-    """A run that was analysed where its records are: what is large stayed there.
+    """A run that was analysed where its records are: its large tables stayed there.
 
     ``settlement`` is None, and so is ``histogram`` unless it was wanted.
 
     Attributes:
-        statistics: what :func:`.statistics.run_statistics` says of the run.
-        figures: what :func:`.sets.run_figures` does.
+        statistics: the result of :func:`.statistics.run_statistics`.
+        figures: the result of :func:`.sets.run_figures`.
     """
 
     statistics: dict[str, Any]

@@ -3,8 +3,8 @@
 *Older* are messages that were sent before the run: their SendTime lies before the
 sender's smallest one, or before the start of the run where no sender's records are there.
 SendTimes are the sender's clock on both sides, so that the first rule needs no common
-clock. A SendTime in another unit than the receiver's own times is older too: nobody in
-this run writes such. *Foreign* are messages that somebody else sent meanwhile.
+clock. A SendTime in another unit than the receiver's own times is older too: no arrow of
+this run writes such times. *Foreign* are messages that somebody else sent meanwhile.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sieve:
             receipt, and without a sender.
 
     Args:
-        run: what is known of the run.
+        run: the bounds of the run.
         sender: the sender's analysis, kept for reconciling; None without it.
         foreign_ids: (block, first id, ids), ascending: the ids of others
             (:mod:`.id_table`); None where they are not known, or there are none.

@@ -44,7 +44,7 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
 
     Args:
         sender: the analysis of the sender's records; our arrow records intended send times.
-        run: what is known of the run; without a schedule there is nothing to compare.
+        run: the bounds of the run; without a schedule there is nothing to compare.
     """
     kept = _Comparison.of(sender, run)
     return {
@@ -61,8 +61,8 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
 def unsent_waits(sender: FileAnalysis, run: RunBounds, unit: str) -> Distribution:
     """Return the least that each message waited that was due and never sent, in ticks of ``unit``.
 
-    It waited from when it was due until the end of the sending. Of more than 10,000 such
-    messages, those that were due one after the other share the wait of the last of them. Where no
+    It waited from when it was due until the end of the sending. If there are more than 10,000 of
+    them, those that were due one after the other share the wait of the last of them. Where no
     more than 0.1 % were never sent, which is the end of a run between two messages, there are none.
     """
     if run.sending is None:
@@ -80,7 +80,7 @@ def unsent_waits(sender: FileAnalysis, run: RunBounds, unit: str) -> Distributio
 
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """What a sender sent beside what was due.
+    """The messages that a sender sent, beside those that were due.
 
     Attributes:
         sent: messages.
@@ -88,7 +88,7 @@ class _Comparison:
         tick: that of the sender's clock, in nanoseconds.
         passed: nanoseconds until the sending ended; None where nothing tells that.
         limit: messages after which it was to end; 0 for none.
-        plan: what was due.
+        plan: the schedule.
     """
 
     sent: int

@@ -36,7 +36,7 @@ def planned_end(first: int, last: int, duration: int) -> int:
     Args:
         first: the first send.
         last: the last send, in the same unit.
-        duration: what was asked for, likewise.
+        duration: the duration that was asked for, likewise.
     """
     return max(last, first + duration)
 
@@ -67,8 +67,8 @@ def sending_ns(sender: FileAnalysis, run: RunBounds) -> int | None:
 def sender_rate(sender: FileAnalysis, run: RunBounds) -> float | None:
     """Return the messages/s that were sent after the warm-up; None when that is no time.
 
-    Of a sender with a schedule, whose records have the times at which messages were due: count /
-    the time that passed (:func:`sending_ns`). Of another one: count / (last - first send).
+    With a schedule, records have the times at which messages were due, and the rate is count / the
+    time that passed (:func:`sending_ns`). Without one it is count / (last - first send).
     """
     since = measured_since(sender, run)
     measured = without_warmup(sender, since)

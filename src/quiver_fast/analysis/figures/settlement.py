@@ -74,7 +74,7 @@ class SettlementJoin:
 
     A settlement may come at any time. An id that was sent more than once is joined to
     its first send. Rows are (block of ids, first id, ids, time) and of settlements also
-    whether they are sampled; what is too much for memory is in files.
+    whether they are sampled; rows that are too many for the memory are in files.
     """
 
     def __init__(self) -> None:

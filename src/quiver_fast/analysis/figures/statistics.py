@@ -28,8 +28,8 @@ def run_statistics(
     """Return the section ``analysis`` of a run's document.
 
     Args:
-        run: as a backend returned it. If it was analysed elsewhere, what was said there comes
-            back, whatever the next two are.
+        run: as a backend returned it. If another backend analysed it, its statistics are
+            returned, and the next two are ignored.
         interval_seconds: the expected interval between messages, for the correction of
             coordinated omission; None for the one that the run's configuration implies.
         window_seconds: the length of the windows in ``windows``; None for no windows.
@@ -82,7 +82,7 @@ def sending_end(run: RunData) -> float | None:
         return None
     results = run.sender["results"]
     duration = int(run.sender["config"]["duration"]) * PER_SECOND["ms"]
-    # The sending began before what is measured, where there is a warm-up.
+    # Where there is a warm-up, the sending began before the measured part.
     begin = (run.sender.get("warmup") or {}).get("first_time", results["first_send_time"])
     end = planned_end(begin, results["last_send_time"] or begin, duration)
     return end / PER_SECOND["ms"]
@@ -228,7 +228,7 @@ def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str,
         return section | {"method": INTENDED, "corrected": section["raw"]}
     if interval_seconds is None:
         return section
-    # A clock cannot show what is shorter than its tick: rounded up, less is put back.
+    # A clock shows no interval shorter than its tick: rounded up, less is put back.
     interval = max(math.ceil(interval_seconds * PER_SECOND[unit] - 1e-9), 1)
     rounded, step = coarse(raw)
     return section | {

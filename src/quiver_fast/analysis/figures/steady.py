@@ -1,7 +1,7 @@
 """The steady part of a run, without its warm-up and ramp-down, if it has one; and stalls.
 
 It consists of whole seconds of the run (the first and the last are cut by its ends), up to the
-end of the sending: what is drained afterwards is no part of it.
+end of the sending: the drain afterwards is no part of it.
 
 A run that keeps the rate it was asked for is steady. Seconds at its ends are left out
 only while they are more than 10 % off that rate. For any other run MSER decides how many
@@ -59,7 +59,7 @@ class Steady:
         warm_up: whole seconds left out before.
         ramp_down: whole seconds left out after.
         count: messages within.
-        rule: what the ends were left out by: "rate" or "MSER".
+        rule: the rule that left the ends out: "rate" or "MSER".
     """
 
     first: int
@@ -86,7 +86,7 @@ class Steadiness:
 
     Attributes:
         verdict: "steady", "not steady" or "too short to tell".
-        reason: what was seen; None of a steady run.
+        reason: why it is not steady; None of a steady run.
         part: the steady part; None where there is none.
         step: the step that was seen, ``at`` in seconds from the first message; or None.
         trend: the trend that was seen, or None.
@@ -125,7 +125,7 @@ def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = No
 
 
 def _judged(whole: SecondCounts, beginning: float) -> Steadiness:
-    """Have MSER leave out the ends, and test what is left; and where it was cut short, all."""
+    """Have MSER leave out the ends, and test the rest; where it met its limit, test all too."""
     size = len(whole.counts)
     limit = size // _LARGEST_SHARE
     warm_up, late = _truncation(whole.counts, min(limit, size - MINIMUM_SECONDS))
@@ -142,7 +142,7 @@ def _judged(whole: SecondCounts, beginning: float) -> Steadiness:
 
 
 def _not_steady(found: Step | Trend, start: float) -> Steadiness:
-    """Say what was found in counts that begin ``start`` seconds after the first message."""
+    """Describe a change in counts that begin ``start`` seconds after the first message."""
     if isinstance(found, Trend):
         reason = f"trend of {found.percent_per_minute:+,.3g} %/min"
         return Steadiness(NOT_STEADY, reason, trend=found)

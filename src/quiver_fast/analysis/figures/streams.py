@@ -65,7 +65,7 @@ class StreamSums:
         self._first_byte.add(latencies.values, latencies.counts)
 
     def total(self) -> Streams | None:
-        """Return what all lines say; None without any."""
+        """Return the sums of all lines; None without any."""
         if self._start is None:
             return None
         return Streams(self._body_bytes, self._start, self._end, self._first_byte.total())

@@ -27,8 +27,8 @@ def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dic
     """Return the sections of a sender's summary.
 
     Args:
-        sender: what the sender recorded.
-        run: what is known of the run.
+        sender: the facts of the sender's file.
+        run: the bounds of the run.
 
     Returns:
         ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` is
@@ -57,9 +57,9 @@ def receiver_sections(
     """Return the sections of a receiver's summary.
 
     Args:
-        receiver: the run's own messages in what the receiver recorded.
-        run: what is known of the run.
-        sender: what its sender recorded; None where it has none.
+        receiver: the facts of the run's own messages in the receiver's file.
+        run: the bounds of the run.
+        sender: the facts of its sender's file; None where there is none.
 
     Returns:
         ``results`` in upstream's shape (``message_rate`` = count / (last - first receive),
@@ -94,7 +94,7 @@ def receiver_sections(
 
 
 def unread_sections(count: int) -> dict[str, Any]:
-    """Return the sections of an end whose records nobody read, but for their ``count``."""
+    """Return the sections of an end of whose records only the ``count`` is known."""
     return {"results": _no_results() | {"message_count": count}}
 
 
@@ -133,10 +133,10 @@ def _is_planned(run: RunBounds) -> bool:
 
 
 def _records(arrow: FileAnalysis, planned: bool = False) -> dict[str, Any]:
-    """Return how the records were read: revision, unit, ids, and what is wrong with them.
+    """Return how the records were read: revision, unit, ids, and their faults.
 
     Args:
-        arrow: what the file says.
+        arrow: the facts of the file.
         planned: its times are those of a schedule. The ends of a process that is late have them
             in another order.
     """

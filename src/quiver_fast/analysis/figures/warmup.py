@@ -1,7 +1,7 @@
 """The warm-up of a run: its messages are in the records, and in the reckoning, but in no figure.
 
 The figures begin with the first whole second, of the epoch, after the warm-up: all backends have
-latencies and counts by such seconds, so that they agree in what is left out.
+latencies and counts by such seconds, so that they leave out the same messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def measured_since(first: FileAnalysis | None, run: RunBounds) -> int | None:
 
     Args:
         first: the sender's records; the receiver's where there is no sender.
-        run: what was asked of the run.
+        run: the bounds of the run.
     """
     if not run.warmup or first is None or first.first_time is None:
         return None
@@ -33,9 +33,9 @@ def measured_since(first: FileAnalysis | None, run: RunBounds) -> int | None:
 
 
 def without_warmup(found: FileAnalysis, since: int | None) -> FileAnalysis:
-    """Return an end of a run without what it sent or received before the second ``since``.
+    """Return an end of a run without its messages from before the second ``since``.
 
-    Settlements, first bytes and what the reckoning needs stay those of all messages.
+    Settlements, first bytes and the counts of the delivery stay those of all messages.
     """
     if since is None:
         return found

@@ -73,7 +73,7 @@ class SecondCounts:
 
     @property
     def ends(self) -> SecondCounts:
-        """The first and the last second alone, which tell what is covered."""
+        """The first and the last second alone, which the run covers in part."""
         seconds = np.concatenate((self.seconds[:1], self.seconds[-1:]))
         return replace(self, seconds=seconds, counts=np.zeros(len(seconds), np.int64))
 

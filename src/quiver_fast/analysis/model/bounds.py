@@ -17,7 +17,7 @@ from quiver_fast.rate_steps import (
 
 @dataclass(frozen=True)
 class Sending:
-    """The schedule that a sender was to follow, and what its arrow says of that.
+    """The schedule that a sender was to follow, and how far its arrow followed it.
 
     Attributes:
         asked: the schedule, as `quiver_fast.rate_steps.schedule_of` has it; not empty.
@@ -32,7 +32,7 @@ class Sending:
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None) -> Sending | None:
-        """Return what the summary of a sender knows, None where no rate was asked for."""
+        """Return the schedule in the summary of a sender; None without a rate."""
         config = _config(sender)
         steps = parse_rate_steps(config.get("rate_steps") or "")
         asked = schedule_of(exact_rate(billionths(config.get("rate") or 0)), steps)
@@ -44,7 +44,7 @@ class Sending:
 
 @dataclass(frozen=True)
 class RunBounds:
-    """What was asked of a run, and how it ended.
+    """The options of a run, and how it ended.
 
     Attributes:
         run_start: epoch milliseconds before which no message of the run was sent; None
@@ -79,7 +79,7 @@ class RunBounds:
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
-        """Return what the summaries of a run's ends know.
+        """Return the bounds that the summaries of a run's ends tell.
 
         Args:
             sender: the sender's summary, or at least its ``config``, ``complete`` and
@@ -112,7 +112,7 @@ class RunBounds:
 
     @property
     def read_to_end(self) -> bool:
-        """Whether nothing can still come: what was not received then is lost."""
+        """Whether no message can still come: all that were not received are lost."""
         return self.queue_empty is True or (self.peer_to_peer is True and self.complete is True)
 
 

@@ -60,7 +60,7 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Callable[..., Column], tuple[Numbers]]:
-        """Pickle what the column holds: what makes it may be a file."""
+        """Pickle the values: the source of them may be a file."""
         return Column.of, (self.array(),)
 
     def array(self) -> Numbers:
@@ -113,7 +113,7 @@ class Rows:
 
 
 def listed(value: object) -> list[Any]:
-    """Return a column or rows as a list: what :func:`json.dumps` takes as ``default``.
+    """Return a column or rows as a list: the ``default`` of :func:`json.dumps`.
 
     Raises:
         TypeError: it is neither.

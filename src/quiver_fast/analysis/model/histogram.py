@@ -61,7 +61,7 @@ class SecondHistogram:
         yield self
 
     def within(self, first: int, last: int) -> SecondHistogram:
-        """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
+        """Return the messages received in the seconds ``first`` to ``last``, both included."""
         low = np.searchsorted(self.seconds, first, side="left")
         high = np.searchsorted(self.seconds, last, side="right")
         chosen = slice(int(low), int(high))

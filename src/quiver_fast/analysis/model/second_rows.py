@@ -49,7 +49,7 @@ class SecondRows:
             yield self.between(start, min(start + _ROWS_AT_ONCE, len(self)))
 
     def column(self, pairs: Callable[[], Pairs], silent: float) -> Column:
-        """Return what ``pairs`` gives for each row, and ``silent`` where it gives nothing."""
+        """Return the value of ``pairs`` for each row, and ``silent`` for rows without one."""
         return Column(len(self), lambda: self._filled(pairs(), silent))
 
     def _filled(self, pairs: Pairs, silent: float) -> Iterator[Numbers]:

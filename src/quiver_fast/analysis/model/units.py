@@ -50,7 +50,7 @@ def figure_text(value: float | None, unit: str) -> str:
 
 
 def checked_text(one: Mapping[str, Any]) -> str:
-    """Return the figure of a threshold's check that has one, and what it counts besides."""
+    """Return the figure of a checked threshold, and the number of messages beside it."""
     figure = figure_text(one["value"], one["unit"])
     if not one["never_sent"]:
         return figure

@@ -34,7 +34,7 @@ def check_ends(paths: Sequence[Path], ends: Iterable[dict[str, Any]]) -> None:
 
     Args:
         paths: the files.
-        ends: what the run says of each of them.
+        ends: the summary of each of them.
 
     Raises:
         RecordError: one was cut, or has lines, but no records; a summary file is damaged.
@@ -59,7 +59,7 @@ def without_records(path: Path, what: str, line: int, text: str, fault: str | No
 
 
 def _cut_text(path: Path, left: int, missing_bytes: int | None) -> str:
-    """Say what a compressed file has lost, as far as it or the summary beside it tells."""
+    """Say how much a compressed file has lost, as far as it or the summary beside it tells."""
     place, text = summary_path(path), f"{path} is cut short"
     summary = {} if place is None else summary_document(place)
     own = (summary.get("results") or {}).get("message_count")

@@ -48,7 +48,7 @@ class RunFiles:
     """The files of one run.
 
     Attributes:
-        name: what to call the run: the directory of the wrapper's files, else the file.
+        name: the name of the run: the directory of the wrapper's files, else the file.
         sender, receiver: the file of each end, where there is one; None where not.
         other: the one file of a run whose name does not tell the end it is of.
         senders, receivers: the files of a run of many ends, by their numbers; the others are
@@ -80,13 +80,13 @@ def find_runs(
     """Return the runs that ``words`` (files, directories, globs) name, in that order.
 
     Args:
-        words: what the user gave.
+        words: the words of the user.
         elsewhere: returns the files that a URL names; None where URLs are not known.
 
     Raises:
         UsageError: a word names nothing, or a directory without records; a file is there in
             two forms.
-        RecordError: what has the name of a file is none, but a pipe or so; a loop of links.
+        RecordError: a name is that of a pipe or a device, not of a file; links make a loop.
         OSError: a directory or file cannot be read.
     """
     files = dict.fromkeys(

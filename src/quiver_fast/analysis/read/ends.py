@@ -51,8 +51,8 @@ class EndRecords:
         role: "sender" or "receiver".
         number: which of them, from 0.
         path: its records.
-        known: what its summary says besides them: ``config``, ``complete``, ``reason`` and
-            so on; what is missing is None.
+        known: the rest of its summary: ``config``, ``complete``, ``reason`` and so on; a missing
+            key is None.
     """
 
     role: str
@@ -62,7 +62,7 @@ class EndRecords:
 
     @property
     def title(self) -> str:
-        """What to call it, or the ends that it has."""
+        """Its name, or the names of its ends."""
         if self.members == 1:
             return f"{self.role} {self.first}"
         return f"{self.role}s {self.first} to {self.first + self.members - 1}"
@@ -78,7 +78,7 @@ class EndRecords:
         return int(self.in_all.get("members", 1))
 
     def counts(self, count: int) -> list[int] | None:
-        """Return the messages of each end of its process; None where nobody told them.
+        """Return the messages of each end of its process; None where they are not known.
 
         Args:
             count: those of all of them.
@@ -95,7 +95,7 @@ class EndRecords:
 
     @property
     def in_all(self) -> dict[str, Any]:
-        """What was asked of all ends; empty likewise."""
+        """The options of all ends; empty likewise."""
         return self.config.get("ends") or {}
 
 
@@ -113,7 +113,7 @@ def load_ends(files: RunFiles, progress: Progress) -> RunData:
 
 
 def end_records(path: Path) -> EndRecords:
-    """Return the end that a file of records is of, with what the summary beside it says.
+    """Return the end that a file of records is of, with the summary beside it.
 
     Raises:
         RecordError: the summary is damaged.
@@ -128,7 +128,7 @@ def analyse_ends(name: str, ends: Sequence[EndRecords], progress: Progress) -> R
     """Return a run of many ends.
 
     Args:
-        name: what to call it.
+        name: its name.
         ends: all of them.
         progress: called as each file is read.
 
@@ -159,7 +159,7 @@ def of_both_sides(
 
 
 def known_bounds(senders: Sequence[EndRecords], receivers: Sequence[EndRecords]) -> RunBounds:
-    """Return what the summaries of all ends know of their run."""
+    """Return the bounds that the summaries of all ends tell."""
     return bounds_of_ends([end.known for end in senders], [end.known for end in receivers])
 
 
@@ -188,7 +188,7 @@ def _have_own_queues(ends: Sequence[EndRecords], side: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SentEnds:
-    """What the senders' files say.
+    """The facts of the senders' files.
 
     Attributes:
         each: of each file.
@@ -207,7 +207,7 @@ class SentEnds:
 
 @dataclass(frozen=True, eq=False)
 class ReceivedEnds:
-    """What the receivers' files say, and what became of the messages."""
+    """The facts of the receivers' files, and the delivery of the messages."""
 
     each: list[FileAnalysis]
     all: FileAnalysis
@@ -289,7 +289,7 @@ def _read_again(
 
 
 class MergedEnds:
-    """Makes one run of what all files say."""
+    """Makes one run of the facts of all files."""
 
     def __init__(
         self,
@@ -340,7 +340,7 @@ class MergedEnds:
         )
 
     def _unsent(self) -> Distribution:
-        """Return what the messages of all senders waited that were never sent."""
+        """Return the waits of the messages that no sender sent."""
         found = Distribution.none()
         for end, one in zip(self._senders, self._sent.each, strict=True):
             run = RunBounds.of(end.known, None)
@@ -413,12 +413,12 @@ def _counts_of(ends: Sequence[EndRecords], found: Sequence[FileAnalysis]) -> lis
 
 
 def _members(end: EndRecords, **counts: list[int] | None) -> dict[str, Any]:
-    """Return what is known of each end of a process, in the order of their numbers."""
+    """Return the summary of each end of a process, in the order of their numbers."""
     return {"first": end.first, "count": end.members, **counts}
 
 
 def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
-    """Return the summary of one end: as it is in its file, and what it is called."""
+    """Return the summary of one end: as it is in its file, with its name."""
     return {
         "name": end.title,
         "role": end.role,
@@ -431,7 +431,7 @@ def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
 
 
 def _config_of_all(ends: Sequence[EndRecords]) -> dict[str, Any] | None:
-    """Return the configuration of the first end, with what was asked of all."""
+    """Return the configuration of the first end, with the options of all."""
     first = ends[0]
     if not first.config:
         return None

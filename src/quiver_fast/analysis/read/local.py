@@ -47,13 +47,13 @@ _FEW_CELLS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class PairAnalysis:
-    """What the records of both ends of one run say.
+    """The facts of both ends of one run.
 
     Attributes:
         sender: the sender's.
         receiver: the receiver's.
-        delivery: what became of the messages (:meth:`.delivery.Reconciliation.result`).
-        run: what was known of the run besides.
+        delivery: the delivery of the messages (:meth:`.delivery.Reconciliation.result`).
+        run: the bounds of the run.
     """
 
     sender: FileAnalysis
@@ -121,7 +121,7 @@ class Fold:
         return self.unit_of(batch)
 
     def unit_of(self, batch: RunBatch) -> str:
-        """Return the unit, told by any own time, be that of this run or not: all are of one."""
+        """Return the unit, by any own time, also of other runs: all times have one unit."""
         if self.time_unit is None:
             own = [batch.sent if batch.received is None else batch.received, batch.settled_times]
             # A large body's lines come before its record.
@@ -185,7 +185,7 @@ class Fold:
         self._steps.add(numbers[some], (received - sent)[some], counts[some])
 
     def _add_late(self, received: Int64Array, counts: Int64Array) -> None:
-        """Note what was received after the end of the sending."""
+        """Count the messages received after the end of the sending."""
         end = self._end
         if end is None or (latest := int(received.max())) <= end:
             return
@@ -201,7 +201,7 @@ class Fold:
         return self.time_unit or "ms"
 
     def result(self, sieve: Sieve | None = None) -> FileAnalysis:
-        """Return the sums; ``sieve`` is what the batches went through before."""
+        """Return the sums; ``sieve`` is the filter that the batches went through."""
         if self.last is None:
             raise ValueError("a scan yields at least one batch")
         last = self.last
@@ -262,7 +262,7 @@ def analyze_runs(
             :func:`quiver_fast.records.splits.scan_file` yields them.
         unit: the unit of the times; by default the digits of the first tell it.
         reconcilable: keep the sends per tick, for a receiver's records without ids.
-        run: what is known of the run; of a receiver, messages from before its start are
+        run: the bounds of the run; of a receiver, messages from before its start are
             older ones.
     """
     fold = Fold(time_unit=unit, keep_ticks=reconcilable)
@@ -288,7 +288,7 @@ def analyze_file(
         record_format: "v1", "v2" or "v3"; by default detected.
         operation: "send" or "receive"; by default detected.
         progress: called now and then with the offset reached and the size of the file.
-        reconcilable: keep what :func:`analyze_receiver` needs of a sender.
+        reconcilable: keep the sends for :func:`analyze_receiver`.
         run: as for :func:`analyze_runs`.
 
     Raises:
@@ -336,7 +336,7 @@ def analyze_receiver(
         sender: the sender's analysis, made ``reconcilable``.
         record_format: as for :func:`analyze_file`.
         progress: as for :func:`analyze_file`.
-        run: what is known of the run besides its records.
+        run: the bounds of the run.
 
     Raises:
         As :func:`analyze_file`.

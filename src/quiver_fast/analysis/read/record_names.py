@@ -1,4 +1,4 @@
-"""The names of files of records, and of what stands beside them."""
+"""The names of files of records, and of the files beside them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quiver_fast.records.compression import READ_SUFFIXES, SUFFIXES, without_suf
 _TRANSFERS = "transfers.csv"
 
 RECORD_FILES = tuple(f"*{_TRANSFERS}{suffix}" for suffix in ("", *SUFFIXES))
-"""What matches the names of files of records, those in forms that are not read among them."""
+"""Patterns of the names of files of records, also of forms that are not read."""
 
 PATTERNS_TEXT = f"*{_TRANSFERS}, plain or with {', '.join(READ_SUFFIXES)}"
 """The names that users are told."""

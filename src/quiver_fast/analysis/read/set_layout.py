@@ -3,10 +3,10 @@
 The tree::
 
     DIR/run-01/                 a run, as `quiver --output` writes it
-    DIR/run-01.txt              what was printed meanwhile
+    DIR/run-01.txt              the output of that run
     DIR/candidate/run-01/       with a baseline: the runs of the one and of the other
     DIR/baseline/run-01/
-    DIR/set.json                what was asked, the order, and what was found
+    DIR/set.json                the options, the order, and the results
     DIR/rate.json               the same of `quiver --find-rate`, in place of set.json
     DIR/sweep.json              the same of `quiver --sweep`
 

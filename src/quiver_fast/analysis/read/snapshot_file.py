@@ -1,4 +1,4 @@
-"""The wrapper's snapshots beside records: what an arrow used of CPU and memory while it ran."""
+"""The wrapper's snapshots beside records: CPU and memory of an arrow while it ran."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 64 << 20
 
 @dataclass(frozen=True)
 class Snapshots:
-    """What an arrow used.
+    """The CPU and the memory that an arrow used.
 
     Attributes:
         seconds: when, epoch seconds, float64[n], ascending.

@@ -31,7 +31,7 @@ _KEPT = ("config", "complete", "reason", "exit_code", "clock_step", "arrow", "en
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a backend must know beforehand if the records are elsewhere.
+    """The outputs that a backend must know beforehand if the records are elsewhere.
 
     Attributes:
         interval_seconds, window_seconds: as :func:`.statistics.run_statistics` takes them.
@@ -73,7 +73,7 @@ def load_run(files: RunFiles, progress: Progress) -> RunData:
 
 
 def run_bounds(files: RunFiles) -> RunBounds:
-    """Return what the wrappers' summaries beside the records of a run know of it.
+    """Return the bounds that the wrappers' summaries beside the records of a run tell.
 
     Raises:
         RecordError: a summary file is damaged.
@@ -98,10 +98,10 @@ def run_data(
 
     Args:
         files: the run's files; the wrappers' summaries beside them are read.
-        sender: what the sender's file says, if there is one.
-        receiver: what the receiver's file says, if there is one.
-        delivery: what became of the messages; None for what the receiver alone tells.
-        run: what :func:`run_bounds` returned.
+        sender: the facts of the sender's file, if there is one.
+        receiver: the facts of the receiver's file, if there is one.
+        delivery: the delivery by both ends; None for that which the receiver alone tells.
+        run: the result of :func:`run_bounds`.
 
     Raises:
         RecordError: a summary file is damaged.
@@ -145,7 +145,7 @@ def _path(files: RunFiles, path: Path | None) -> Path:
 def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
     """Return ``found``, unless the file at ``path`` has no records or has lost some.
 
-    An empty file beside a wrapper's summary is what a failed run leaves: it is returned.
+    A failed run leaves an empty file beside a wrapper's summary: it is returned.
 
     Raises:
         RecordError: it has none, or those of the other end; it is compressed and cut short;
@@ -184,7 +184,7 @@ def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict
 
 
 def _wrapper_summary(path: Path) -> dict[str, Any]:
-    """Return what the summary file beside ``path`` knows; None for what it does not."""
+    """Return the wanted keys of the summary file beside ``path``; None for missing ones."""
     place = summary_path(path)
     document = {} if place is None else summary_document(place)
     return {key: document.get(key) for key in _KEPT}

@@ -1,4 +1,4 @@
-"""The wrapper's summary beside records: found, read and checked once, for all who use it.
+"""The wrapper's summary beside records: found, read and checked in one place.
 
 A damaged summary, or somebody else's file in its place, is one error that names it.
 """
@@ -155,7 +155,7 @@ def summary_document(place: Path) -> dict[str, Any]:
 
 
 def workload_beside(path: Path) -> dict[str, Any] | None:
-    """Return the options that made the run whose records are at ``path``; None if nobody tells.
+    """Return the options that made the run whose records are at ``path``; None if no file tells.
 
     Raises:
         RecordError: the summary is damaged.
@@ -170,8 +170,8 @@ def read_document(place: Path, kind: str, fault_of: Callable[[Any], str | None])
 
     Args:
         place: the file.
-        kind: what it should be, in a word.
-        fault_of: says what a document lacks of one, None for nothing.
+        kind: the kind of document, in a word.
+        fault_of: returns the fault of a document, None for none.
 
     Raises:
         RecordError: it is damaged, or something else.
@@ -195,7 +195,7 @@ def read_document(place: Path, kind: str, fault_of: Callable[[Any], str | None])
 
 
 def _fault(document: Any) -> str | None:
-    """Say what a document has not of a summary, or other than it should."""
+    """Return the first fault of a document that should be a summary, None for none."""
     if not _is_object(document):
         return "it is no object"
     if not any(names[0] in document for names in _OPTIONAL):
@@ -218,7 +218,7 @@ def _config_fault(config: Mapping[str, Any]) -> str | None:
 
 
 def _at(document: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """Return what is at a path of names; None if nothing is, or its parent is no object."""
+    """Return the value at a path of names; None if there is none, or its parent is no object."""
     value: Any = document
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None

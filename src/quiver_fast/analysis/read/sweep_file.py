@@ -1,4 +1,4 @@
-"""What `quiver --sweep` measured, read again to draw it."""
+"""The points of `quiver --sweep`, read again to draw them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT
 from quiver_fast.analysis.read.summary_file import read_document
 
-# What is drawn of a point.
+# The figures of a point that are drawn.
 _FIGURES = ("message_rate", "latency_p50", "latency_p99")
 
 
@@ -35,7 +35,7 @@ class SweptValues:
 
     Attributes:
         name: its directory.
-        target: what was measured.
+        target: the target of the measurement.
         options: their names; the last one changed fastest.
         points: in the order of measuring.
     """

@@ -1,8 +1,8 @@
 """Charts of a page: lines of SVG that stretch, and labels of HTML that do not.
 
 The drawing has no size of its own: it fills the width of a phone and of a wide screen, and its
-words keep theirs. Colours are the page's, which has those for light and for dark. What a mouse
-rests on says its figures in a tooltip (``<title>``), without a script.
+words keep theirs. Colours are the page's, which has those for light and for dark. Below a mouse
+a shape shows its figures in a tooltip (``<title>``), without a script.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Chart:
         wide: the marks of the y axis are words.
         shapes: in the order in which they are drawn.
         picture: colours of pixels that fill the height, their begin and end on the x axis, and
-            HTML that says what the colours mean.
+            HTML with the meaning of the colours.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Chart:
         self._draw("dots", xs, ys, titles, colour, " hollow" if hollow else "", label)
 
     def band(self, first: float, last: float, label: str) -> None:
-        """Shade what is between two values of the x axis."""
+        """Shade the part between two values of the x axis."""
         self._draw("band", [first, last], [], label=label)
 
     def rule(self, value: float, label: str) -> None:

@@ -59,7 +59,7 @@ def _side(ends: Sequence[Mapping[str, Any]], title: str, found: Mapping[str, Any
 
 
 def _names(ends: Sequence[Mapping[str, Any]], count: int) -> list[list[str]]:
-    """Return what has the ``count`` shares of a side: the ends of each process, or processes."""
+    """Return the names of the ``count`` shares of a side: ends of each process, or processes."""
     alone: dict[str, Any] = {"first": None, "count": 1}
     members = [end.get("members") or alone for end in ends]
     if sum(some["count"] for some in members) != count:

@@ -1,4 +1,4 @@
-"""The beginning of a run's section on a page: figures, verdict, and what was measured."""
+"""The beginning of a run's section on a page: figures, verdict, and the load."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run_state(run: Mapping[str, Any]) -> str:
 
 
 def run_verdict(run: Mapping[str, Any]) -> str:
-    """Return in HTML whether a run did what was asked, and what is wrong with its figures."""
+    """Return in HTML whether a run is complete, and the faults of its figures."""
     if run["complete"] is False:
         reason = run["reason"] or "the run does not say why"
         return f'<p class="breached">Incomplete: {escape(reason)}</p>'
@@ -91,7 +91,7 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return what was measured, where and with what; None for what is not known."""
+    """Return the load of a run, its date and environment; None for unknown ones."""
     ends = _ends(run)
     environments = [end["environment"] for end in ends if end["environment"]]
     return {
@@ -102,7 +102,7 @@ def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def load_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return what was measured, with which load; None for what is not known."""
+    """Return target, peer, arrows and load of a run; None for unknown ones."""
     config: Mapping[str, Any] = next((end["config"] for end in _ends(run) if end["config"]), {})
     return {
         "Target": "peer to peer" if run["peer_to_peer"] else _word(config.get("url")),

@@ -76,7 +76,7 @@ class Heat:
         return _coloured(shown)
 
     def key(self) -> str:
-        """Return HTML that says what the colours mean."""
+        """Return HTML with the meaning of the colours."""
         colours = ", ".join(f"rgb({r:.0f} {g:.0f} {b:.0f})" for r, g, b in _ANCHORS)
         most = short_text(float(self.cells.max()))
         return (

@@ -1,6 +1,6 @@
-"""Pages of HTML that need no network and run no script, and what all of them are made of.
+"""The parts of all pages of HTML, which need no network and run no script.
 
-One design for each page: what was measured, a few figures, the verdict; then charts; then tables.
+One design for each page: the load, a few figures, the verdict; then charts; then tables.
 It has light and dark colours, fits a phone, and prints.
 """
 
@@ -12,7 +12,7 @@ from html import escape
 from quiver_fast.analysis.show.style import STYLE
 
 Tile = tuple[str, str]
-"""The name of a figure, and what it is."""
+"""The name of a figure, and its value."""
 
 _NUMBER_STARTS = frozenset("+-0123456789")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -45,7 +45,7 @@ def html_tiles(tiles: Sequence[Tile]) -> str:
 
 
 def html_facts(facts: Mapping[str, str | None]) -> str:
-    """Return names and what is known of them."""
+    """Return names and their known values."""
     shown = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
         for name, value in facts.items()
@@ -64,7 +64,7 @@ def html_grid(
     Args:
         heads: texts.
         rows: texts; HTML in the first and the last column where ``markup``.
-        name: what the table is.
+        name: the name of the table.
         markup: the first and the last cell of a row are HTML.
     """
     right = [_is_numeric([row[n] for row in rows]) for n in range(len(heads))]
@@ -101,7 +101,7 @@ def _number_class(numeric: bool) -> str:
 
 
 def html_verdict(text: str) -> str:
-    """Return ``text``, in the colour of what it says about a run."""
+    """Return ``text`` in the colour of its verdict."""
     if text in _WORDS:
         return f'<span class="{text}">{text}</span>'
     return escape(text)

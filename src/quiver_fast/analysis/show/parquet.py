@@ -38,7 +38,7 @@ def write_parquet(
     ``unit``, ``kind`` ("transfer" or "settlement"), ``sent``, ``received`` (of a receiver's
     transfer), ``settled`` and ``sampled`` (of a settlement: its time, and whether the line
     begins with ``S``), ``id`` (of v1 and v2, where it is a number) and ``id_text`` (where it is
-    none; what is not UTF-8 in it stands as ``\xNN``). What a row has none of is null.
+    none; bytes that are no UTF-8 stand as ``\xNN``). A value that a row lacks is null.
     ``runs.parquet`` has a row for each series of neighbours with equal times and ids that
     count up: the same columns, ``id`` being the first, and ``messages``, their number.
     Neither has lines of streaming mode, nor lines that are no records.
@@ -49,7 +49,7 @@ def write_parquet(
     Args:
         directory: where to; it is made.
         runs: the files of the runs.
-        analysed: what was read of them.
+        analysed: the runs as they were read.
         progress: called as each file is read.
 
     Returns:

@@ -1,6 +1,6 @@
 """The HTML report: one file that needs no network and runs no script.
 
-What was measured, the few figures and the verdict come first, then charts, then tables. Charts
+The load, the few figures and the verdict come first, then charts, then tables. Charts
 are inline SVG of our own; the page's Content-Security-Policy forbids the browser to load anything.
 """
 
@@ -97,7 +97,7 @@ def _title(parts: Sequence[ReportPart], document: Mapping[str, Any]) -> str:
 
 
 def _lead(parts: Sequence[ReportPart], document: Mapping[str, Any], base: Sequence[RunData]) -> str:
-    """Return the verdicts, and of several runs what was measured: each run says its own."""
+    """Return the verdicts, and the load of several runs; a single run shows its load itself."""
     words = []
     if document["comparison"] is not None:
         verdict = html_verdict(document["comparison"]["verdict"])

@@ -45,7 +45,7 @@ from quiver_fast.words import counted
 Float64Array = NDArray[np.float64]
 
 SENT, RECEIVED, SCHEDULE = 1, 0, 7
-"""The colours of the two ends, and of what was asked of them."""
+"""The colours of the two ends, and of the schedule."""
 _COLOURS = {"50": 2, "99": 0, "99.9": 3, "100": 1}
 """Of percentiles; others have the next ones by their place."""
 
@@ -92,7 +92,7 @@ def tick_of(histogram: Histogram) -> float:
 
 
 def with_centres(counts: SecondCounts) -> tuple[Float64Array, Float64Array]:
-    """Return the rates of a run for a line, at the midst of what each second covers of it.
+    """Return the rates of a run for a line, in the middle of the covered part of each second.
 
     Returns:
         Epoch seconds and messages/s, float64; 0 in seconds without messages.
@@ -168,7 +168,7 @@ def _schedule(run: RunData, until: float, span: _Span) -> tuple[list[float], lis
 
 
 def _begin(sender: Mapping[str, Any]) -> float | None:
-    """Return when a schedule began: with the first message, be it of the warm-up."""
+    """Return when a schedule began: with the first message, also if that is of the warm-up."""
     warmup, results = sender.get("warmup") or {}, sender.get("results") or {}
     milliseconds = warmup.get("first_time") or results.get("first_send_time")
     return None if milliseconds is None else float(milliseconds) / 1000
@@ -216,7 +216,7 @@ def _latency(histogram: Histogram, span: _Span, prefix: str) -> Chart:
         latency_scale(low, high, tick_of(histogram)),
     )
     xs, ys = with_silence(seconds, table, np.nan)
-    # In the midst of what each second has of the run.
+    # In the middle of the part of each second that the run covers.
     middles = (np.maximum(xs, span.start) + np.minimum(xs + 1, span.end)) / 2 - span.start
     for column, (rank, label) in enumerate(zip(CHARTS, labels, strict=True)):
         chart.line(middles, ys[:, column], _COLOURS.get(rank, 4 + column), label)

@@ -33,8 +33,8 @@ class Scale:
     Attributes:
         name: the quantity, with its unit where the marks do not have it.
         low, high: the values at its ends.
-        marks: values, and what is written there.
-        transform: makes of values what is linear on the axis.
+        marks: values, and the text at each.
+        transform: makes values linear on the axis.
     """
 
     name: str

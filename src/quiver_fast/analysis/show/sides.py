@@ -1,4 +1,4 @@
-"""What is compared, at the top of a page: the base and the candidate, and where they differ."""
+"""The sides of a comparison, at the top of a page: base, candidate, and their differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Facts = dict[str, str | None]
 
 
 def sides_section(base: Sequence[RunData], candidate: Sequence[RunData]) -> str:
-    """Return as HTML what each side is, by its first run, and what both have in common.
+    """Return as HTML the facts of each side, by its first run, and those that both share.
 
     Raises:
         RecordError: a summary is damaged.

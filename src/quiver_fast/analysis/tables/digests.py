@@ -1,7 +1,7 @@
 """Digests of distributions and histograms: their figures without their rows.
 
 Where the rows of a run are more than one process should hold, others look at them
-(``spark_analysis/digests.py``) and tell what statistics ask. Every figure is the one
+(``spark_analysis/digests.py``) and send the figures that are asked for. Every figure is the one
 that the rows would give.
 """
 
@@ -42,7 +42,7 @@ class DistributionDigest:
         negative: the number of those below zero.
         first: their sum.
         second: the sum of their squares.
-        samples: those at some indices in ascending order: what percentiles are between.
+        samples: those at some indices in ascending order, between which percentiles are.
         rounded: all of them, as exact as :func:`.latencies.coarse` has them.
     """
 
@@ -86,14 +86,14 @@ class DistributionDigest:
         """Return the percentiles at ``ranks`` as :class:`.distribution.Distribution` does.
 
         Raises:
-            KeyError: nobody told the samples that one of them is between.
+            KeyError: the samples around one of them are not in the digest.
         """
         return percentiles_of(self.samples, neighbours(self.total, ranks))
 
 
 @contextmanager
 def asking() -> Iterator[Asked]:
-    """Give what statistics ask meanwhile; the figures that they make of it are not the run's."""
+    """Collect the parts that statistics ask for; the figures computed meanwhile are not used."""
     asked: Asked = set()
     token = _ASKED.set(asked)
     try:
@@ -111,7 +111,7 @@ class HistogramDigest:
         of_seconds: :func:`thinned` latencies of each second.
         of_windows: those of each window, by its first second, where windows are wanted.
         known: the latencies of parts of the run.
-        extent: what of the run this is.
+        extent: the part of the run.
     """
 
     arrow: str
@@ -135,7 +135,7 @@ class HistogramDigest:
         return self.of_seconds.parts()
 
     def within(self, first: int, last: int) -> HistogramDigest:
-        """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
+        """Return the messages received in the seconds ``first`` to ``last``, both included."""
         return replace(self, of_seconds=self.of_seconds.within(first, last), extent=(first, last))
 
     def regrouped(self) -> HistogramDigest:
@@ -146,7 +146,7 @@ class HistogramDigest:
         """Return the distribution of all latencies, in ``unit``.
 
         Raises:
-            KeyError: nobody told that of this part.
+            KeyError: the digest of this part is not known.
         """
         asked = _ASKED.get()
         if asked is None:

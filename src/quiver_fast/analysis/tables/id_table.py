@@ -69,7 +69,7 @@ def _with_hashes(blocks: Int64Array, highs: Int64Array | None) -> Int64Array:
 
 
 def keys_of(*tables: Rows) -> list[UInt64Array]:
-    """Return what the ids that begin the rows of these tables are compared by."""
+    """Return the keys by which the first ids of the rows of these tables are compared."""
     return comparable(*((rows[:, _BLOCK], rows[:, _FIRST]) for rows in tables))
 
 
@@ -167,7 +167,7 @@ class IdTable:
         self._rows.add(block, firsts.view(np.int64), lengths.view(np.int64), orders, ones, flags)
 
     def mark(self) -> int:
-        """Return how many ids have been added; no run goes on from them to what is added next."""
+        """Return how many ids have been added; no run goes on from them to ids added later."""
         self._take_waiting()
         return self._seen
 

@@ -87,7 +87,7 @@ class ClockTimes:
         self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)
 
     def follow(self, lowest: int, highest: int, set_back: int) -> None:
-        """Add what another one knows of the times that follow."""
+        """Add the times of another one, which follow these."""
         before = lowest if self.highest is None else self.highest
         self.set_back = max(self.set_back, set_back, before - lowest)
         self.lowest = lowest if self.lowest is None else min(lowest, self.lowest)

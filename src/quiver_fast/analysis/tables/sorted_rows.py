@@ -1,6 +1,6 @@
 """Rows of integers in any number, handed out in order: sorted in pieces, merged from files.
 
-What fits into a few megabytes never leaves the memory. The rest stands in unnamed
+Rows that fit into a few megabytes stay in memory. The rest stands in unnamed
 temporary files (in ``TMPDIR``), a sorted run in each, which are merged when the rows are
 asked for, and before that whenever there are many of them.
 """
@@ -166,7 +166,7 @@ class SortedRows:
         step = max(self._most // max(len(readers), 1), _SMALLEST_READ)
         while readers := [reader for reader in readers if reader.fill(step)]:
             lasts = [reader.last for reader in readers if reader.more]
-            # A key may go on beyond what is read of a run: only what is below is whole.
+            # A key may go on beyond the rows read of a run: only the keys below are whole.
             limit = min(lasts) if lasts else None
             parts = [part for reader in readers if len(part := reader.take(limit))]
             if parts:

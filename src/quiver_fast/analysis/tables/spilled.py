@@ -128,7 +128,7 @@ class SpilledHistogram:
     Attributes:
         rows: (second, latency, count), ascending and distinct when read.
         unit: ``ms``, ``us`` or ``ns``.
-        first, last: epoch seconds; what is outside of them does not count.
+        first, last: epoch seconds; messages outside of them do not count.
     """
 
     rows: SortedRows
@@ -150,7 +150,7 @@ class SpilledHistogram:
                 yield _histogram(chunk[low:high], self.unit)
 
     def within(self, first: int, last: int) -> SpilledHistogram:
-        """Return what was received in the epoch seconds ``first`` to ``last``, both included."""
+        """Return the messages received in the seconds ``first`` to ``last``, both included."""
         return replace(self, first=max(first, self.first), last=min(last, self.last))
 
     def distribution(self) -> Distribution | SpilledDistribution:

@@ -60,7 +60,7 @@ def find_files(
 ) -> list[RunFiles]:
     """Return the runs that the words of the command line name; Spark starts for URLs.
 
-    ``tell`` is called before Java starts, with what that takes.
+    ``tell`` is called before Java starts, with a line about the time that it takes.
 
     Raises:
         OSError: a file system cannot be reached.
@@ -88,9 +88,9 @@ def choose_backend(
         asked: one of ``BACKENDS``.
         master: a Spark master.
         runs: all that will be read.
-        wanted: what will be asked of them.
+        wanted: the outputs that are wanted of them.
         conf: Spark's settings.
-        tell: is called before Java starts, with what that takes.
+        tell: is called before Java starts, with a line about the time that it takes.
 
     Raises:
         OSError: a file cannot be read.

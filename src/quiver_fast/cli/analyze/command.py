@@ -276,7 +276,7 @@ def _messages(document: dict[str, Any]) -> int:
 
 
 def _warn(run: RunData) -> None:
-    """Warn of what makes the figures of a run doubtful."""
+    """Warn of each fact that makes the figures of a run doubtful."""
     complete, reason = ending(run)
     if complete is False:
         report_warning(_NAME, f"{run.name} is incomplete: {reason or 'it does not say why'}")

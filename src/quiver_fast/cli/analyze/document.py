@@ -53,7 +53,7 @@ def whole_document(
     change_points: dict[str, Any] | None,
     thresholds: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return what ``--json`` prints.
+    """Return the document that ``--json`` prints.
 
     For one run this is its document; several runs are in ``runs``. Beside them are
     ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``.
@@ -64,6 +64,6 @@ def whole_document(
         "comparison": comparison,
         "change_points": change_points,
         "thresholds": thresholds,
-        # The command is of whoever analyses, not of what was found: both backends say the same.
+        # The command is left out: it differs between backends, which have the same results.
         "analysed_with": {k: v for k, v in environment().items() if k != "command"},
     }
