@@ -162,7 +162,7 @@ def _facts(
         with facts(read_records(spark, files, split_size), files, runs) as tables:
             many = any(end_of(file.location) is not None for file in files)
             tables = with_sides(tables, files) if many else tables
-            # A fact is a table with tasks of its own, most of which have next to nothing.
+            # Each fact is a table with tasks of its own, and most tasks have hardly any rows.
             found = tables.coalesce(max(parts, 1)).persist()
             try:
                 yield _without_plan(found)

@@ -56,7 +56,7 @@ def bad_lines(
 
 
 def _copy(source: Any, spool: Any) -> None:
-    # A mark is taken off again, and so none that the text itself begins with.
+    # The reader removes this mark, and keeps one that the text itself begins with.
     spool.write(BOM_UTF8)
     block = memoryview(bytearray(_COPY_SIZE))
     while size := source.readinto(block):

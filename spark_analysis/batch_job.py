@@ -17,7 +17,6 @@ from spark_analysis.columns import together
 from spark_analysis.facts import added_up, facts
 from spark_analysis.file_systems import settings_for
 from spark_analysis.files import (
-    SPLIT_SIZE,
     RecordFile,
     discover,
     foldable_runs,
@@ -98,7 +97,6 @@ def _all_facts(
     records: DataFrame,
     files: Sequence[RecordFile],
     bounds: Mapping[str, RunBounds],
-    split_size: int = SPLIT_SIZE,
 ) -> Iterator[DataFrame]:
     """Give the facts of all runs: folded from the text where that can be, else from the rows.
 
@@ -106,18 +104,12 @@ def _all_facts(
         records: rows of ``RECORDS``.
         files: the files that they are from.
         bounds: the bounds of each run, by its name.
-        split_size: bytes of text that a task folds, about.
     """
     alone = foldable_runs(files)
     with ExitStack() as stack:
         tables = []
         if alone:
-            splits = [
-                split
-                for file in files
-                if file.run in alone
-                for split in splits_of(file, split_size)
-            ]
+            splits = [split for file in files if file.run in alone for split in splits_of(file)]
             found = stack.enter_context(folded_facts(records.sparkSession, splits, bounds))
             tables.append(added_up(found))
         rest = [file for file in files if file.run not in alone]

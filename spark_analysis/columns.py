@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 
 from quiver_fast.analysis.model.units import PER_SECOND
 
-# A range of keys, which a task holds: ids, or ticks of a quarter of a second to a second.
+# The binary logarithms of ranges of keys: of ids, and of ticks of up to a second.
 ID_BITS = 16
 TICK_BITS = {"ms": 10, "us": 18, "ns": 28}
 

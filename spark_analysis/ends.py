@@ -115,7 +115,7 @@ def ends_run(
     delivery = delivery_of(table, sent.each, found, run)
     by_ids = delivery["method"] == BY_IDS
     if not run.read_to_end and is_shared(receivers):
-        # Another receiver may have had the message in hand: a gap proves nothing.
+        # Another receiver may have held the message: a gap proves nothing.
         delivery["lost"] = 0
     by_ids = by_ids and not sent.hidden
     if (not by_ids and not sent.alone) or hides_ends(receivers):

@@ -17,7 +17,7 @@ from quiver_fast import __version__
 from quiver_fast.errors import QuiverError
 
 _PACKAGES = ("fsspec", "numpy", "pandas", "pyarrow", "zstandard")
-# More rows than any cluster has cores: every task has one.
+# More rows than any cluster has cores, so that every task has one.
 _ROWS = 4096
 
 

@@ -16,13 +16,13 @@ REORDERED = "reordered"  # of a receiver: receipts of messages sent before one r
 TRUNCATED = "truncated"
 BODY_BYTES = "body bytes"  # of streaming mode
 FIRST_BYTE = "first byte"  # value: first byte minus send time
-# Facts of each split; its place in the file stands as the second. A receiver's FIRST and
+# Facts of each split; the second is its place in the file. A receiver's FIRST and
 # LAST are those of the run's own messages.
 LINES = "lines"
 FIRST = "first"  # own time of the first transfer
 LAST = "last"  # own time of the last transfer
 TOP = "top stamp"  # the largest send time of a receiver without a sender
-# A fact may be there twice of a split: the more extreme value holds.
+# A split may have one of these twice: the more extreme value holds.
 LOWEST = "lowest"  # own time of a transfer, also of messages of other runs
 HIGHEST = "highest"
 SET_BACK = "set back"  # the most by which such a time is below an earlier one of the split
@@ -35,7 +35,7 @@ THINNED = "thinned latency"  # second and value as LATENCY
 WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
 TOLD = "told"  # text: a DistributionDigest, and its name
 TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: its name
-# Arrows that no file is of: facts of the steps of a run, whose number stands as the second.
+# Arrows without a file: they have the facts of the steps of a run; the second is the step.
 STEPS_SENT = "steps sent"
 STEPS_RECEIVED = "steps received"
 FIRST_BAD = "first malformed"  # the line's number in the split, from 1; text: its beginning

@@ -47,7 +47,7 @@ _S3 = ("s3", "s3a", "s3n")
 _HDFS = ("hdfs", "webhdfs")
 _MARK = "://"
 
-# A read takes so much, and four times as much where the next goes on behind it.
+# The bytes of a read; each read that continues the one before takes four times as many.
 _FIRST_READ = 1 << 16
 _MOST_READ = 8 << 20
 
@@ -223,7 +223,7 @@ class RemotePath:
 
     def exists(self) -> bool:
         """Say whether there is something."""
-        # fsspec's own answer is no as well where a server cannot be reached.
+        # fsspec's own function returns False also if a server cannot be reached.
         with _told(self):
             try:
                 self._system.info(self._key)

@@ -32,11 +32,11 @@ from spark_analysis.schema import RECEIVER, SENDER
 _OPERATIONS = {SENDER: formats.SEND, RECEIVER: formats.RECEIVE}
 
 SPLIT_SIZE = 256 << 20
-# About the text that one task takes after a shuffle of its messages.
+# About the bytes of text whose messages one task has after a shuffle.
 _PART_SIZE = 32 << 20
 # A longer line is no record; the rest of it is not looked at.
 _BLOCK_SIZE = 1 << 16
-# More tasks than this cost the driver more than they spread the work.
+# More tasks cost the driver more time than they save.
 _MOST_TASKS = 10_000
 _SUFFIXES = (".csv", "-transfers")
 _BRACES = re.compile(r"\{([^{}]*)\}")

@@ -48,7 +48,7 @@ _TICK = 0.2
 _RECORDS = "host.*/*-transfers.csv"
 _STABLE_SECONDS = 2.0
 
-# A load is never repeated, and a cluster that is too small is said so within a minute.
+# A load is never repeated, and a cluster that is too small is an error within a minute.
 _SETTINGS = {
     "spark.app.name": "quiver-fleet",
     "spark.stage.maxConsecutiveAttempts": "1",

@@ -25,8 +25,8 @@ from quiver_fast.wall_clock import WallClock
 from spark_analysis.host_clock import ClockServer, Offset, measure_offset
 from spark_analysis.task_line import job_text
 
-# From the agreement to the start. A task asks once a second whether the others have come, so
-# that it may have the answer of allGather a second after the last of them.
+# From the agreement to the start. A task asks once a second whether the others are ready: it may
+# learn of the last one a second late.
 _LEAD_NS = 2_000_000_000
 _LOCAL = "local["
 
@@ -98,7 +98,7 @@ def _run_host(module: str, rows: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     number = context.partitionId()
     hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
     (job,) = rows
-    # All that this host does is by one clock, so that its offset holds for the whole run.
+    # This host has one clock for everything, so that its offset holds for the whole run.
     own = WallClock()
     server = ClockServer(own.now_ns)
     with _HostProcess(module, job, own) as process:
@@ -194,7 +194,7 @@ class _HostProcess:
             self._process.stdin.write(data)
             self._process.stdin.flush()
         except OSError:
-            pass  # It has ended: its answer tells.
+            pass  # It has ended: its answer says why.
 
     def answer(self, *names: str) -> dict[str, Any]:
         """Return the next answer that has one of ``names``; it waits for it."""

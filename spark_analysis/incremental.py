@@ -40,7 +40,7 @@ from spark_analysis.session import fit_partitions
 _STATE = "_state.json"
 _PART = ".part"
 _FACTS, _ARROWS = "facts", "arrows"
-# The folder that describes ranges, beside those of the facts, and the one where it is written.
+# The folder of the rows of ranges, beside those of the facts, and the one where they are written.
 _RANGES, _RANGES_PART = "_ranges", ".ranges"
 # A run is analysed again when it has grown by this fraction: an eighth.
 _SHARE = 8
@@ -55,8 +55,8 @@ class _Run:
     form: str = ""
     lines: int = 0
     analysed: int = 0
-    # The longest of its rows; whether it has settlements, records without ids, ids that are
-    # hashes, which have no ranges, and lines of streaming mode.
+    # The longest of its rows; whether it has settlements, records without ids, hashed ids,
+    # which have no ranges, and lines of streaming mode.
     longest: int = 0
     settles: bool = False
     idless: bool = False
@@ -264,7 +264,7 @@ class _Update:
         before = _facts_in(self._spark, self._output)
         with ExitStack() as stack:
             if before is not None:
-                # Several parts of the new table take of it: it is read once.
+                # Several parts of the new table need it: it is read once.
                 stack.callback(before.persist().unpersist)
             rest = F.col("run").isin(*(self._added | self._near | self._again))
             tables = [] if before is None else [before.where(~rest)]
@@ -284,7 +284,7 @@ class _Update:
             ranges = self._output / _RANGES_PART
             shutil.rmtree(ranges, ignore_errors=True)
             if self._write_ranges(ranges):
-                # Each fact looks at all of them.
+                # Each fact reads all of them.
                 found = self._spark.read.schema(RECONCILED).parquet(str(ranges)).persist()
                 stack.callback(found.unpersist)
                 tables += self._of_ranges(found, before)

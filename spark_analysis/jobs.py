@@ -122,7 +122,7 @@ def follow(spark: SparkSession, paths: Sequence[str], output: Path, timeout: flo
     last = time.monotonic()
     try:
         while time.monotonic() - last < timeout and not query.awaitTermination(_TICK):
-            # A long batch is work, not silence; nor is the time until the first look.
+            # Neither a long batch nor the time until the first look is silence.
             if query.lastProgress is None or query.status["isDataAvailable"]:
                 last = time.monotonic()
     finally:

@@ -18,7 +18,7 @@ from spark_analysis.files import SPLIT_SIZE
 PERMIT, FAIL, DROP = "PERMISSIVE", "FAILFAST", "DROPMALFORMED"
 _NUMBERS = ("splitSize", "maxFilesPerTrigger", "maxBytesPerTrigger")
 _OPTIONS = ("path", "paths", "mode", "idKey", *_NUMBERS)
-# A stream that goes on, and tables that are read apart, need equal ids.
+# A stream that is continued, and tables that are read separately, need equal ids.
 _ID_KEY = "0" * 32
 
 

@@ -31,7 +31,7 @@ from spark_analysis.schema import RECEIVER, SENDER
 _ID_BITS = ID_BITS
 MOST_RANGES = 256
 """Ranges of a run that a batch may touch: one that touches more is not near anything."""
-# Conditions in one query, about.
+# About the number of conditions in one query.
 _MOST_CONDITIONS = 1024
 
 _RUNS = StructType(
@@ -231,7 +231,7 @@ class RangeFacts:
             for first, last in _intervals(ranges, _MOST_CONDITIONS // len(touched))
             for condition in self._at_ticks(run, first, last)
         ]
-        # Where there are very many ranges, only some are named.
+        # If there are very many ranges, only some are listed.
         conditions += [
             F.col("run") == run for run, found in touched.items() if len(found) > MOST_RANGES
         ]

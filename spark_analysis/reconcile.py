@@ -153,7 +153,7 @@ def _whole_ranges(batches: Iterator[pa.RecordBatch], *keys: str) -> Iterator[pa.
         if last > 0:
             yield rows.slice(0, last)
         waiting = [rows.slice(last)]
-        # A range that does not end is not looked at again before it has doubled.
+        # A range that does not end here is looked at again when it has doubled.
         enough = max(_ENOUGH_ROWS, 2 * waiting[0].num_rows)
     if waiting:
         rows = pa.concat_batches(waiting)

@@ -167,7 +167,7 @@ def file_analysis(
         earliest=clock.lowest,
         set_back=clock.set_back,
     )
-    # A plain file tells of nothing that it lacks, and may be on the disk of another host.
+    # A plain file does not tell whether it was cut, and may be on the disk of another host.
     if not file.compressed:
         return found
     with open_records(file.remote or file.path) as records:

@@ -80,7 +80,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
         F.max_by("received", place).alias("last"),
     )
     send = F.col("role") == "sender"
-    # Several senders begin with the first of them, and end with the last.
+    # The sending of several senders begins with the first of them, and ends with the last.
     found = files.groupBy("run").agg(
         F.every("by_ids").alias("by_ids"),
         F.min("ticks").alias("coarse"),

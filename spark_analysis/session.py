@@ -20,8 +20,7 @@ from spark_analysis.java import why_java_is_missing
 SPARK_ERRORS = (PySparkException, Py4JError)
 """The errors of Spark: of its own client, and of the connection to its Java."""
 
-# A short job ends before the second compiler pays off, and on few cores the compiler slows the
-# start down.
+# A short job ends before the second compiler pays off, which slows the start on few cores.
 _LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _CONNECT = "sc://"
 _STARTING = "starting Spark; a first result takes about 20 s"
@@ -208,7 +207,7 @@ def reason(error: Exception) -> str:
     own = [line for line in lines if _OWN_ERROR.match(line)]
     if own:
         return own[-1].split(": ", 1)[1].strip()
-    # py4j's own line says only which call failed, and Java's often only where.
+    # py4j's own line only names the call that failed, and Java's often only its place.
     causes = [line for line in lines if line.startswith(_CAUSE)] or lines
     said = causes[-1] if lines[0].startswith(_CALL_FAILED) else lines[0]
     return said.removeprefix(_CAUSE).strip()

@@ -199,7 +199,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first, end = begun[file], ends[file.path]
             if end - first > left:
                 end = _end_of_lines(file, first, first + left)
-                # A line is whole, and the first of a batch comes whatever its length.
+                # Lines are whole, and the first one of a batch is read however long it is.
                 if end == first and not found:
                     end = _end_of_next_line(file, first)
             if end > first:

@@ -15,7 +15,7 @@ from spark_analysis.schema import ARROW, SENDER, as_facts
 
 # A message is identified by both halves of its id, the upper one by id_high().
 _ID = ("id", "id_high")
-# A range of ids that a repeated settlement is looked for in.
+# The binary logarithm of the ranges of ids in which repeated settlements are looked for.
 _RANGE_BITS = 10
 
 

@@ -60,7 +60,7 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         text = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-        # zlib may hold text back for which there was no room, without bytes left to take.
+        # zlib may hold back text for which there was no room, although all bytes are taken.
         self.needs_input = not self._inner.unconsumed_tail and len(text) < max_length
         return text
 

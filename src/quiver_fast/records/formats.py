@@ -19,7 +19,7 @@ SEND = "send"
 RECEIVE = "receive"
 OPERATIONS = (SEND, RECEIVE)
 
-# Ours, where several ends write one file: the lines that follow are of this end, numbered from 0
+# Ours, where several ends write one file: the next lines are of this end, numbered from 0
 # among all of its side. No line of any revision lacks a comma. It stands before the first record,
 # wherever the end changes, and again after each flush (records/writer.pyx).
 END_LINE = "@{number}\n"
@@ -39,7 +39,7 @@ IDS_OF_AN_END = 10**13
 TIME_DIGITS = {"ms": 13, "us": 16, "ns": 19}
 UNITS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # The times of a unit: from the first number to below the second. The next finer unit
-# has three digits more, so that a bound of one digit more is far from the times of both.
+# has three digits more: a bound with one digit more is far from the times of both.
 UNIT_RANGES = {
     "ms": (-(2**63), 10**14),
     "us": (10**14, 10**17),
@@ -130,7 +130,7 @@ def _readings(fields: list[bytes], epoch_times: bool) -> list[tuple[str, str]]:
         return []
     first, second = fields
     readings = []
-    # Without an id; or perhaps with the id S, where settlements cannot be.
+    # An id may be empty; it may be S in a format without settlements.
     no_id, bare = first == b"", first in (b"S", b"s")
     if second == b"0" and is_time(first):
         readings.append((V3, SEND))

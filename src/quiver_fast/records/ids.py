@@ -24,7 +24,7 @@ EXACT = "exact"
 HASHED = "keyed 126-bit hash"
 
 _OWN_KEY = os.urandom(KEY_SIZE)
-# The shift of numbers when there are hashes too: the hashes, which are fewer, come below.
+# If there are hashes too, numbers are shifted by this: the hashes, which are fewer, are below.
 _HASHES = np.uint64(1 << 62)
 
 

@@ -118,7 +118,7 @@ def line_fault(
 def _wide_fault(text: str) -> str | None:
     """Say which encoding with NUL bytes a line is in; None for none."""
     for encoding, order, mark, letters in _WIDE:
-        # A mark tells its reader the order.
+        # A mark tells the order of the bytes.
         source = encoding if text.startswith(mark) else f"{encoding}{order[0].upper()}E"
         if source == encoding or letters.fullmatch(text):
             return (

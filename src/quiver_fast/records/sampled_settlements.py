@@ -60,7 +60,7 @@ class SampledSettlements:
         counted = known & sampled
         latencies = settled_times[counted] - self._sent[place[counted]]
         self._forget(place[known])
-        # As Python's integers: whatever a line says, the sum cannot overflow.
+        # The sum of Python's integers cannot overflow, whatever a line has.
         return len(latencies), sum(latencies.tolist())
 
     def _add_sends(self, ids: Int64Array, sent: Int64Array, highs: Int64Array) -> None:

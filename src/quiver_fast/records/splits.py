@@ -183,7 +183,7 @@ class _Scan:
                 queue.put(batch)
                 if self._stopped.is_set():
                     return
-        except Exception as error:  # whatever it is, the consumer is the one to see it
+        except Exception as error:  # of any kind: the consumer raises it
             queue.put(error)
 
     @staticmethod

@@ -37,7 +37,7 @@ _PERMUTATIONS = 199
 _SIGNIFICANCE = 0.05
 _SEED = 20160828
 
-# Runs, and the limit of the separation at that many; between them by the logarithm.
+# Runs, and the limit of the separation at that number; interpolated by its logarithm.
 _LIMITS = np.array(
     [
         [6, 3.6],
@@ -67,7 +67,7 @@ def change_points(values: Float64Array) -> list[int]:
     """
     starts = _candidates(values)
     while starts:
-        # With each one that goes, the errors of the others grow.
+        # With each step that is removed, the errors of the others grow.
         certainty = [_certainty(values, starts, number) for number in range(len(starts))]
         weakest = int(np.argmin(certainty))
         if certainty[weakest] > 1:

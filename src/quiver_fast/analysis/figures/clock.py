@@ -158,7 +158,7 @@ def drift(histogram: Histogram) -> Drift | None:
 def _hull_slope(xs: Int64Array, ys: Int64Array) -> float:
     """Return the slope of the hull's edge over the mean of the times."""
     hull = lower_hull(xs, ys)
-    # At a corner both edges serve; the left one is taken.
+    # At a corner both edges fit; the left one is taken.
     corner = int(np.searchsorted(xs[hull], xs.mean()))
     left, right = hull[corner - 1], hull[corner]
     return int(ys[right] - ys[left]) / int(xs[right] - xs[left])

@@ -30,7 +30,7 @@ _MOST_BATCHES = 12
 # Seconds that are looked at together; a run of months has millions.
 _PIECE = 1 << 16
 
-# Seconds, and the limits of the two statistics at that many; between them by the logarithm.
+# Seconds, and the limits of both statistics at that number; interpolated by its logarithm.
 _LIMITS = np.array(
     [
         [6, 7.6, 10.0],
@@ -46,7 +46,7 @@ _LIMITS = np.array(
         [1000, 2.7, 3.82],
     ]
 )
-# A change of less than this share of the mean matters to no figure.
+# A smaller change, as a share of the mean, does not matter to any figure.
 _MATTERS = 0.01
 # The scatter of a rate that is counted in whole messages.
 _ROUNDING = 1 / 12

@@ -163,8 +163,8 @@ def bounds_of_ends(
     counts = [one.count for one in pairs]
     peers = {one.peer_to_peer for one in others}
     complete = False if False in flags else None if None in flags else True
-    # A receiver that does not end in order may have had messages in hand when another one saw
-    # an empty queue.
+    # A receiver that does not end in order may have held messages when another one saw an
+    # empty queue.
     emptied = complete is True and all(one.queue_empty is True for one in others)
     return RunBounds(
         run_start=min(starts, default=None),
@@ -340,7 +340,7 @@ class EndsReconciliation(Reconciliation):
             rows = self._receivers.cut(whole)
             receivers = self._receivers.of(rows[:, 0])
             senders = self._sent.of(rows[:, 1])
-            # Those of a pair together, in their order.
+            # The two values of a pair stay together, in their order.
             sorting = np.lexsort((senders, receivers))
             rows, receivers, senders = rows[sorting], receivers[sorting], senders[sorting]
             changes = (receivers[1:] != receivers[:-1]) | (senders[1:] != senders[:-1])

@@ -40,7 +40,7 @@ class CorrectedDistribution:
         self._raw = raw
         self._interval = interval
         self._added = np.maximum(raw.values // interval - 1, 0)
-        # Most values stand for themselves alone: those need no more than a look-up.
+        # Most values put back no sample: they need only a look-up.
         alone = int(np.searchsorted(raw.values, 2 * interval))
         self._alone = Distribution(raw.values[:alone], raw.counts[:alone])
         self._alone_ends = np.concatenate(([0], np.cumsum(self._alone.counts)))
@@ -66,7 +66,7 @@ class CorrectedDistribution:
         """Return the number of samples that are not above ``limit``."""
         alone = int(self._alone_ends[np.searchsorted(self._alone.values, limit, side="right")])
         if limit < self._interval:
-            return alone  # all samples of the tail are at least one interval
+            return alone  # no sample of the tail is below one interval
         # v stands for v, v - i, ..., v - m * i; count those from k = ceil((v - limit) / i) on.
         skipped = np.maximum(-((limit - self._tail.values) // self._interval), 0)
         kept = np.maximum(self._tail_samples - skipped, 0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds
 
-# A backlog that is less than this share of the messages may be no growth but a wave.
+# A backlog of less than this share of the messages may be a wave, and no growth.
 _GROWTH_SHARE = 0.01
 
 

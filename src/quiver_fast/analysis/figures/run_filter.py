@@ -100,7 +100,7 @@ class Sieve:
         return own_times(unit, first)
 
     def _of_these_times(self, batch: RunBatch, first: int, end: int) -> RunBatch:
-        # Nearly always the whole batch is: two looks at it, and no copy.
+        # Nearly always the whole batch is of the run: then it is not copied.
         if int(batch.sent.min()) >= first and int(batch.sent.max()) < end:
             return batch
         own = (batch.sent >= first) & (batch.sent <= end - 1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
     from quiver_fast.analysis.model.bounds import RunBounds, Sending
 
-# The part of the messages that were due that may be missing: a run ends between two of them.
+# The share of due messages that may be missing: a run ends between two of them.
 _NEVER_SENT = 0.001
 # How far a rate between the first and the last record may be off.
 _TOLERANCE = 0.01
@@ -107,7 +107,7 @@ class _Comparison:
         span = max((sender.last_time or 0) - (sender.first_time or 0), 0) * tick
         passed = sending_ns(sender, run)
         if run.backlog and passed is not None:
-            # The schedule began after it.
+            # The schedule began after the backlog.
             span = min(span, passed)
         sent = max(sender.count - run.backlog, 0)
         return cls(sent, span, tick, passed, run.count, run.sending)

@@ -78,6 +78,6 @@ def sender_rate(sender: FileAnalysis, run: RunBounds) -> float | None:
     if since is not None and sender.first_time is not None:
         ticks = PER_SECOND[sender.time_unit]
         passed -= (since * ticks - sender.first_time) * _SECOND // ticks
-    # A backlog was sent before.
+    # The backlog was sent before the schedule began.
     count = max(measured.count - run.backlog, 0)
     return count * _SECOND / passed if passed > 0 else None

@@ -19,7 +19,7 @@ from quiver_fast.analysis.tables.spilled import LatencyRows
 
 Float64Array = NDArray[np.float64]
 
-# Silent seconds have rows in series of a day, and where they are no more than the others:
+# Silent seconds have rows in series of a day, and if they are no more than the others:
 # one record of a clock that stepped must not ask for fifty years of rows.
 _MOST_ROWS = 100_000
 _MOST_TIMES = 2

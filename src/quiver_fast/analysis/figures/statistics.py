@@ -196,7 +196,7 @@ def _settlement_bound(run: RunData, latencies: Latencies) -> int | None:
     same_messages = clean and run.settlement.total == latencies.total
     if not (peer_to_peer and same_unit and same_messages):
         return None
-    # Rounded so, the bound can only be lower than it might be, and is still one.
+    # Rounded so, it may be lower than necessary, and is still a lower bound.
     return offset_at_least(coarse(latencies)[0], coarse(run.settlement, upwards=True)[0])
 
 

@@ -99,7 +99,7 @@ def _sections(sender: FileAnalysis, found: Steps, run: RunBounds) -> Iterator[di
     sent = dict(zip(found.sent.values.tolist(), found.sent.counts.tolist(), strict=True))
     for number, (step, planned) in enumerate(zip(steps, begins, strict=True)):
         begin = max(float(planned), since)
-        # The last rate goes on.
+        # The last rate lasts until the end.
         end = passed if number == len(steps) - 1 else min(float(begins[number + 1]), passed)
         if end <= begin and number not in sent:
             continue

@@ -22,7 +22,7 @@ _BINS_PER_SAMPLE = 4
 _FEW_BINS = 1 << 16
 
 _INT64_END, _HALF_END = 1 << 63, 1 << 31
-# Elements that are Python's integers at a time.
+# Elements that are made Python's integers at a time.
 _PIECE = 1 << 14
 # A value below 2^54 is cut here, so that both halves have squares below 2^60.
 _LOW_BITS = 24

@@ -70,7 +70,7 @@ def _cut_text(path: Path, left: int, missing_bytes: int | None) -> str:
             return f"{text}: {kept} left, {missing_bytes:,} bytes are missing"
         return f"{text}: {kept} left; no summary beside it tells how many are missing"
     delivery = summary.get("delivery") or {}
-    # Before there was ``older``, the count was of all records.
+    # Summaries without ``older`` count all records.
     others = (delivery.get("foreign") or 0) if "older" in delivery else 0
     whole = own + warmup + others + (delivery.get("older") or 0)
     return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"

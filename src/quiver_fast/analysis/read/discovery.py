@@ -98,7 +98,7 @@ def find_runs(
     for path in _one_form(files):
         role = role_of(path)
         if end_of(path) is not None:
-            # All of a folder are one run.
+            # All such files of a folder are one run.
             runs.setdefault(str(path.parent), {})[path.name] = path
             continue
         key = str(path) if role is None else str(path.with_name(path.name.replace(role, "*")))

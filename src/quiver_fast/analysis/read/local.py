@@ -41,7 +41,7 @@ from quiver_fast.records.transfers import RunBatch
 Path: TypeAlias = "str | os.PathLike[str]"
 Progress = Callable[[int, int], None]
 
-# Cells of a table of seconds by latencies that are worth their zeros at any size.
+# A table of seconds by latencies may have this many cells, however many of them are zero.
 _FEW_CELLS = 1 << 16
 
 
@@ -75,7 +75,7 @@ class Fold:
     keep_ticks: bool = False
     keep_ids: bool = True
     ending: tuple[int, str] | None = None  # the end of the sending, and its unit
-    sender: FileAnalysis | None = None  # of a receiver, with `run`, where steps are told apart
+    sender: FileAnalysis | None = None  # of a receiver, with `run`, if the run has steps
     run: RunBounds = NOTHING_KNOWN
     count: int = 0
     late: int = 0

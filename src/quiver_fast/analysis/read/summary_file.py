@@ -15,7 +15,7 @@ from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.errors import RecordError, UsageError
 from quiver_fast.rate_steps import parse_rate_steps
 
-# A summary has a row per second: this is years.
+# A summary has a row per second: this is enough for years.
 _LARGEST = 256 << 20
 _MOST = 2**63
 _KINDS = {

@@ -26,7 +26,7 @@ _SIDE = 1000
 # A line of more points than this would be finer than any screen.
 _BUCKETS = 700
 _MOST_TIPS = 240
-# A phone has every second of more marks than this.
+# If there are more marks, a phone shows every second one.
 _FEW_MARKS = 5
 
 

@@ -163,7 +163,7 @@ def _load(config: Mapping[str, Any]) -> str | None:
     if not config:
         return None
     words, told = [], [("credit_window", "credit {}")]
-    if config.get("operation") != "receive":  # a receiver alone does not say what is sent
+    if config.get("operation") != "receive":  # a receiver alone does not know the load
         words.append(_rate(config))
         told.insert(0, ("body_size", "bodies of {} B"))
     for key, text in told:
@@ -190,5 +190,5 @@ def _date(ends: list[Mapping[str, Any]]) -> str | None:
     try:
         moment = datetime.fromtimestamp(min(known) / 1000, tz=timezone.utc)
     except (OverflowError, ValueError, OSError):
-        return None  # a clock far from any year that has a name
+        return None  # a clock beyond the range of years
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -21,7 +21,7 @@ Pixels = NDArray[np.uint8]
 """Rows of red, green, blue and opacity."""
 
 _ROWS = 160
-# From few to many: ever darker on white, and each far from black; told apart by all eyes.
+# From few to many: ever darker on white, and none near black; the colour-blind can tell them.
 _ANCHORS = np.array([(150, 200, 235), (70, 130, 200), (125, 80, 160), (205, 75, 60)], np.float64)
 
 

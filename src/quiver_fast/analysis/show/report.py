@@ -358,7 +358,7 @@ def _number(value: float | None) -> str:
         return "-"
     if isinstance(value, int):
         return f"{value:,}"
-    # As the terminal shows a rate; three digits of it would be another number.
+    # As on the terminal: three digits would show another number.
     return f"{value:,.0f}" if abs(value) >= _WHOLE else three_digits(value)
 
 

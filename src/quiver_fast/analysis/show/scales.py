@@ -17,7 +17,7 @@ Transform = Callable[[Float64Array], Float64Array]
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MOST_MARKS = 6
-# Steps of a time axis that are round to people, in seconds.
+# Round steps of a time axis, in seconds.
 _TIME_STEPS = (
     0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600,
     43200, 86400, 172800, 432000, 864000,

@@ -28,7 +28,7 @@ Float64Array = NDArray[np.float64]
 
 _BASE, _CANDIDATE = 7, 0
 _SETS = (("base", _BASE), ("candidate", _CANDIDATE))
-_FINEST = 1e-3  # one microsecond: marks of figures that have no clock of their own
+_FINEST = 1e-3  # one microsecond: for figures without a clock of their own
 
 
 def comparison_charts(base: Sequence[RunData], candidate: Sequence[RunData]) -> list[Chart]:

@@ -26,8 +26,8 @@ Int64Array = NDArray[np.int64]
 Marks: TypeAlias = "NDArray[np.bool_] | None"
 
 _BLOCK_BITS = 16
-# Runs of a call that are so few wait for those of the next calls, which mostly go on with the
-# last of them, and so many are joined at a time.
+# Calls with at most so many runs wait for the next calls, whose runs mostly continue the last
+# one; so many are joined at a time.
 _FEW_RUNS = 256
 _MOST_WAITING = 4096
 _BLOCK, _FIRST, _LENGTH, _ORDER, _COUNT, _MARKED = range(6)
