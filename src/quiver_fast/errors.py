@@ -1,4 +1,4 @@
-"""Every error that a user can meet, each with the exit code it ends a command with."""
+"""Every error that a user can meet, with the exit code of the command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SecurityError(PeerError):
 
 
 class SignalError(QuiverError):
-    """A signal ended the work; what was recorded until then is kept.
+    """A signal ended the work; the records until then are kept.
 
     Attributes:
         signal_number: the signal's number.
@@ -48,7 +48,7 @@ class LinkError(QuiverError):
 
 
 class MessageError(QuiverError):
-    """A received message is not what the contract demands."""
+    """A received message breaks the contract."""
 
 
 class OutcomeError(QuiverError):

@@ -11,17 +11,17 @@ from quiver_fast.errors import QuiverError
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that installs the libraries of ``extra`` where this package is.
+    """Return the command that installs the libraries of ``extra`` beside this package.
 
-    It names the libraries: ``quiver-fast[extra]`` is on no index. It names this Python: a
-    ``pip`` of the shell may belong to another environment.
+    It names the libraries, because ``quiver-fast[extra]`` is on no index. It names this Python,
+    because the shell's ``pip`` may belong to another environment.
     """
-    # Only who lacks something pays for the import.
+    # The import is slow: only an error message waits for it.
     from importlib import metadata
 
     try:
         lines = metadata.requires("quiver-fast") or []
-    except metadata.PackageNotFoundError:  # a source tree that was put on the path
+    except metadata.PackageNotFoundError:  # The package is a source tree on the path.
         lines = []
     found = [line.split(";")[0].strip() for line in lines if line.endswith(f'extra == "{extra}"')]
     if not found:

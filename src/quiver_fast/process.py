@@ -1,4 +1,4 @@
-"""One child process: started in a session of its own, measured, and stopped for certain."""
+"""One child process: it has a session of its own, is measured, and always stops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 class Usage:
-    """CPU time and memory of a process and its descendants, which a prelude may make many."""
+    """CPU time and memory of a process and its descendants. A prelude may start many."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -40,17 +40,17 @@ class Usage:
         """CPU milliseconds, user and system, so far."""
 
     def sample_rss(self) -> None:
-        """Take a sample of the memory of the known processes; cheap enough to do often."""
+        """Sample the memory of the known processes, which is cheap enough to do often."""
         rss = 0
         for process in self._tree:
             with contextlib.suppress(psutil.Error):
                 rss += process.memory_info().rss
-        # A process that has ended has no memory: its last real figure stays.
+        # A process that has ended has no memory: keep the last figure.
         if rss:
             self._rss_before, self.rss = self.rss, rss
 
     def sample(self) -> None:
-        """Look for new descendants, and take samples of memory and CPU time."""
+        """Look for new descendants, and sample memory and CPU time."""
         with contextlib.suppress(psutil.Error):
             root = psutil.Process(self._pid)
             self._tree = [root, *root.children(recursive=True)]
@@ -58,14 +58,14 @@ class Usage:
         seconds = 0.0
         for process in self._tree:
             with contextlib.suppress(psutil.Error):
-                # Children that have ended and been waited for are in their parent's figures.
+                # The figures of a parent include children that have ended and been waited for.
                 seconds += sum(process.cpu_times()[:4])
         self.cpu_ms = max(self.cpu_ms, round(seconds * 1000))
 
     def finish(self, cpu_ms: int) -> None:
-        """Make the figures final: ``cpu_ms`` is exact, where samples miss the last part."""
+        """Make the figures final: ``cpu_ms`` is exact, but samples miss the last part."""
         self.cpu_ms = cpu_ms
-        # The last sample may have met the process giving its memory back as it ended.
+        # The process may have freed memory for its end before the last sample.
         self.rss = max(self.rss, self._rss_before)
 
     def processes(self) -> list[psutil.Process]:
@@ -76,8 +76,8 @@ class Usage:
 class Child:
     """A running command in a session of its own.
 
-    Its standard error is passed through line by line, and the last line is kept,
-    because it usually says why the command failed.
+    Its standard error is passed on line by line. The last line is kept, because it usually says
+    why the command failed.
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class Child:
             command: the words of the command.
             environment: the environment variables, all of them.
             output: the file for standard output, replaced; None for our own standard output.
-            append: do not replace that file, write behind what it has.
-            errors: where lines of standard error are passed on to; None for our own.
-            merge_errors: send standard error where standard output goes, and pass none on.
+            append: append to that file instead of replacing it.
+            errors: the stream that gets the lines of standard error; None for our own.
+            merge_errors: send standard error to the same place as standard output.
             pass_fds: descriptors that the child inherits.
             grace: seconds that the child has to end after a first signal.
-            death_signal: what the system sends the child when this process is gone, however it
-                ended. Descendants of the child get nothing: it has to end them.
-            withheld: how lines of standard error begin that are kept but not passed on,
-                because whoever starts the child reports them; empty for none.
+            death_signal: the signal that the system sends to the child when this process is gone.
+                The child has to end its own descendants.
+            withheld: the beginning of lines of standard error that are kept but not passed on,
+                because the caller reports them; empty for none.
 
         Raises:
             OSError: the command cannot be started.
@@ -120,8 +120,8 @@ class Child:
         self._stop_deadline: float | None = None
         mode = "ab" if append else "wb"
         with open(output, mode) if output else contextlib.nullcontext() as records:
-            # A session of its own: a terminal's Ctrl-C reaches only us, so that
-            # each child gets exactly one signal, with all of its descendants.
+            # In a session of its own the child does not get a terminal's Ctrl-C: it and its
+            # descendants get exactly one signal, from us.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -144,14 +144,14 @@ class Child:
             self._reader.start()
 
     def poll(self) -> bool:
-        """Say whether the child has ended; then ``returncode`` is set and its usage is final."""
+        """Say whether the child has ended; if so, ``returncode`` is set and its usage is final."""
         if self.returncode is not None:
             return True
         if os.waitid(os.P_PID, self._process.pid, _PEEK) is None:
             self._escalate()
             return False
-        # Descendants that outlive the arrow would hold its port and its output. Until
-        # the child is reaped, below, its group's number cannot be anybody else's.
+        # Descendants that outlive the arrow would hold its port and its output. Nobody else can
+        # get the group's number until the child is reaped below.
         self._signal(signal.SIGKILL)
         _, status, resources = os.wait4(self._process.pid, 0)
         self.returncode = os.waitstatus_to_exitcode(status)
@@ -162,7 +162,7 @@ class Child:
         return True
 
     def stop(self, signum: int = signal.SIGTERM) -> None:
-        """Ask the child to drain and end; it is killed when it has not after a grace time."""
+        """Tell the child to drain and end; kill it if it has not ended after the grace time."""
         if self.returncode is None:
             self._signal(signum)
             self._stop_deadline = self._stop_deadline or time.monotonic() + self._grace
@@ -179,7 +179,7 @@ class Child:
             time.sleep(_END_TICK)
 
     def end(self) -> None:
-        """Ask the child to end, and return when it is gone, killed if it must be."""
+        """Tell the child to end, kill it if it does not, and return when it is gone."""
         self.stop()
         while not self.poll():
             time.sleep(_END_TICK)
@@ -220,8 +220,8 @@ def exit_text(returncode: int | None) -> str:
 
 
 def _end_with_parent(parent: int, signum: signal.Signals) -> None:
-    # prctl(2): outlives the exec that follows. A killed process stops none of its children.
+    # The setting survives the exec that follows (prctl(2)). A killed parent stops no children.
     _PRCTL(_PR_SET_PDEATHSIG, signum)
     if os.getppid() != parent:
-        # It was killed before that.
+        # The parent was killed before the call.
         os._exit(1)

@@ -1,4 +1,4 @@
-"""An arrow or server of the contract as a process: answer, work, and say what failed."""
+"""An arrow or server as a process of the contract: help, description, work, errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def run_program(
 ) -> int:
     """Run a program of the contract and return its exit code.
 
-    Without arguments it describes itself, which is what a wrapper's ``--info`` shows.
+    Without arguments it prints its description, which a command shows for ``--info``.
 
     Args:
-        name: what the program is called.
+        name: the program's name.
         argv: its arguments; None for the process's own.
-        usage: makes the text of ``--help``.
-        description: makes the text that describes the program.
-        work: does what the arguments say.
+        usage: returns the text of ``--help``.
+        description: returns the program's description.
+        work: does the work for the arguments.
     """
     words = sys.argv[1:] if argv is None else argv
     try:
@@ -40,7 +40,7 @@ def run_program(
         else:
             work(words)
     except UsageError as error:
-        # Imported late: an arrow starts without it.
+        # Imported late, because most arrows do not need it.
         from quiver_fast.urls import hide_user
 
         return _fail(name, hide_user(str(error)), error.exit_code)
@@ -64,11 +64,11 @@ def _tell(text: str) -> None:
 def flush_output() -> bool:
     """Flush standard output and error; return whether the reader of one is gone, as with ``head``.
 
-    What is written to that one later goes nowhere, and fails no more.
+    Later output to that reader is discarded, without an error.
     """
     gone = False
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        # The interpreter flushes again at its exit, and tells of another failure.
+        # The interpreter flushes again at its exit, and reports any other failure.
         with suppress(OSError):
             stream.flush()
         with suppress(OSError):
@@ -79,7 +79,7 @@ def flush_output() -> bool:
 
 
 def _is_unread(descriptor: int) -> bool:
-    # An arrow starts without it.
+    # Imported late, because most arrows do not need it.
     import select
 
     poller = select.poll()
@@ -88,15 +88,15 @@ def _is_unread(descriptor: int) -> bool:
 
 
 def _fail(name: str, message: str, exit_code: int) -> int:
-    """Say ``message`` on one line of standard error and return ``exit_code``."""
+    """Print ``message`` on one line of standard error, and return ``exit_code``."""
     sys.stderr.write(f"{name}: error: {' '.join(message.split())}\n")
     return exit_code
 
 
 def warn_of_unknown(name: str, keys: tuple[str, ...]) -> None:
-    """Tell of arguments that were ignored, if any, on one line of standard error.
+    """Warn of ignored arguments, if any, on one line of standard error.
 
-    Only the keys are told: a value may be a secret.
+    The line has only their keys: a value may be a secret.
     """
     if keys:
         warn(name, f"unknown argument{'s' * (len(keys) > 1)} ignored: {', '.join(keys)}")
@@ -108,7 +108,7 @@ def warn(name: str, what: str) -> None:
 
 
 def describe(name: str, *extra_features: str) -> str:
-    """Return what a program on our engine is: versions, and what it was built to do."""
+    """Return the description of a program with our engine: its versions and features."""
     from quiver_fast import features
     from quiver_fast.proton import info
 

@@ -11,10 +11,10 @@ from quiver_fast.errors import OutputError
 
 @contextlib.contextmanager
 def ready_file(file: str | None) -> Iterator[None]:
-    """Have a ready file say nothing of an earlier server, and be gone when this one has ended.
+    """Empty a ready file that an earlier server may have left, and remove it at the end.
 
-    At the start it is emptied and not removed: upstream's `quiver-bench` makes an empty file, and
-    reads it until it says ``ready``.
+    The start must not remove the file: upstream's `quiver-bench` makes an empty one, and reads it
+    until it has ``ready``.
 
     Args:
         file: its name; None for no ready file.
@@ -43,7 +43,7 @@ def write_ready(file: str) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
-    # Renamed into place, so that nobody reads it half written.
+    # Renamed, so that nobody reads half of the line.
     partial = f"{file}.{os.getpid()}"
     try:
         with open(partial, "w", encoding="ascii") as stream:

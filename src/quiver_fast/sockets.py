@@ -1,4 +1,4 @@
-"""Connected TCP sockets for an arrow: by connecting, or by accepting one peer."""
+"""TCP sockets for an arrow: it connects, or accepts one peer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quiver_fast.loop import interrupt
 
 
 def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
-    """Wait for one of the descriptors; False when the deadline (monotonic) is over.
+    """Wait for one of the descriptors; return False after the deadline (monotonic).
 
     Raises:
         SignalError: a signal came.
@@ -33,7 +33,7 @@ def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
 
 def _tune(sock: socket.socket) -> socket.socket:
     sock.setblocking(False)
-    # With Nagle's algorithm throughput was measured at a tenth.
+    # With Nagle's algorithm we measured a tenth of the throughput.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -87,7 +87,7 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
 
 
 def begin_connect(family: int, address: tuple[object, ...]) -> socket.socket:
-    """Return a socket that begins to connect; it is writable when that is done, or has failed.
+    """Return a socket that begins to connect; it becomes writable on success and on failure.
 
     Raises:
         OSError: it fails at once.
@@ -105,7 +105,7 @@ def begin_connect(family: int, address: tuple[object, ...]) -> socket.socket:
 
 
 def peer_address(sock: socket.socket) -> dict[str, str | int | None]:
-    """Return the address and the port at the other end; None where the peer is gone already."""
+    """Return the address and the port of the peer; each is None if the peer is gone."""
     try:
         address, port = sock.getpeername()[:2]
     except OSError:
@@ -114,7 +114,7 @@ def peer_address(sock: socket.socket) -> dict[str, str | int | None]:
 
 
 def take_peers(listener: socket.socket, most: int) -> list[socket.socket]:
-    """Accept peers that wait, at most so many."""
+    """Accept the peers that wait, at most ``most``."""
     peers: list[socket.socket] = []
     while len(peers) < most:
         try:
@@ -126,9 +126,9 @@ def take_peers(listener: socket.socket, most: int) -> list[socket.socket]:
 
 
 def has_spoken(sock: socket.socket) -> bool | None:
-    """Say whether a peer sent its first byte; None while it may do so yet.
+    """Say whether a peer sent its first byte; None if it may still do so.
 
-    A probe of the port closes without one.
+    A probe of the port closes without sending one.
     """
     try:
         return sock.recv(1, socket.MSG_PEEK) != b""
@@ -139,7 +139,7 @@ def has_spoken(sock: socket.socket) -> bool | None:
 
 
 def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
-    """Listen on every address of ``host``, as one name may have two protocols.
+    """Listen on every address of ``host``: a name may have addresses of IPv4 and IPv6.
 
     Args:
         host: name or address; empty for all of this machine's.
@@ -161,7 +161,7 @@ def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
             sock.setblocking(False)
         except OSError as error:
             sock.close()
-            # A host without IPv6 still has the name's other address.
+            # On a host without IPv6 the other address is enough.
             if error.errno == errno.EADDRNOTAVAIL and listeners:
                 continue
             for other in listeners:
@@ -213,7 +213,7 @@ def accept(
         port: port to listen on.
         timeout: seconds to wait for a peer; None for ever.
         patience: seconds that a connected peer may stay silent.
-        control: the wrapper's socket; a word from it ends the wait.
+        control: the wrapper's socket; a stop from it ends the wait.
 
     Raises:
         PeerError: the address cannot be used, no peer came in time, or the wrapper said stop.
@@ -234,7 +234,7 @@ def accept(
 
 
 def free_port(host: str = "localhost") -> int:
-    """Return a TCP port of ``host`` that nobody uses at the moment; somebody may a moment later."""
+    """Return a free TCP port of ``host``. Another process may take it at any time."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

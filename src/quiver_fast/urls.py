@@ -1,4 +1,4 @@
-"""URLs of queues and servers: their one reader, and how it keeps names and passwords to itself."""
+"""The reader of all URLs of queues and servers. It hides names and passwords in messages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from quiver_fast.errors import UsageError
 _SCHEMES = ("amqp", "amqps", "csp")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY_END = re.compile(r"[/?#]")
-# RFC 3986, 3.2.1: none of these may stand in a user's name or password as it is. Others that may
-# not either are read as they are meant.
+# Characters that must be percent-encoded in a user's name or password (RFC 3986, 3.2.1). Other
+# forbidden characters have one possible meaning, and are accepted.
 _UNFIT = re.compile(r"[/?#\[\]\s\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})")
-# RFC 6874, section 2: the "%" before a zone is written "%25". RFC 9844 takes a lone "%" as well,
-# so "%25" with nothing behind it is the zone 25.
+# RFC 6874, section 2, encodes the "%" before a zone as "%25". RFC 9844 allows a plain "%" too, so
+# "%25" without more is zone 25.
 _ZONE = re.compile(r"%25(?=.)")
 
 _USER_OF_URL = re.compile(r"//.*@", re.DOTALL)
@@ -29,13 +29,13 @@ class UrlParts:
     """The parts of ``[SCHEME:][//[USER[:PASSWORD]@]HOST[:PORT]]REST``.
 
     Attributes:
-        scheme: in lower case; empty where none was given.
+        scheme: in lower case; empty if none was given.
         shown: the URL with ``***`` for a password.
         username: decoded, or None.
         password: decoded, or None; never shown.
-        host: in lower case and without the brackets of IPv6; empty where none was given.
+        host: in lower case and without the brackets of IPv6; empty if none was given.
         port: the port given, or None.
-        rest: all that is behind, with its first slash.
+        rest: the text after the host and port, with its first slash.
     """
 
     scheme: str
@@ -51,8 +51,8 @@ def split_url(text: str) -> UrlParts:
     """Return the parts of a URL.
 
     Raises:
-        UsageError: a user's name or password has a character that ends it early, or there is no
-            such host or port. The message shows nothing that stands before an ``@``.
+        UsageError: a user's name or password has a character that ends it early, or the host or
+            port is invalid. The message hides the text before an ``@``.
     """
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else ""
@@ -71,7 +71,7 @@ def split_url(text: str) -> UrlParts:
         if at:
             reason = "the part behind '@' is no host and port"
         elif "could not be cast" in reason:
-            # The library quotes it, and it may be the beginning of a password.
+            # The library's message quotes the port, which may be the beginning of a password.
             reason = "the port is no number"
         raise UsageError(f"URL is malformed: {reason}") from None
     name, colon, password = user.partition(":")
@@ -88,9 +88,9 @@ def split_url(text: str) -> UrlParts:
 
 
 def hide_user(text: str) -> str:
-    """Return a message with ``***`` for what may be a user of a URL that it quotes.
+    """Return a message with ``***`` for the users of the URLs that it quotes.
 
-    More may be hidden: how far a password goes is not known where a URL is wrong.
+    It may hide more: nobody knows where a password ends in a wrong URL.
     """
     return _USER_OF_HOST.sub("***@", _USER_OF_URL.sub("//***@", text))
 
@@ -105,9 +105,9 @@ def _check_user(user: str, server: str, rest: str) -> None:
     """Refuse a user's name or password that does not end where it should.
 
     Raises:
-        UsageError: it has a character that must be percent-encoded. An ``@`` behind the host may
-            be that of an address; it is taken for the end of a password where a colon is before
-            it, unless the host cannot be a user.
+        UsageError: it has a character that must be percent-encoded. An ``@`` after the host may
+            belong to the address. With a colon before it, it counts as the end of a password,
+            unless the host cannot be a user.
     """
     if unfit := _UNFIT.search(user):
         _refuse(unfit[0])
@@ -119,10 +119,10 @@ def _check_user(user: str, server: str, rest: str) -> None:
 
 
 def _check_user_without_slashes(text: str) -> None:
-    """Refuse a URL that names a user, and is not known as one for lack of its slashes.
+    """Refuse a URL that names a user and lacks the slashes before it.
 
     Raises:
-        UsageError: it does, or it has a character in the user's name that must be encoded.
+        UsageError: it lacks them, or the user's name has a character that must be encoded.
     """
     before = text.rpartition("@")[0].removeprefix("/")
     if ":" not in before:
@@ -141,7 +141,7 @@ def _refuse(character: str) -> NoReturn:
 
 
 def _is_certain(server: str) -> bool:
-    """Say whether this is a host, and not a user with the beginning of a password."""
+    """Say whether ``server`` is certainly a host, and not a user and part of a password."""
     host = re.sub(r":\d*$", "", server, flags=re.ASCII)
     if host.startswith("["):
         return True

@@ -1,28 +1,28 @@
-"""A wall clock that no step of the system's clock reaches.
+"""A wall clock without the steps of the system's clock.
 
-It is the wall clock of one moment, and the monotonic clock since. Time synchronisation may set the
-system's wall clock at any moment; the difference of two times by this clock stays a duration.
+It reads the wall clock once, and the monotonic clock from then on. Time synchronisation may set
+the system's wall clock at any moment. The difference of two times of this clock is a duration.
 """
 
 from __future__ import annotations
 
 import time
 
-# A reader of two clocks may lose its CPU between them.
+# Read both clocks so often, and take the closest pair: the process may lose its CPU in between.
 _READINGS = 3
-# Both clocks run alike: the system slews them together.
+# A smaller difference is no step. The system slews both clocks together.
 _NO_STEP = 1_000_000
 
 
 class WallClock:
-    """The wall clock of the moment of its creation, and the monotonic clock since.
+    """The wall clock at its creation, and the monotonic clock from then on.
 
     Attributes:
-        base: what is added to a time of the monotonic clock to get epoch time, nanoseconds.
+        base: epoch time minus monotonic time, nanoseconds.
     """
 
     def __init__(self, base: int | None = None) -> None:
-        """Begin at the present time, or go on with the ``base`` of another clock of this host."""
+        """Begin at the present time, or with the ``base`` of another clock of this host."""
         self.base = wall_base() if base is None else base
 
     def now_ns(self) -> int:
@@ -35,10 +35,10 @@ class WallClock:
 
 
 class StepWatch:
-    """Watches how far the system's wall clock goes from that of a run."""
+    """Watches how far the system's wall clock moves away from the clock of a run."""
 
     def __init__(self, base: int | None = None) -> None:
-        """Begin to watch; ``base`` is that of the run's clock, None for the present one."""
+        """Begin to watch; ``base`` is the base of the run's clock, None for the present one."""
         self._base = wall_base() if base is None else base
         self._begin = time.monotonic_ns()
         self._largest = 0
@@ -52,10 +52,10 @@ class StepWatch:
             self._largest = step
 
     def section(self) -> dict[str, float] | None:
-        """Return what was seen; None of a clock that kept to a millisecond.
+        """Return the differences that were seen; None if none was more than a millisecond.
 
-        Its keys: ``milliseconds``, the largest difference that was seen, negative of a clock that
-        was set back; and ``after_seconds``, when the first difference was seen.
+        Keys: ``milliseconds``, the largest difference, negative if the clock was set back; and
+        ``after_seconds``, the time of the first difference since the start of the watch.
         """
         if not self._largest:
             return None
@@ -66,11 +66,11 @@ class StepWatch:
 
 
 def wall_base() -> int:
-    """Return by how much the system's wall clock is ahead of the monotonic one, nanoseconds."""
+    """Return epoch time minus monotonic time, nanoseconds."""
     return min(_read_clocks() for _ in range(_READINGS))[1]
 
 
 def _read_clocks() -> tuple[int, int]:
-    """Return how long the reading of both clocks took, and by how much they differ."""
+    """Return the time that it took to read both clocks, and their difference."""
     before, epoch, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
     return after - before, epoch - (before + after) // 2

@@ -6,7 +6,7 @@ from quiver_fast.errors import SecurityError
 
 
 class ClientMechanism:
-    """One authentication as a client: the first response, then one per challenge.
+    """One authentication as a client: the initial response, then one response per challenge.
 
     Attributes:
         name: the mechanism's IANA name.
@@ -21,7 +21,7 @@ class ClientMechanism:
         """Answer a challenge; mechanisms of one step are never asked.
 
         Raises:
-            SecurityError: the challenge is not what the mechanism allows.
+            SecurityError: the mechanism does not allow the challenge.
         """
         raise SecurityError(f"SASL {self.name}: unexpected challenge from the peer")
 
@@ -37,7 +37,7 @@ class ServerMechanism:
     """One authentication as a server: responses in, challenges out, until it is decided.
 
     Attributes:
-        user: name of the authenticated user; None while undecided, and when refused.
+        user: name of the authenticated user; None before the decision, and if it is a refusal.
         additional: data for a successful outcome (RFC 4422, 3.6).
     """
 

@@ -1,8 +1,8 @@
-"""Which SASL mechanism to use, and those of one step; engine.security.security carries the bytes.
+"""The choice of a SASL mechanism, and the mechanisms that have one step.
 
-PLAIN is RFC 4616, ANONYMOUS RFC 4505, EXTERNAL RFC 4422 appendix A; SCRAM is in
-engine.security.scram. They are our own so that every build has the same ones, with or
-without Cyrus SASL and its plugins.
+PLAIN is RFC 4616, ANONYMOUS RFC 4505, EXTERNAL RFC 4422 appendix A. SCRAM is in `scram.py`, and
+`security.pyx` carries the bytes. The mechanisms are our own, so that every build has the same
+ones, with or without Cyrus SASL and its plugins.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ def choose_client_mechanism(
     allowed: list[str] | None,
     readable: bool = False,
 ) -> ClientMechanism:
-    """Choose the strongest mechanism that the peer offers and the credentials serve.
+    """Choose the strongest mechanism that the peer offers and that suits the credentials.
 
-    A user is never ignored, nor a password exposed, silently. With a user, ANONYMOUS is not
-    chosen; PLAIN is not chosen where others could read it. ``allowed`` permits both.
+    With a user, ANONYMOUS is not chosen, because the peer would not learn the user. PLAIN is not
+    chosen if others could read the password. ``allowed`` permits both.
 
     Args:
-        offered: what the peer offers.
+        offered: the mechanisms that the peer offers.
         username: user name, or None.
         password: password, or None.
         certificate: a client certificate was given over TLS.
         allowed: the only mechanisms to use, in order of preference; None for the default.
-        readable: what is sent crosses a network without TLS.
+        readable: others could read the connection: it crosses a network without TLS.
 
     Raises:
-        SecurityError: no mechanism fits; the message says what was offered.
+        SecurityError: no mechanism fits; the message has the offered ones.
     """
     credentials = username is not None and password is not None
     usable = ["SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"] if credentials else []
@@ -62,7 +62,7 @@ def choose_client_mechanism(
             "use TLS, or allow that with sasl-mechanisms=PLAIN"
         )
     if name.startswith("SCRAM"):
-        # Imported late, so that an arrow without SCRAM does not load its hashes and tables.
+        # Imported late: an arrow without SCRAM does not need its hashes and tables.
         from quiver_fast.security.scram import ScramClient
 
         return ScramClient(name, username or "", password or "")
@@ -83,12 +83,12 @@ def _without_password(username: str) -> str:
 def server_mechanisms(
     *, credentials: bool, external: bool, plain: bool, allowed: list[str] | None
 ) -> list[str]:
-    """Return what a server offers, the strongest first.
+    """Return the mechanisms that a server offers, the strongest first.
 
     Args:
         credentials: the server knows a user, so ANONYMOUS is refused.
         external: TLS has verified the client's certificate.
-        plain: a password may cross this connection as it is.
+        plain: a password may cross this connection in clear text.
         allowed: the only mechanisms to offer, or None.
     """
     names = ["EXTERNAL"] if external else []
@@ -99,15 +99,15 @@ def server_mechanisms(
 def make_server_mechanism(
     name: str, *, credentials: Credentials | None, external: str | None
 ) -> ServerMechanism:
-    """Return the state machine of one that :func:`server_mechanisms` offered.
+    """Return the state machine of a mechanism that :func:`server_mechanisms` returned.
 
     Args:
         name: the mechanism's IANA name.
         credentials: the server's user, for SCRAM and PLAIN.
-        external: who the client's certificate says it is, for EXTERNAL.
+        external: the subject of the client's certificate, for EXTERNAL.
 
     Raises:
-        SecurityError: it needs credentials and there are none.
+        SecurityError: the mechanism needs credentials and there are none.
     """
     if name == "ANONYMOUS":
         return ServerMechanism("anonymous")
@@ -130,8 +130,8 @@ class PlainServer(ServerMechanism):
         self._credentials = credentials
 
     def respond(self, response: bytes) -> None:
-        """Decide by the client's one message: authorization, user, password."""
+        """Decide on the client's only message: authorization identity, user, password."""
         parts = response.split(b"\0")
-        # Nobody may act for another user here.
+        # A client may not act for another user.
         if len(parts) == 3 and parts[0] in (b"", parts[1]):
             self.user = self._credentials.user_of_password(parts[1], parts[2])

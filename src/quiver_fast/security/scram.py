@@ -13,7 +13,7 @@ from quiver_fast.errors import SecurityError
 from quiver_fast.security.mechanism import ClientMechanism, ServerMechanism
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-1": "sha1"}
-# RFC 7677 asks for at least 4096. A server that asks for millions would keep us busy.
+# RFC 7677 demands at least 4096. A server that demands millions would keep us busy.
 MAX_ITERATIONS = 10_000_000
 
 SERVER_HASH = "sha256"
@@ -22,7 +22,7 @@ SALT_SIZE = 16
 
 
 def sasl_prep(text: str) -> str:
-    """Return ``text`` normalised by SASLprep (RFC 4013), as stored and compared.
+    """Return ``text`` normalised by SASLprep (RFC 4013), for storing and comparing.
 
     Raises:
         SecurityError: it has a character that SASLprep prohibits.
@@ -61,7 +61,7 @@ class ScramClient(ClientMechanism):
         super().__init__(name, f"n,,{self._bare}".encode())
 
     def respond(self, challenge: bytes) -> bytes:
-        """Answer the server's first message with the proof; check its final message."""
+        """Answer the server's first message with the proof, or check its final message."""
         fields = _scram_fields(self.name, challenge)
         if self._server_signature is None:
             return self._prove(challenge.decode(), fields)
@@ -109,16 +109,16 @@ class ScramClient(ClientMechanism):
 
 
 class Credentials:
-    """The one user that a server knows, as SCRAM-SHA-256 stores one; derived once.
+    """The one user that a server knows, in the form that SCRAM-SHA-256 stores; derived once.
 
-    The salt is a keyed digest of the user's name: a name that is not known here
-    has one too, always the same, and cannot be told from the real one.
+    The salt is a keyed digest of the user's name. An unknown name always has the same salt too,
+    so a client cannot tell it from the known one.
 
     Args:
         username: the user's name.
         password: the user's password; it is not kept.
         secret: key of all digests; None for a new one.
-        salt: the user's salt; None for the one that ``secret`` gives.
+        salt: the user's salt; None to derive it from ``secret``.
 
     Raises:
         SecurityError: either has a character that SASLprep prohibits.
@@ -144,20 +144,19 @@ class Credentials:
         self.server_key = hmac.digest(salted, b"Server Key", SERVER_HASH)
 
     def salt_of(self, name: str) -> bytes:
-        """Return the salt to challenge ``name`` with, whoever that is."""
+        """Return the salt for ``name``, known or not."""
         derived = self._derived_salt(name)
         return self._salt if self.knows(name) else derived
 
     def knows(self, name: str) -> bool:
-        """Say in constant time whether ``name``, prepared by SASLprep, is the user."""
+        """Say in constant time whether ``name``, normalised by SASLprep, is the user."""
         return hmac.compare_digest(self._digest(name.encode()), self._digest(self.user.encode()))
 
     def user_of_password(self, name: bytes, password: bytes) -> str | None:
-        """Return the user whose name and password these are, as sent; None if nobody's.
+        """Return the user with this name and password, as the client sent them; None if wrong.
 
-        Both are always compared, and as keyed digests: neither a wrong name nor a
-        length can be told from the time that it takes. Salting with iterations, as
-        for SCRAM, would let each attempt hold up a server's one thread.
+        It always compares both, as keyed digests, so the time tells neither a wrong name nor a
+        length. Iterations as in SCRAM would let each attempt block the server's only thread.
         """
         try:
             known = self.knows(sasl_prep(name.decode()))
@@ -188,28 +187,28 @@ class ScramServer(ServerMechanism):
         self._nonce = nonce or secrets.token_urlsafe(18)
         self._name = ""
         self._header = ""
-        # Client-first-bare and server-first, joined: what both sides sign.
+        # Client-first-bare and server-first, joined: both sides sign this text.
         self._signed = ""
 
     def respond(self, response: bytes) -> bytes | None:
-        """Challenge the client's first message; judge its final one."""
+        """Answer the client's first message with a challenge, or judge its final message."""
         try:
             text = response.decode()
             if not self._signed:
                 return self._challenge(text)
             self._judge(text)
         except (SecurityError, KeyError, ValueError):
-            pass  # Malformed: refused, as a wrong password is.
+            pass  # A malformed message is refused like a wrong password.
         return None
 
     def _challenge(self, text: str) -> bytes | None:
         """Return server-first for client-first: ``gs2-header,n=name,r=nonce`` (RFC 5802, 7)."""
         binding, authorization, bare = text.split(",", 2)
         fields = _scram_fields("SCRAM-SHA-256", bare.encode())
-        # "p=" asks for channel binding, which is not offered; "m" must be refused (5.1).
+        # "p=" demands channel binding, which is not offered; "m" must be refused (5.1).
         if binding not in ("n", "y") or list(fields)[:2] != ["n", "r"] or not fields["r"]:
             return None
-        # Nobody may act for another user here.
+        # A client may not act for another user.
         if authorization not in ("", f"a={fields['n']}"):
             return None
         self._name = sasl_prep(_unescaped(fields["n"]))
@@ -245,10 +244,10 @@ def _exclusive_or(left: bytes, right: bytes) -> bytes:
 
 
 def _unescaped(name: str) -> str:
-    """Return a saslname as it was meant (RFC 5802, 5.1).
+    """Return a saslname without its escapes (RFC 5802, 5.1).
 
     Raises:
-        ValueError: it has a ``=`` that escapes nothing.
+        ValueError: it has a ``=`` without a valid escape.
     """
     if "=" in name.replace("=2C", "").replace("=3D", ""):
         raise ValueError(name)

@@ -31,12 +31,12 @@ cdef enum SaslStage:
 
 
 cdef class SaslExchange:
-    # What the engine points to must outlive its calls, so it is kept here.
+    # The engine points to these objects between its calls.
     cdef Security security
     cdef bint server
-    # The peer's address is this machine's own: what it sends crosses no wire.
+    # The peer is on this machine: nobody else can read the connection.
     cdef bint loopback
-    # NULL where there is no TLS; freed by the connection, and not used after that.
+    # NULL without TLS. The connection frees it.
     cdef tls_t *tls
     cdef SaslStage stage
     cdef object mechanism
@@ -49,8 +49,8 @@ cdef class SaslExchange:
     cdef const char *subject(self) noexcept nogil
 
 
-# To be called when a server's peer has sent its open frame. Say whether SASL permits that,
-# and let go of the exchange; if not, the engine has an outcome to write, and closes.
+# The server calls this when its peer has sent its open frame. Say whether SASL permits the frame,
+# and release the exchange. If not, the engine writes an outcome and closes.
 cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil
 
 # Say whether the peer of a connected socket is on this machine.

@@ -1,8 +1,7 @@
-"""What secures a connection, as client or as server: TLS at its socket, and the SASL plug-in.
+"""The security of a connection, as client or server: TLS at its socket, and the SASL plug-in.
 
-SASL's steps run in quiver_fast.security.sasl: here are the engine's callbacks,
-which take the GIL (a handshake is not a hot path), catch everything, and keep
-the error for the connection to raise.
+The mechanisms are in quiver_fast.security.sasl. The engine's callbacks are here. They take the
+GIL (a handshake is not a hot path), catch every error, and keep it for the connection to raise.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -39,18 +38,18 @@ follow_engine_log()
 
 
 cdef class Security:
-    """How connections are secured: TLS, credentials and SASL mechanisms.
+    """The security settings of connections: TLS, credentials and SASL mechanisms.
 
     Args:
         tls: use TLS.
         username: user name for SASL, or None.
         password: password for SASL, or None.
         certificate: PEM file that identifies this side, or None.
-        key: PEM file with its private key; None when the certificate's file has it.
-        trust_store: PEM file of the authorities to trust; None for the system's.
+        key: PEM file with its private key; None if the certificate's file has it.
+        trust_store: PEM file of the trusted authorities; None for the system's.
         verify: check the peer's certificate and name (client only).
         mechanisms: the only SASL mechanisms to use, in order, or None.
-        allow_insecure_plain: as a server take PLAIN without TLS from other machines too.
+        allow_insecure_plain: as a server, accept PLAIN without TLS also from other machines.
 
     Raises:
         UsageError: TLS is not in this build, or a file is missing.
@@ -78,7 +77,7 @@ cdef class Security:
         self.users = {}
 
     def prepare_server(self) -> None:
-        """Make what all connections of a server share, so that errors come at its start.
+        """Make the TLS context and the credentials now, so that a server's start fails on errors.
 
         Raises:
             SecurityError: the certificate, its key, the trust store or the credentials
@@ -90,18 +89,18 @@ cdef class Security:
             self.server_credentials()
 
     def server_credentials(self) -> object:
-        """Return the server's user as SCRAM stores one, or None; derived once."""
+        """Return the server's user in SCRAM's form, or None; derived once."""
         if self.credentials is None and self.username is not None:
-            # Imported when a peer speaks SASL: hashes are not on every arrow's way.
+            # Imported when a peer speaks SASL: most arrows need no hashes.
             from quiver_fast.security.scram import Credentials
             self.credentials = Credentials(self.username, self.password or "")
         return self.credentials
 
     cdef int make_context(self, bint server) except -1:
-        """Make what TLS connections share, once."""
+        """Make the TLS context that all connections share, once."""
         if self.context is not None:
             return 0
-        # A server that was given authorities refuses clients without a certificate.
+        # A server with a trust store refuses clients without a certificate.
         wanted = self.trust_store is not None if server else self.verify
         self.context = TlsContext(
             server=server, certificate=self.certificate, key=self.key,
@@ -110,15 +109,15 @@ cdef class Security:
 
     cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, int fd,
                    bytes hostname) except -1:
-        """Put SASL onto a transport that is not bound yet, and begin TLS at its socket.
+        """Set up SASL for a transport that is not bound yet, and TLS at its socket.
 
-        The engine keeps a reference to the exchange: until the transport is freed,
-        or until `release_sasl`. The TLS of the exchange is the caller's to free.
+        The engine keeps a reference to the exchange until the transport is freed or
+        `release_sasl` is called. The caller frees the TLS of the exchange.
         """
         if self.tls:
             self.make_context(exchange.server)
             exchange.tls = self.context.open(fd, None if exchange.server else hostname)
-        # Which mechanisms may be used where is decided here, and not by the engine.
+        # We decide which mechanisms are allowed, not the engine.
         pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
         Py_INCREF(exchange)
         pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
@@ -131,7 +130,7 @@ cdef class SaslExchange:
     """The SASL state of one connection; lives as long as its transport needs it.
 
     Args:
-        security: what to authenticate with.
+        security: the security settings.
         server: this side is the server.
         loopback: the peer is on this machine.
     """
@@ -148,12 +147,12 @@ cdef class SaslExchange:
         self.error = None
 
     cdef const char *subject(self) noexcept nogil:
-        """Return whom the peer's certificate names; NULL where it showed none."""
+        """Return the subject of the peer's certificate; NULL if it showed none."""
         return tls_peer_subject(self.tls) if self.tls != NULL else NULL
 
     def choose(self, offered: str) -> None:
-        """Choose the client's mechanism among ``offered`` and form its first response."""
-        # Imported when a peer speaks SASL: hashes are not on every arrow's way.
+        """Choose the client's mechanism from ``offered`` and make its initial response."""
+        # Imported when a peer speaks SASL: most arrows need no hashes.
         from quiver_fast.security.sasl import choose_client_mechanism
         security = self.security
         self.mechanism = choose_client_mechanism(
@@ -163,7 +162,7 @@ cdef class SaslExchange:
         self.outgoing = self.mechanism.initial
 
     def offer(self) -> None:
-        """Decide what this side offers as a server."""
+        """Choose the mechanisms that this side offers as a server."""
         from quiver_fast.security.sasl import server_mechanisms
         security = self.security
         names = server_mechanisms(
@@ -173,7 +172,7 @@ cdef class SaslExchange:
         self.offered = " ".join(names).encode()
 
     def start(self, mechanism: str) -> None:
-        """Take the client's choice, if it is one of those that were offered."""
+        """Begin the mechanism that the client chose, if it was offered."""
         cdef const char *subject = self.subject()
         from quiver_fast.security.mechanism import ServerMechanism
         from quiver_fast.security.sasl import make_server_mechanism
@@ -184,21 +183,21 @@ cdef class SaslExchange:
                 mechanism, credentials=self.security.server_credentials(), external=external)
 
     def respond(self, response: bytes) -> None:
-        """Give the client's response to the mechanism; `stage` says whether it is decided."""
+        """Pass the client's response to the mechanism; `stage` says whether it has decided."""
         challenge = self.mechanism.respond(response)
         if challenge is not None:
             self.stage = SASL_RUNNING
             self.outgoing = challenge
             return
         self.stage = SASL_DECIDED
-        # On failure too: the engine would send the last challenge again with the outcome.
+        # After a failure too, else the engine would send the last challenge again.
         self.outgoing = self.mechanism.additional
         user = (self.mechanism.user or "").encode()
         self.user = self.security.users.setdefault(user, user)
         self.mechanism = None
 
     def fail(self, error: Exception) -> None:
-        """Refuse the client for an error of this side's, kept for the connection to raise."""
+        """Refuse the client because of our own error; the connection raises the error later."""
         self.stage = SASL_DECIDED
         self.outgoing = b""
         self.user = b""
@@ -213,7 +212,7 @@ cdef int release_sasl(pn_transport_t *transport) noexcept nogil:
     cdef void *context = pnx_sasl_get_context(transport)
     if context == NULL:
         return 0
-    # The engine needs only the user's name from the exchange, and the Security owns that.
+    # The engine needs only the user's name from the exchange, and the Security owns the name.
     pnx_sasl_set_context(transport, NULL)
     with gil:
         Py_DECREF(<SaslExchange>context)
@@ -232,10 +231,10 @@ cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil:
 cdef bint is_concluded(pn_transport_t *transport) noexcept with gil:
     """Say whether an open frame may come; if not, refuse the peer.
 
-    The engine takes AMQP frames between SASL frames too, authenticated or not.
+    The engine accepts AMQP frames between SASL frames too, authenticated or not.
     """
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
-    # If SASL is demanded, the engine refuses an AMQP header without it.
+    # The engine itself refuses an AMQP header without SASL if SASL is demanded.
     if exchange.stage == SASL_IDLE or exchange.user:
         return True
     is_due(transport, SASL_IDLE)
@@ -253,7 +252,7 @@ cdef bint peer_is_loopback(int fd) noexcept nogil:
     if address.ss_family != AF_INET6:
         return address.ss_family == AF_UNIX
     octets = <unsigned char *>&(<sockaddr_in6 *>&address).sin6_addr
-    # ::1, or 127.0.0.0/8 as a socket for both protocols shows it (RFC 4291, 2.5.3, 2.5.5.2).
+    # ::1, or 127.0.0.0/8 mapped into IPv6 (RFC 4291, 2.5.3, 2.5.5.2).
     if memcmp(octets, V4_MAPPED, sizeof(V4_MAPPED)) == 0:
         return octets[12] == 127
     return memcmp(octets, LOOPBACK_V6, sizeof(LOOPBACK_V6)) == 0
@@ -269,7 +268,7 @@ cdef const char *on_list_mechanisms(pn_transport_t *transport) noexcept with gil
         exchange.offer()
     except Exception as error:
         exchange.error = error
-    # Copied by the engine.
+    # The engine copies the text.
     return exchange.offered
 
 
@@ -289,10 +288,10 @@ cdef void on_prepare_write(pn_transport_t *transport) noexcept nogil:
 
 
 cdef bint is_due(pn_transport_t *transport, SaslStage stage) noexcept with gil:
-    """Say whether a frame may come that ``stage`` allows; if not, end the connection.
+    """Say whether a frame for ``stage`` may come now; if not, end the connection.
 
-    The engine passes SASL frames on at any time: before the mechanisms are out, in
-    another order, and between AMQP frames (where it would leak a little with each).
+    The engine passes SASL frames on at any time: before the mechanisms were sent, in another
+    order, and between AMQP frames, where it would leak a little memory with each one.
     """
     cdef pn_connection_t *connection
     cdef PyObject *context = <PyObject *>pnx_sasl_get_context(transport)
@@ -313,9 +312,9 @@ cdef bint is_due(pn_transport_t *transport, SaslStage stage) noexcept with gil:
 
 
 cdef void post(pn_transport_t *transport, SaslExchange exchange) noexcept:
-    """Have the engine send what the exchange has come to: a challenge or the outcome."""
+    """Let the engine send the exchange's next frame: a challenge or the outcome."""
     cdef const char *outgoing = NULL
-    # Data of no length is not the same as none, which is what most outcomes carry.
+    # Most outcomes carry no data, which is not the same as empty data.
     if exchange.outgoing:
         outgoing = exchange.outgoing
     pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), outgoing))
@@ -335,7 +334,7 @@ cdef void on_init(pn_transport_t *transport, const char *mechanism,
         return
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
-        # A client may send none: the field is mandatory, but the engine does not look.
+        # The field is mandatory, but the engine does not check that a client sent it.
         name = mechanism.decode("ascii", "replace") if mechanism != NULL else ""
         exchange.start(name)
         exchange.respond(copied(received))
@@ -374,7 +373,7 @@ cdef void on_challenge(pn_transport_t *transport, const pn_bytes_t *received) no
     try:
         exchange.outgoing = exchange.mechanism.respond(copied(received))
     except Exception as error:
-        # The connection ends on this error before anything more is sent.
+        # This error ends the connection before anything else is sent.
         exchange.error = error
         exchange.outgoing = b""
     pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
