@@ -144,6 +144,32 @@ def test_every_limit_of_the_server_is_in_its_table() -> None:
     assert limits == {name: defaults[name] for name in wanted}
 
 
+# The page of the architecture is not written again yet.
+PROSE = [page for page in PAGES if page.name != "architecture.md"]
+CODE = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
+CLAUSE = re.compile(
+    r"(?:^[-*|\d. ]*|[.:;|?!]\*{0,2} )((?:what|of|so does|whoever|such)\b(?! as\b)[^.?|;]*[.?;]?)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def clauses_of(text: str) -> list[str]:
+    """Return the sentences that begin with a clause where a noun would do; questions may."""
+    paragraphs = re.sub(r"(?<=\S)\n +(?=[\w`*(])|(?<=[\w,`)])\n(?=[\w`(])", " ", CODE.sub("", text))
+    return [found for found in CLAUSE.findall(paragraphs) if not found.endswith("?")]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_sentence_begins_with_a_clause(page: Path) -> None:
+    assert clauses_of(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_clause_is_noticed() -> None:
+    text = "A run ends.\nWhat is left stays;\nof two the first. What is it?\n- Such a run | what is"
+    wanted = ["What is left stays;", "of two the first.", "Such a run ", "what is"]
+    assert clauses_of(text) == wanted
+
+
 CONFORMANCE = ROOT / "docs" / "internals" / "conformance.md"
 TEST = re.compile(r"`([\w/]+\.py)::((?:Test\w+::)?test_\w+)`")
 ROW = re.compile(r"^\| [1-5]\.[\d., to]+ \| .+ \| (?:server|arrow|both) \| (.+) \|$")
