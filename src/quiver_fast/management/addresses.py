@@ -34,8 +34,3 @@ def node_address(path: str, product: str | None, version: str | None) -> str:
     from urllib.parse import quote
 
     return QUEUES + quote(path, safe="")
-
-
-def with_suffix(address: str, suffix: str) -> str:
-    """Return the address of another queue: the same name, and ``suffix``."""
-    return f"{address}-{suffix}"

@@ -3,8 +3,6 @@ from quiver_fast.arrow.amqp.connection import Connection
 class Response:
     status: int
     text: str
-    messages: int
-    def __init__(self, status: int, text: str, messages: int) -> None: ...
 
 def attach_queue(connection: Connection, address: str, timeout: float) -> None: ...
 

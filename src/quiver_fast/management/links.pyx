@@ -16,14 +16,12 @@ from quiver_fast.arrow.amqp.connection cimport Connection, put_symbol
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.libproton cimport (
-    PN_OVERFLOW, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING,
-    PN_UNSPECIFIED, pn_bytes,
-    pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,
-    pn_data_get_ulong, pn_data_lookup, pn_data_next, pn_data_put_bool, pn_data_put_map,
-    pn_data_put_null, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_t,
-    pn_data_type, pn_link_open, pn_link_properties, pn_link_remote_condition,
-    pn_link_remote_source, pn_link_set_snd_settle_mode, pn_link_source, pn_link_state,
-    pn_link_t, pn_link_target, pn_message, pn_message_body, pn_message_decode,
+    PN_OVERFLOW, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING, PN_UNSPECIFIED,
+    pn_bytes, pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,
+    pn_data_next, pn_data_put_bool, pn_data_put_map, pn_data_put_null, pn_data_put_symbol,
+    pn_data_put_ulong, pn_data_rewind, pn_data_t, pn_data_type, pn_link_open, pn_link_properties,
+    pn_link_remote_condition, pn_link_remote_source, pn_link_set_snd_settle_mode, pn_link_source,
+    pn_link_state, pn_link_t, pn_link_target, pn_message, pn_message_body, pn_message_decode,
     pn_message_encode, pn_message_free, pn_message_get_subject, pn_message_id,
     pn_message_set_address, pn_message_set_reply_to, pn_message_set_subject, pn_message_t,
     pn_receiver, pn_sender, pn_session, pn_session_open, pn_session_remote_condition,
@@ -45,13 +43,11 @@ class Response:
     Attributes:
         status: as of HTTP; 200 and 201 are success.
         text: the body if that is text, as the reason of a failure is; else empty.
-        messages: ``message_count`` of the body; 0 if it has none.
     """
 
-    def __init__(self, status: int, text: str, messages: int) -> None:
+    def __init__(self, status: int, text: str) -> None:
         self.status = status
         self.text = text
-        self.messages = messages
 
 
 def attach_queue(connection: Connection, address: str, timeout: float) -> None:
@@ -223,14 +219,9 @@ cdef class RequestLinks:
         status = subject if subject != NULL else b""
         if not status.isdigit():
             raise MessageError(f"{self.connection.peer}: the response has no status")
-        text, messages = "", 0
         pn_data_rewind(body)
-        if pn_data_next(body):
-            if pn_data_type(body) == PN_STRING:
-                text = text_of(body)
-            elif pn_data_enter(body) and pn_data_lookup(body, b"message_count"):
-                messages = pn_data_get_ulong(body)
-        return Response(int(status), text, messages)
+        is_text = pn_data_next(body) and pn_data_type(body) == PN_STRING
+        return Response(int(status), text_of(body) if is_text else "")
 
     cdef int advance(self, int64_t deadline) except -1:
         """Exchange once; raise if the peer ended something that we use."""
