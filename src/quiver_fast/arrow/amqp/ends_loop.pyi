@@ -8,7 +8,6 @@ from quiver_fast.records.writer import RecordWriter
 
 class EndsLoop:
     line_count: int
-    end_count: int
     live: int
     transferred: int
     def __init__(

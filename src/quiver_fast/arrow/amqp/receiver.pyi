@@ -3,15 +3,7 @@ from quiver_fast.arrow.amqp.link import Endpoint
 from quiver_fast.arrow.run.course import Limits
 from quiver_fast.records.writer import RecordWriter
 
-def breaks_on_drain(peer: dict[str, str | None]) -> bool: ...
-
 class Receiver(Endpoint):
-    received: int
-    older: int
-    foreign: int
-    @property
-    def queue_empty(self) -> bool | None: ...
-    aborted: int
     def __init__(
         self,
         connection: Connection,

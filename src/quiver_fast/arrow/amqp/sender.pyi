@@ -7,16 +7,6 @@ from quiver_fast.records.writer import RecordWriter
 def not_accepted(peer: str, sent: object) -> str: ...
 
 class Sender(Endpoint):
-    sent: int
-    settled: int
-    unsettled: int
-    accepted: int
-    rejected: int
-    released: int
-    modified: int
-    aborted: int
-    bytes: int
-    first_refusal: str
     def __init__(
         self,
         connection: Connection,

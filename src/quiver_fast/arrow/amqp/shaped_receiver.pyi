@@ -5,8 +5,6 @@ class Outcomes:
     def __init__(self, control: Control, release: int, reject: int) -> None: ...
 
 class ShapedReceiver(Receiver):
-    released: int
-    rejected: int
     def __init__(
         self,
         *arguments: object,

@@ -1,4 +1,3 @@
 from quiver_fast.arrow.amqp.receiver import Receiver
 
-class StreamReceiver(Receiver):
-    bytes: int
+class StreamReceiver(Receiver): ...

@@ -6,8 +6,6 @@ MAX_STREAM_SIZE: int
 
 class MessageTemplate:
     body_size: int
-    largest_size: int
-    with_id: bool
     streaming: bool
     size: int
     def __init__(

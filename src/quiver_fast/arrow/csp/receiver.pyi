@@ -4,11 +4,6 @@ from quiver_fast.arrow.run.course import Limits
 from quiver_fast.records.writer import RecordWriter
 
 class Receiver(Endpoint):
-    received: int
-    older: int
-    foreign: int
-    @property
-    def queue_empty(self) -> bool | None: ...
     def __init__(
         self,
         channel: Channel,

@@ -5,12 +5,6 @@ from quiver_fast.arrow.run.sizes import Sizes
 from quiver_fast.records.writer import RecordWriter
 
 class Sender(Endpoint):
-    sent: int
-    settled: int
-    unsettled: int
-    accepted: int
-    rejected: int
-    first_refusal: str
     def __init__(
         self,
         channel: Channel,

@@ -1,5 +1,4 @@
 class Control:
-    fd: int
     stopped: bool
     total: int
     def __init__(self, fd: int = -1) -> None: ...
