@@ -55,23 +55,23 @@ cdef class Attempts:
     cdef object is_stopped
     cdef int64_t patience
     # All that are under way, the oldest first.
-    cdef readonly dict flying
+    cdef readonly dict pending
     cdef readonly dict reasons
     cdef readonly int64_t failed
 
     cdef Attempt connect(self, int64_t due)
-    cdef int look(self, int64_t until) except -1
+    cdef int poll(self, int64_t until) except -1
     cdef int serve(self, Attempt one) except -1
-    cdef int make_line(self, Attempt one) except -1
+    cdef int open_connection(self, Attempt one) except -1
     cdef int exchange(self, Connection connection) except -1
     cdef int flush(self, Attempt one) except -1
-    cdef int go_on(self, Attempt one) except -1
+    cdef int advance(self, Attempt one) except -1
     cdef bint has_passed(self, Attempt one) except -1
     cdef int judge_times(self, int64_t now) except -1
     cdef int fail(self, Attempt one, object error) except -1
     cdef int count_reason(self, dict reasons, Attempt one, object error) except -1
-    cdef int let_go(self, Attempt one) except -1
+    cdef int release(self, Attempt one) except -1
     cdef int take_bytes(self, Attempt one) except -1
     cdef int begin_step(self, Attempt one) except -1
     cdef int take_outcome(self, Connection connection) except -1
-    cdef int fly_over(self, Attempt one) except -1
+    cdef int succeed(self, Attempt one) except -1

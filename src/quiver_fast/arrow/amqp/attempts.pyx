@@ -79,7 +79,7 @@ cdef class Attempts:
         self.patience = <int64_t>(timeout * SECOND)
         self.make_connection = make_connection
         self.is_stopped = is_stopped
-        self.flying = {}
+        self.pending = {}
         self.reasons = {}
 
     def __dealloc__(self) -> None:
@@ -99,13 +99,13 @@ cdef class Attempts:
 
     cdef int take_bytes(self, Attempt one) except -1:
         """Take note that the connection of an attempt was read."""
-        return self.go_on(one)
+        return self.advance(one)
 
     cdef int take_outcome(self, Connection connection) except -1:
         """Take an outcome that a peer told."""
         return 0
 
-    cdef int fly_over(self, Attempt one) except -1:
+    cdef int succeed(self, Attempt one) except -1:
         """Take note that an attempt has come to its end."""
         return 0
 
@@ -117,7 +117,7 @@ cdef class Attempts:
         one.due = due
         one.since = monotonic_ns()
         one.deadline = due + self.patience
-        self.flying[one] = None
+        self.pending[one] = None
         try:
             one.sock = sockets.begin_connect(self.family, self.address)
         except OSError as error:
@@ -135,7 +135,7 @@ cdef class Attempts:
         """Take an attempt as far as it goes, by what its socket has."""
         try:
             if one.connection is None:
-                self.make_line(one)
+                self.open_connection(one)
             self.exchange(one.connection)
             self.take_bytes(one)
             self.flush(one)
@@ -145,13 +145,13 @@ cdef class Attempts:
             self.fail(one, error)
         return 0
 
-    cdef int make_line(self, Attempt one) except -1:
+    cdef int open_connection(self, Attempt one) except -1:
         """Make the connection of a socket that the system tells of: it is connected, or failed."""
         code = one.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
         one.connection = self.make_connection(one.sock)
-        return self.go_on(one)
+        return self.advance(one)
 
     cdef int exchange(self, Connection connection) except -1:
         """Write, read what there is, and take it."""
@@ -180,7 +180,7 @@ cdef class Attempts:
             watch_change(self.epoll, &one.watch, EPOLLIN | (EPOLLOUT if one.awaits_room else 0))
         return 0
 
-    cdef int go_on(self, Attempt one) except -1:
+    cdef int advance(self, Attempt one) except -1:
         """Note the steps that an attempt has passed, and begin the next."""
         cdef int64_t now
         while one.step < STEP_COUNT and self.has_passed(one):
@@ -190,8 +190,8 @@ cdef class Attempts:
                 one.since = now
             one.step += 1
             if one.step == STEP_COUNT:
-                self.let_go(one)
-                return self.fly_over(one)
+                self.release(one)
+                return self.succeed(one)
             self.begin_step(one)
         return 0
 
@@ -212,9 +212,9 @@ cdef class Attempts:
             raise PeerError("the peer closed the connection")
         return False
 
-    cdef int let_go(self, Attempt one) except -1:
+    cdef int release(self, Attempt one) except -1:
         """Close the socket of an attempt, if it has one."""
-        self.flying.pop(one, None)
+        self.pending.pop(one, None)
         if one.sock is None:
             return 0
         if one.watch.fd >= 0:
@@ -232,7 +232,7 @@ cdef class Attempts:
 
     cdef int fail(self, Attempt one, object error) except -1:
         """Give an attempt up, and count the reason."""
-        self.let_go(one)
+        self.release(one)
         self.failed += 1
         return self.count_reason(self.reasons, one, error)
 
@@ -251,7 +251,7 @@ cdef class Attempts:
         """Give up the attempts whose time is over. Those that were due first stand first."""
         cdef Attempt one
         late = []
-        for one in self.flying:
+        for one in self.pending:
             if one.deadline > now:
                 break
             late.append(one)
@@ -261,7 +261,7 @@ cdef class Attempts:
 
     # ---- the loop --------------------------------------------------------------------
 
-    cdef int look(self, int64_t until) except -1:
+    cdef int poll(self, int64_t until) except -1:
         """Wait for sockets until ``until`` (monotonic ns), and serve those that are ready."""
         cdef epoll_event[BATCH] events
         cdef Watch *watch

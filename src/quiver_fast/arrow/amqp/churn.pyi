@@ -6,7 +6,7 @@ from quiver_fast.arrow.amqp.attempts import Attempts, Common
 from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.run.pacer import DelayHistogram
 
-MOST_FLYING: int
+MOST_PENDING: int
 
 class Churn(Attempts):
     due: int

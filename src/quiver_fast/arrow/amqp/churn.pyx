@@ -29,7 +29,7 @@ CONNECTION, SESSION, LINK = range(3)
 KINDS = ("connection", "session", "link")
 
 # Attempts under way at a time: more would only wait in the backlog of a listener.
-MOST_FLYING = 512
+MOST_PENDING = 512
 NOT_BEGUN = "not begun in time"
 
 cdef int64_t SECOND = 1000000000
@@ -68,7 +68,7 @@ cdef class Churn(Attempts):
     # Attempts whose message has no outcome yet, by session and delivery-id.
     cdef dict sent
     # What all attempts but those of connections use; None while there is none.
-    cdef Attempt kept
+    cdef Attempt shared
     cdef bint is_open
     cdef int64_t total
     cdef int64_t duration
@@ -107,21 +107,21 @@ cdef class Churn(Attempts):
         """Begin all that is due, and wait until all has ended or the user wants the end."""
         cdef Attempt one
         if self.kind != CONNECTION:
-            self.keep_connection(monotonic_ns())
-            while self.kept is not None and not self.is_open and not self.is_stopped():
-                self.look(INT64_MAX)
+            self.open_shared(monotonic_ns())
+            while self.shared is not None and not self.is_open and not self.is_stopped():
+                self.poll(INT64_MAX)
         self.start = monotonic_ns()
-        while not self.is_stopped() and (self.next < self.total or self.flying):
+        while not self.is_stopped() and (self.next < self.total or self.pending):
             self.due = min(self.total, self.pacer.due(monotonic_ns() - self.start))
             self.begin_due()
-            self.look(self.wake())
+            self.poll(self.wake())
             self.keep_time_outs(monotonic_ns())
         # Those that a signal cut off have neither succeeded nor failed.
         self.ended = monotonic_ns()
-        for one in list(self.flying):
-            self.let_go(one)
-        if self.kept is not None:
-            self.let_go(self.kept)
+        for one in list(self.pending):
+            self.release(one)
+        if self.shared is not None:
+            self.release(self.shared)
 
     cdef int keep_time_outs(self, int64_t now) except -1:
         """Keep the idle time-outs of connections that wait for the peer."""
@@ -129,7 +129,7 @@ cdef class Churn(Attempts):
         if now < self.next_ticks:
             return 0
         self.next_ticks = now + TICK_PERIOD
-        for one in [*self.flying, self.kept] if self.is_open else list(self.flying):
+        for one in [*self.pending, self.shared] if self.is_open else list(self.pending):
             if one.watch.fd >= 0 and one.connection is not None and (
                     one.connection.next_tick <= now):
                 self.serve(one)
@@ -143,18 +143,18 @@ cdef class Churn(Attempts):
 
     cdef bint has_room(self) except -1:
         """Say whether one more attempt may be under way."""
-        cdef int64_t most = MOST_FLYING
-        if self.kind != CONNECTION and self.kept is not None:
+        cdef int64_t most = MOST_PENDING
+        if self.kind != CONNECTION and self.shared is not None:
             if not self.is_open:
                 return False
-            most = min(most, self.most_kept())
-        return len(self.flying) < most
+            most = min(most, self.most_shared())
+        return len(self.pending) < most
 
-    cdef int64_t most_kept(self) except -1:
+    cdef int64_t most_shared(self) except -1:
         """Return how many sessions or links the peer allows at a time (parts 2.7.1, 2.7.2)."""
         if self.kind == SESSION:
-            return self.kept.connection.sessions_allowed()
-        session = self.kept.connection.plane.endpoints.sessions
+            return self.shared.connection.sessions_allowed()
+        session = self.shared.connection.plane.endpoints.sessions
         return <int64_t>session.handle_max[<int>AMQP_THEIRS] + 1
 
     cdef int begin_due(self) except -1:
@@ -168,14 +168,14 @@ cdef class Churn(Attempts):
                 self.next += 1
                 self.failed += 1
                 self.count_reason(self.reasons, None, NOT_BEGUN)
-            elif self.kind != CONNECTION and self.kept is None:
-                self.keep_connection(due)
+            elif self.kind != CONNECTION and self.shared is None:
+                self.open_shared(due)
             else:
                 self.next += 1
                 self.begun += 1
                 self.begin(due)
         if self.is_open:
-            self.flush(self.kept)
+            self.flush(self.shared)
         return 0
 
     cdef int begin(self, int64_t due) except -1:
@@ -184,22 +184,22 @@ cdef class Churn(Attempts):
             return 0
         one = Attempt()
         one.watch.fd = -1
-        one.connection = self.kept.connection
+        one.connection = self.shared.connection
         one.due = due
         one.since = monotonic_ns()
         one.deadline = due + self.patience
         one.step = STEP_BEGIN if self.kind == SESSION else STEP_ATTACH
-        one.session = self.kept.session
-        self.flying[one] = None
+        one.session = self.shared.session
+        self.pending[one] = None
         return self.begin_step(one)
 
-    cdef int keep_connection(self, int64_t due) except -1:
+    cdef int open_shared(self, int64_t due) except -1:
         """Open the connection that all attempts use."""
         self.is_open = False
-        self.kept = self.connect(due)
-        return self.miss() if self.kept is None else 0
+        self.shared = self.connect(due)
+        return self.skip_attempt() if self.shared is None else 0
 
-    cdef int miss(self) except -1:
+    cdef int skip_attempt(self) except -1:
         """Take note that the next attempt failed for lack of a connection."""
         self.next += 1
         self.begun += 1
@@ -210,10 +210,10 @@ cdef class Churn(Attempts):
 
     cdef int begin_step(self, Attempt one) except -1:
         cdef Connection connection = one.connection
-        if one is self.kept and one.step == (STEP_BEGIN if self.kind == SESSION else STEP_ATTACH):
+        if one is self.shared and one.step == (STEP_BEGIN if self.kind == SESSION else STEP_ATTACH):
             self.is_open = True
             # Its time is not over when that of an attempt is.
-            self.flying.pop(one)
+            self.pending.pop(one)
         elif one.step == STEP_BEGIN:
             one.session = pn_session(connection.connection)
             pn_session_open(one.session)
@@ -247,7 +247,7 @@ cdef class Churn(Attempts):
         return 0
 
     cdef bint has_passed(self, Attempt one) except -1:
-        if one.step < STEP_BEGIN or (one is self.kept and self.is_open):
+        if one.step < STEP_BEGIN or (one is self.shared and self.is_open):
             return Attempts.has_passed(self, one)
         if one.step == STEP_CLOSE:
             return self.is_closed(one)
@@ -310,33 +310,33 @@ cdef class Churn(Attempts):
         return 0
 
     cdef int take_outcome(self, Connection connection) except -1:
-        cdef const amqp_disposition_t *told = &connection.plane.disposition
-        cdef uint32_t span = told.last - told.first
+        cdef const amqp_disposition_t *disposition = &connection.plane.disposition
+        cdef uint32_t span = disposition.last - disposition.first
         # Not an outcome yet (part 3.4.1).
-        if told.role != AMQP_RECEIVER or told.state.code == AMQP_CODE_RECEIVED or (
-                told.state.code == AMQP_CODE_NONE and not told.settled):
+        if disposition.role != AMQP_RECEIVER or disposition.state.code == AMQP_CODE_RECEIVED or (
+                disposition.state.code == AMQP_CODE_NONE and not disposition.settled):
             return 0
         session = <size_t>connection.plane.session
         if span == 0:
-            keys = [(session, told.first)]
+            keys = [(session, disposition.first)]
         else:
             # A peer may name any range.
             keys = [key for key in self.sent
-                    if key[0] == session and <uint32_t>(key[1] - told.first) <= span]
+                    if key[0] == session and <uint32_t>(key[1] - disposition.first) <= span]
         for key in keys:
-            self.settle(self.sent.pop(key, None), told)
-        if not told.settled:
-            connection.settle(connection.plane.session, told.first, told.last)
+            self.settle(self.sent.pop(key, None), disposition)
+        if not disposition.settled:
+            connection.settle(connection.plane.session, disposition.first, disposition.last)
         return 0
 
-    cdef int settle(self, Attempt one, const amqp_disposition_t *told) except -1:
+    cdef int settle(self, Attempt one, const amqp_disposition_t *disposition) except -1:
         if one is None:
             return 0
         one.is_settled = True
         # Settled without an outcome stands for the default one (part 2.6.12).
-        if told.state.code not in (AMQP_CODE_ACCEPTED, AMQP_CODE_NONE):
-            why = error_text(told.state.condition, told.state.description)
-            outcome = OUTCOMES.get(told.state.code, "not accepted")
+        if disposition.state.code not in (AMQP_CODE_ACCEPTED, AMQP_CODE_NONE):
+            why = error_text(disposition.state.condition, disposition.state.description)
+            outcome = OUTCOMES.get(disposition.state.code, "not accepted")
             one.refusal = f"the message was {outcome}{': ' if why else ''}{why}"
         return 0
 
@@ -344,31 +344,31 @@ cdef class Churn(Attempts):
 
     cdef int take_bytes(self, Attempt one) except -1:
         cdef Attempt each
-        self.go_on(one)
-        if one is self.kept and self.is_open:
-            for each in list(self.flying):
+        self.advance(one)
+        if one is self.shared and self.is_open:
+            for each in list(self.pending):
                 try:
-                    self.go_on(each)
+                    self.advance(each)
                 except QuiverError as error:
                     self.fail(each, error)
         return 0
 
     cdef int fail(self, Attempt one, object error) except -1:
-        if self.kept is None or one is not self.kept:
+        if self.shared is None or one is not self.shared:
             return Attempts.fail(self, one, error)
         # With the connection all fail that use it; if it was never open, that is the next one.
-        self.kept = None
-        self.let_go(one)
-        for each in list(self.flying):
+        self.shared = None
+        self.release(one)
+        for each in list(self.pending):
             Attempts.fail(self, each, error)
         if not self.is_open:
             self.failed += 1
             self.count_reason(self.reasons, one, error)
-            self.miss()
+            self.skip_attempt()
         self.is_open = False
         return 0
 
-    cdef int fly_over(self, Attempt one) except -1:
+    cdef int succeed(self, Attempt one) except -1:
         cdef int step
         self.succeeded += 1
         (<DelayHistogram>self.latency).add(one.since - one.due)
@@ -377,12 +377,12 @@ cdef class Churn(Attempts):
                 (<DelayHistogram>self.steps[step]).add(one.spent[step])
         return 0
 
-    cdef int let_go(self, Attempt one) except -1:
+    cdef int release(self, Attempt one) except -1:
         if one.is_sent:
             self.sent.pop((<size_t>one.end.session, one.delivery_id), None)
         if self.kind == CONNECTION or one.sock is not None:
-            return Attempts.let_go(self, one)
-        self.flying.pop(one, None)
+            return Attempts.release(self, one)
+        self.pending.pop(one, None)
         return self.end_part(one)
 
     cdef int end_part(self, Attempt one) except -1:

@@ -26,11 +26,11 @@ from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.course cimport OVER, flush_and_tell, next_flush_after
+from quiver_fast.arrow.run.course cimport OVER, flush_and_report, next_flush_after
 
 cdef int64_t SECOND = 1000000000
 # How long a wrapper's word may lie unread while messages leave no time to wait.
-cdef int64_t LOOK_PERIOD = SECOND // 20
+cdef int64_t READ_PERIOD = SECOND // 20
 # The least time that peers have to give the first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
 # Links that have no credit after this wait for no other.
@@ -108,7 +108,7 @@ cdef class EndsLoop(Lines):
     cdef int64_t goal
     cdef int signals
     cdef int64_t next_flush
-    cdef int64_t next_look
+    cdef int64_t next_read
 
     def __init__(self, writer, Control control, Control inner, *, connections: int, links: int,
                  sends: bool, first_number: int = 0, goal: int = 0, exact: bool = False,
@@ -197,7 +197,7 @@ cdef class EndsLoop(Lines):
         cdef amqp_event event = AMQP_CREDIT
         cdef bint is_told = False
         cdef End *end
-        while (<Connection>line.connection).goes_on(event):
+        while (<Connection>line.connection).handle_event(event):
             event = amqp_plane_next(plane)
             while event == AMQP_ARRIVAL:
                 event = self.take_arrivals(plane)
@@ -206,7 +206,7 @@ cdef class EndsLoop(Lines):
                 if end == NULL or end.is_over:
                     continue
                 if event == AMQP_OUTCOME and self.sends:
-                    self.tell(end)
+                    self.mark_records(end)
                     (<Sender>end.endpoint).take_disposition(&plane.disposition)
                 self.queue(end)
             elif event != AMQP_NOTHING:
@@ -225,9 +225,9 @@ cdef class EndsLoop(Lines):
         if end.round != self.round:
             end.round = self.round
             (<Receiver>end.endpoint).taken_since = 0
-        self.tell(end)
+        self.mark_records(end)
         while event == AMQP_ARRIVAL and plane.arrival.link == link:
-            if not (<Receiver>end.endpoint).take_swiftly(&plane.arrival):
+            if not (<Receiver>end.endpoint).take_plain(&plane.arrival):
                 (<Receiver>end.endpoint).take_arrival(&plane.arrival)
             event = amqp_plane_next(plane)
         # Before any end is judged: a peer may close when all have all.
@@ -235,7 +235,7 @@ cdef class EndsLoop(Lines):
         self.queue(end)
         return event
 
-    cdef int tell(self, End *end) except -1 nogil:
+    cdef int mark_records(self, End *end) except -1 nogil:
         """Let the records that follow be those of an end."""
         if self.end_capacity > 1:
             self.writer.begin_end(end.number)
@@ -288,10 +288,10 @@ cdef class EndsLoop(Lines):
     cdef int notice(self, int64_t now) except -1 nogil:
         """Flush the records, and pass on what the wrapper and signals say to all ends."""
         if now >= self.next_flush:
-            self.next_flush = flush_and_tell(self.writer, self.control)
-        if now >= self.next_look:
-            self.control.look()
-            self.next_look = now + LOOK_PERIOD
+            self.next_flush = flush_and_report(self.writer, self.control)
+        if now >= self.next_read:
+            self.control.read_lines()
+            self.next_read = now + READ_PERIOD
         if self.control.stopped and not self.inner.stopped:
             self.inner.stopped = True
             self.queue_all()
@@ -326,7 +326,7 @@ cdef class EndsLoop(Lines):
                 not (<Connection>line.connection).blocked):
             (<Connection>line.connection).write()
         if self.counts_turns:
-            self.tell(end)
+            self.mark_records(end)
         wake = (<Endpoint>end.endpoint).turn(now)
         if self.counts_turns:
             self.count(end)
@@ -428,7 +428,7 @@ cdef class EndsLoop(Lines):
 
     cdef int await_start(self) except -1 nogil:
         """Wait until the wrapper says that the senders of other processes are ready too."""
-        self.control.look()
+        self.control.read_lines()
         while self.control.held and pending_count() == 0:
             self.round += 1
             self.exchange(monotonic_ns() + SECOND)
@@ -465,7 +465,7 @@ cdef class EndsLoop(Lines):
             self.write_lines()
             if self.live and not self.is_busy():
                 self.sleep(self.next_flush)
-        flush_and_tell(self.writer, self.control)
+        flush_and_report(self.writer, self.control)
         return 0
 
     # ---- the end ---------------------------------------------------------------------

@@ -53,36 +53,36 @@ cdef class Hold(Attempts):
 
     def open(self) -> None:
         """Open all connections, or count why one cannot be had."""
-        while not self.is_stopped() and (self.begun < self.count or self.flying):
-            while self.begun < self.count and len(self.flying) < MOST_OPENING:
+        while not self.is_stopped() and (self.begun < self.count or self.pending):
+            while self.begun < self.count and len(self.pending) < MOST_OPENING:
                 self.begun += 1
                 self.connect(monotonic_ns())
-            self.look(INT64_MAX)
+            self.poll(INT64_MAX)
             self.keep_time_outs()
 
     def keep(self, seconds: float) -> None:
         """Answer and send heartbeats for so long, or until none is left."""
         cdef int64_t end = monotonic_ns() + <int64_t>(seconds * SECOND)
         while self.held and monotonic_ns() < end and not self.is_stopped():
-            self.look(end)
+            self.poll(end)
             self.keep_time_outs()
 
     def close(self) -> None:
         """Close all connections, and wait briefly for the peer's answers."""
         cdef Attempt one
         self.is_closing = True
-        for one in list(self.held) + list(self.flying):
-            self.flying[one] = None
+        for one in list(self.held) + list(self.pending):
+            self.pending[one] = None
             one.deadline = monotonic_ns() + CLOSE_TIMEOUT
             if one.step != STEP_BEGIN:
-                self.let_go(one)
+                self.release(one)
                 continue
             one.step = STEP_CLOSE
             one.connection.closing = True
             pn_connection_close(one.connection.connection)
             self.serve(one)
-        while self.flying:
-            self.look(INT64_MAX)
+        while self.pending:
+            self.poll(INT64_MAX)
 
     cdef int keep_time_outs(self) except -1:
         """Keep the idle time-outs of both sides, as far as they are due."""
@@ -97,7 +97,7 @@ cdef class Hold(Attempts):
 
     cdef int begin_step(self, Attempt one) except -1:
         if one.step == STEP_BEGIN:
-            self.flying.pop(one)
+            self.pending.pop(one)
             self.held[one] = None
             self.opened += 1
             (<DelayHistogram>self.latency).add(one.since - one.due)
@@ -128,14 +128,14 @@ cdef class Hold(Attempts):
 
     cdef int fail(self, Attempt one, object error) except -1:
         if self.is_closing:
-            return self.let_go(one)
+            return self.release(one)
         if one not in self.held:
             return Attempts.fail(self, one, error)
         self.lost += 1
-        self.let_go(one)
+        self.release(one)
         return self.count_reason(self.losses, one, error)
 
-    cdef int let_go(self, Attempt one) except -1:
+    cdef int release(self, Attempt one) except -1:
         self.held.pop(one, None)
         heap_take(&self.ticks, &one.tick.place)
-        return Attempts.let_go(self, one)
+        return Attempts.release(self, one)

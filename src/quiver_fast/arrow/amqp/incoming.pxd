@@ -23,9 +23,9 @@ cdef struct Inflow:
     Body body
     bint begun
     int64_t first_time
-    uint64_t told
+    uint64_t recorded
     # Frames of it in the backlog.
-    int64_t kept
+    int64_t waiting
     Inflow *next
 
 cdef Inflow *new_inflow(pn_link_t *link) except NULL

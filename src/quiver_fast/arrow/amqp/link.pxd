@@ -42,7 +42,7 @@ cdef class Endpoint(Course):
     cdef bint usable(self) noexcept nogil
     cdef bint is_refusal(self) noexcept nogil
     cdef bint closed_by_peer(self) except? -1 nogil
-    cdef int excuse_loss(self, bint closed) except -1 nogil
+    cdef int excuse_lost_connection(self, bint closed) except -1 nogil
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1
 
 

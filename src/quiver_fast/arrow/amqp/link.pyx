@@ -284,10 +284,10 @@ cdef class Endpoint(Course):
         """
         cdef bint closed = self.ended_by_reason()
         if self.connection.cut and not self.connection.excused:
-            self.excuse_loss(closed)
+            self.excuse_lost_connection(closed)
         return self.connection.check() == PEER_CLOSED or closed
 
-    cdef int excuse_loss(self, bint closed) except -1 nogil:
+    cdef int excuse_lost_connection(self, bint closed) except -1 nogil:
         """Take a connection that was lost at the end of a timed run as closed.
 
         A peer of the same duration that closes with unread input of ours, and exits, has its
@@ -318,7 +318,7 @@ cdef class Endpoint(Course):
                 with gil:
                     self.fail_with(pn_link_remote_condition(self.link), "detached the link")
         if self.coordinator is not None:
-            self.coordinator.look()
+            self.coordinator.check_detach()
         if self.session != NULL and pn_session_state(self.session) & PN_REMOTE_CLOSED:
             closed = True
             if pn_condition_is_set(pn_session_remote_condition(self.session)):

@@ -49,7 +49,7 @@ cdef class Receiver(Endpoint):
     cdef int64_t goal(self) noexcept nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int ask_for_the_rest(self) except -1 nogil
-    cdef bint take_swiftly(self, const amqp_arrival_t *arrival) except -1 nogil
+    cdef bint take_plain(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_backlog(self) except -1 nogil
@@ -59,7 +59,7 @@ cdef class Receiver(Endpoint):
     cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil
     cdef size_t own_prefix(self, Inflow *flow) noexcept nogil
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil
-    cdef int set_apart(self, Inflow *flow) except -1 nogil
+    cdef int count_other(self, Inflow *flow) except -1 nogil
     cdef int finish_stream(self, Inflow *flow) except -1 nogil
     cdef int record_with_id(self, Inflow *flow, size_t cut, bint is_own) except -1 nogil
     cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1

@@ -262,17 +262,17 @@ cdef class Receiver(Endpoint):
         cdef amqp_event event = AMQP_CREDIT
         self.taken_since = 0
         # As Connection.next_event, without a call more for each message.
-        while self.connection.goes_on(event):
+        while self.connection.handle_event(event):
             event = amqp_plane_next(plane)
             while event == AMQP_ARRIVAL:
-                if not self.take_swiftly(&plane.arrival):
+                if not self.take_plain(&plane.arrival):
                     self.take_arrival(&plane.arrival)
                 event = amqp_plane_next(plane)
             if event == AMQP_OUTCOME and self.coordinator is not None:
                 self.coordinator.take_disposition(&plane.disposition)
         return 0
 
-    cdef bint take_swiftly(self, const amqp_arrival_t *arrival) except -1 nogil:
+    cdef bint take_plain(self, const amqp_arrival_t *arrival) except -1 nogil:
         """Take a message as nearly all are, if it is one: whole, of this run, without an id.
 
         Does what `take_arrival` and what it calls would do.
@@ -309,7 +309,7 @@ cdef class Receiver(Endpoint):
             self.drain_deadline = monotonic_ns() + self.patience
         if self.backlog.frames == 0 and self.may_take():
             return self.take_part(flow, arrival)
-        flow.kept += 1
+        flow.waiting += 1
         return self.backlog.put(arrival)
 
     cdef int take_backlog(self) except -1 nogil:
@@ -319,7 +319,7 @@ cdef class Receiver(Endpoint):
         while self.backlog.frames and self.may_take():
             self.backlog.take(&arrival)
             flow = <Inflow *>arrival.link.user
-            flow.kept -= 1
+            flow.waiting -= 1
             self.take_part(flow, &arrival)
         return 0
 
@@ -367,7 +367,7 @@ cdef class Receiver(Endpoint):
             return 0
         end.session.counts.incoming_window += self.unreturned
         self.unreturned = 0
-        return self.connection.tell_flow(end.session, NULL)
+        return self.connection.send_flow(end.session, NULL)
 
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil:
         """Look at the next bytes of a message; for a receiver of streams."""
@@ -394,7 +394,7 @@ cdef class Receiver(Endpoint):
                 self.finish_stream(flow)
             self.received += 1
         else:
-            self.set_apart(flow)
+            self.count_other(flow)
         if self.with_ids:
             self.record_with_id(flow, prefix, is_own)
         else:
@@ -417,7 +417,7 @@ cdef class Receiver(Endpoint):
             return prefix != 0
         return self.is_timely_by_wall(flow.message.send_time)
 
-    cdef int set_apart(self, Inflow *flow) except -1 nogil:
+    cdef int count_other(self, Inflow *flow) except -1 nogil:
         """Count a message that is not of this run."""
         if self.is_older(flow.message.send_time):
             self.older += 1

@@ -18,7 +18,7 @@ cdef class Sender(Endpoint):
     # The present message's time, when its first bytes went out, and the bytes recorded.
     cdef int64_t message_time
     cdef int64_t first_time
-    cdef int64_t told
+    cdef int64_t recorded
     cdef readonly int64_t sent
     cdef readonly int64_t settled
     cdef readonly int64_t accepted
@@ -32,18 +32,18 @@ cdef class Sender(Endpoint):
     cdef int await_credit(self, int64_t now) except -1 nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil
     cdef int burst(self, int64_t now) except -1 nogil
-    cdef int give_back(self) except -1 nogil
+    cdef int answer_drain(self) except -1 nogil
     cdef int64_t room(self) noexcept nogil
     cdef int send_stamped(self, int64_t count) except -1 nogil
     cdef int record(self, int64_t time) except -1 nogil
     cdef int begin_message(self, int64_t time) except -1 nogil
-    cdef int tell(self, char kind) except -1 nogil
+    cdef int record_body(self, char kind) except -1 nogil
     cdef int fail_silent(self) except -1
     cdef int finish_delivery(self) except -1 nogil
     cdef int feed_body(self, int64_t now) except -1 nogil
-    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil
+    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil
     cdef int take_outcomes(
-        self, const amqp_disposition_t *told, uint32_t first, uint32_t last) except -1 nogil
+        self, const amqp_disposition_t *disposition, uint32_t first, uint32_t last) except -1 nogil
     cdef int count_outcomes(self, const amqp_state_t *state, int64_t count) except -1 nogil
     cdef int64_t settle_each(self, uint32_t first, uint32_t last) except -1 nogil
     cdef int64_t next_wake(self, int64_t now) noexcept nogil

@@ -173,7 +173,7 @@ cdef class Sender(Endpoint):
             return OVER
         self.feed_body(now)
         if self.stopping and not self.outgoing.is_open:
-            self.give_back()
+            self.answer_drain()
         if self.batch_size:
             self.transact(now)
         if not self.stopping:
@@ -224,10 +224,10 @@ cdef class Sender(Endpoint):
         cdef int64_t time = 0
         cdef int i
         if room <= 0:
-            return 0 if self.end.counts.credit or self.outgoing.is_open else self.give_back()
+            return 0 if self.end.counts.credit or self.outgoing.is_open else self.answer_drain()
         allowed = self.allowance(now)
         if allowed <= 0:
-            return self.give_back()
+            return self.answer_drain()
         room = min(room, allowed)
         if self.outgoing.is_stamped:
             return self.send_stamped(room)
@@ -240,10 +240,10 @@ cdef class Sender(Endpoint):
                 break
         return 0
 
-    cdef int give_back(self) except -1 nogil:
+    cdef int answer_drain(self) except -1 nogil:
         """Use the credit of a peer that drains up: there is nothing to send (part 2.6.7)."""
         if amqp_sender_drained(&self.end.counts):
-            self.connection.tell_flow(self.end.session, self.end)
+            self.connection.send_flow(self.end.session, self.end)
         return 0
 
     cdef int64_t room(self) noexcept nogil:
@@ -306,7 +306,7 @@ cdef class Sender(Endpoint):
         if self.streaming:
             self.message_time = time
             self.first_time = self.wall_time()
-            self.told = 0
+            self.recorded = 0
         return self.record(time)
 
     cdef int feed_body(self, int64_t now) except -1 nogil:
@@ -332,22 +332,22 @@ cdef class Sender(Endpoint):
     cdef int finish_delivery(self) except -1 nogil:
         """Take note that the present message is on its way, all of it."""
         if self.streaming:
-            self.tell(c"F")
+            self.record_body(c"F")
         if self.outgoing.presettled:
             self.settled += 1
         return 0
 
-    cdef int tell(self, char kind) except -1 nogil:
+    cdef int record_body(self, char kind) except -1 nogil:
         """Record the bytes of the present body that went out since the last time."""
         cdef int64_t given = <int64_t>(self.template.body_size - self.outgoing.body_left)
-        cdef int64_t fresh = given - self.told
-        self.told = given
+        cdef int64_t fresh = given - self.recorded
+        self.recorded = given
         cdef int64_t time = self.wall_time()
         return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
 
-    cdef int tell_progress(self) except -1 nogil:
+    cdef int record_progress(self) except -1 nogil:
         if self.streaming and self.outgoing.is_open:
-            self.tell(c"B")
+            self.record_body(c"B")
         return 0
 
     cdef int take_input(self) except -1 nogil:
@@ -359,24 +359,25 @@ cdef class Sender(Endpoint):
             event = self.connection.next_event()
         return 0
 
-    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil:
-        cdef uint32_t first = told.first
-        cdef uint32_t last = told.last
-        cdef amqp_code code = told.state.code
+    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil:
+        cdef uint32_t first = disposition.first
+        cdef uint32_t last = disposition.last
+        cdef amqp_code code = disposition.state.code
         if self.coordinator is not None:
-            self.coordinator.take_disposition(told)
+            self.coordinator.take_disposition(disposition)
         if code == AMQP_CODE_TRANSACTIONAL:
-            code = told.state.outcome
+            code = disposition.state.outcome
         # Not an outcome yet (part 3.4.1).
-        if code == AMQP_CODE_RECEIVED or (code == AMQP_CODE_NONE and not told.settled):
+        if code == AMQP_CODE_RECEIVED or (code == AMQP_CODE_NONE and not disposition.settled):
             return 0
-        if told.role != AMQP_RECEIVER or (
+        if disposition.role != AMQP_RECEIVER or (
                 not amqp_unsettled_clip(&self.outgoing.unsettled, &first, &last)):
             return 0
-        return self.take_outcomes(told, first, last)
+        return self.take_outcomes(disposition, first, last)
 
     cdef int take_outcomes(
-            self, const amqp_disposition_t *told, uint32_t first, uint32_t last) except -1 nogil:
+            self, const amqp_disposition_t *disposition,
+            uint32_t first, uint32_t last) except -1 nogil:
         """Settle a range of deliveries that may wait."""
         cdef bint cuts_off = self.outgoing.is_open and (
             <uint32_t>(self.outgoing.delivery_id - first) <= <uint32_t>(last - first))
@@ -387,9 +388,9 @@ cdef class Sender(Endpoint):
             count = amqp_unsettled_settle_all(&self.outgoing.unsettled, first, last)
         if count == 0:
             return 0
-        self.count_outcomes(&told.state, count)
+        self.count_outcomes(&disposition.state, count)
         self.settled += count
-        if not told.settled:
+        if not disposition.settled:
             self.connection.settle(self.end.session, first, last)
         if self.stopping and not self.interrupted:
             self.start_draining(monotonic_ns())

@@ -125,7 +125,7 @@ cdef class StreamReceiver(Receiver):
         cdef int state
         while flow != NULL:
             state = pn_link_state(flow.link) | pn_session_state(pn_link_session(flow.link))
-            if state & PN_REMOTE_CLOSED and flow.kept == 0:
+            if state & PN_REMOTE_CLOSED and flow.waiting == 0:
                 self.aborted += flow.begun
                 place[0] = flow.next
                 amqp_link_end_release(&self.connection.plane.endpoints, flow.end)
@@ -173,7 +173,7 @@ cdef class StreamReceiver(Receiver):
         if not flow.begun:
             flow.begun = True
             flow.first_time = self.now
-            flow.told = 0
+            flow.recorded = 0
             begin_body(&flow.body)
         before = flow.body.size
         check_body(&flow.body, bytes, size)
@@ -186,15 +186,15 @@ cdef class StreamReceiver(Receiver):
         if not body_is_whole(&flow.body) or 0 <= announced != <int64_t>flow.body.size:
             with gil:
                 self.refuse_body(flow)
-        self.tell(flow, c"F")
+        self.record_body(flow, c"F")
         flow.begun = False
         return 0
 
-    cdef int set_apart(self, Inflow *flow) except -1 nogil:
+    cdef int count_other(self, Inflow *flow) except -1 nogil:
         """Discard a body that is not of this run, whatever it contains."""
         self.bytes -= flow.body.size
         flow.begun = False
-        return Receiver.set_apart(self, flow)
+        return Receiver.count_other(self, flow)
 
     cdef int refuse_body(self, Inflow *flow) except -1:
         size = flow.body.size
@@ -208,21 +208,21 @@ cdef class StreamReceiver(Receiver):
             reason = f"has a body of {size} bytes and announced {flow.message.body_size}"
         raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} {reason}")
 
-    cdef int tell(self, Inflow *flow, char kind) except -1 nogil:
+    cdef int record_body(self, Inflow *flow, char kind) except -1 nogil:
         """Record the bytes of a body that came since the last time."""
-        cdef int64_t fresh = <int64_t>(flow.body.size - flow.told)
-        flow.told = flow.body.size
+        cdef int64_t fresh = <int64_t>(flow.body.size - flow.recorded)
+        flow.recorded = flow.body.size
         return self.writer.streamed(
             kind, flow.message.send_time, flow.first_time, self.now, fresh)
 
-    cdef int tell_progress(self) except -1 nogil:
+    cdef int record_progress(self) except -1 nogil:
         cdef Inflow *flow = self.streams
         self.now = self.wall_time()
         if self.shows_progress(self.base):
-            self.tell(self.base, c"B")
+            self.record_body(self.base, c"B")
         while flow != NULL:
             if self.shows_progress(flow):
-                self.tell(flow, c"B")
+                self.record_body(flow, c"B")
             flow = flow.next
         return 0
 

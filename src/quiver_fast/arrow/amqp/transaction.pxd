@@ -37,7 +37,7 @@ cdef class Coordinator:
     cdef int attach(self, pn_session_t *session, str name) except -1
     cdef bint ready(self) except? -1
     cdef int refuse(self) except -1
-    cdef int look(self) except -1 nogil
+    cdef int check_detach(self) except -1 nogil
     cdef bint is_open(self) noexcept nogil
     cdef bint is_idle(self) noexcept nogil
     cdef bint is_discharging(self) noexcept nogil
@@ -46,8 +46,8 @@ cdef class Coordinator:
     cdef int ask(self) except -1
     cdef bint may_ask(self) noexcept nogil
     cdef int send(self, Question *question, bytes body) except -1
-    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil
-    cdef int note_answer(self, Question *question, const amqp_disposition_t *told) except -1
+    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil
+    cdef int note_answer(self, Question *question, const amqp_disposition_t *disposition) except -1
     cdef int poll(self, int64_t now) except -1 nogil
     cdef int take_answers(self, int64_t now) except -1
     cdef int take_declared(self) except -1

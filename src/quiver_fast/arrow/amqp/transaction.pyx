@@ -107,7 +107,7 @@ cdef class Coordinator:
         raise TransactionError(
             f"{peer}: the peer has no transaction coordinator" + (f": {why}" if why else ""))
 
-    cdef int look(self) except -1 nogil:
+    cdef int check_detach(self) except -1 nogil:
         """Raise TransactionError if the peer detached the control link and said why."""
         cdef pn_condition_t *condition = pn_link_remote_condition(self.link)
         if pn_link_state(self.link) & PN_REMOTE_CLOSED and pn_condition_is_set(condition):
@@ -141,7 +141,7 @@ cdef class Coordinator:
         # amqp-value of discharge, [txn-id, fail = false] (part 4.5.3).
         fields = b"\x02\xa0" + bytes([len(name)]) + name + b"\x42"
         # Outcomes of the transaction are sent before its discharge.
-        self.connection.tell_run()
+        self.connection.send_outcomes()
         self.discharge_next = True
         self.discharge_body = b"\x00\x53\x77\x00\x53\x32\xc0" + bytes([len(fields)]) + fields
         self.id_size = 0
@@ -178,25 +178,28 @@ cdef class Coordinator:
         question.answer = AMQP_CODE_NONE
         return 0
 
-    cdef int take_disposition(self, const amqp_disposition_t *told) except -1 nogil:
+    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil:
         """Keep what a disposition says of our questions, until the next `poll`."""
-        if self.is_idle() or told.role != AMQP_RECEIVER or told.state.code == AMQP_CODE_NONE:
+        if self.is_idle() or disposition.role != AMQP_RECEIVER or (
+                disposition.state.code == AMQP_CODE_NONE):
             return 0
         with gil:
-            self.note_answer(&self.discharging, told)
-            return self.note_answer(&self.declaring, told)
+            self.note_answer(&self.discharging, disposition)
+            return self.note_answer(&self.declaring, disposition)
 
-    cdef int note_answer(self, Question *question, const amqp_disposition_t *told) except -1:
+    cdef int note_answer(self, Question *question, const amqp_disposition_t *disposition) except -1:
         # Ids are serial numbers: they wrap at 2^32.
+        cdef uint32_t span = disposition.last - disposition.first
         if not question.asked or question.answer != AMQP_CODE_NONE or (
-                <uint32_t>(question.id - told.first) > <uint32_t>(told.last - told.first)):
+                <uint32_t>(question.id - disposition.first) > span):
             return 0
-        question.answer = told.state.code
+        question.answer = disposition.state.code
         if not self.why:
-            self.why = error_text(told.state.condition, told.state.description)
-        if told.state.code == AMQP_CODE_DECLARED:
-            self.declared_id = (<const char *>told.state.txn_id.start)[:told.state.txn_id.size]
-        if not told.settled:
+            self.why = error_text(disposition.state.condition, disposition.state.description)
+        if disposition.state.code == AMQP_CODE_DECLARED:
+            id = disposition.state.txn_id
+            self.declared_id = (<const char *>id.start)[:id.size]
+        if not disposition.settled:
             self.connection.settle(self.end.session, question.id, question.id)
         return 0
 

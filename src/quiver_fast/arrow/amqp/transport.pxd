@@ -53,7 +53,7 @@ cdef class Transport:
     cdef object referred
 
     cdef amqp_event next_event(self) except? amqp_event.AMQP_NO_MEMORY nogil
-    cdef bint goes_on(self, amqp_event event) except -1 nogil
+    cdef bint handle_event(self, amqp_event event) except -1 nogil
     cdef int pump(self) except -1 nogil
     cdef int feed(self, amqp_bytes_t bytes) except -1 nogil
     cdef int drain(self) except -1 nogil
@@ -61,12 +61,12 @@ cdef class Transport:
     cdef int refuse_frame(self) except -1
     cdef amqp_link_end_t *end_of(self, pn_link_t *link) except NULL
     cdef int accept(self, amqp_session_end_t *session, uint32_t id, amqp_code code) except -1 nogil
-    cdef int tell_run(self) except -1 nogil
-    cdef int tell_transaction(self) except -1 nogil
+    cdef int send_outcomes(self) except -1 nogil
+    cdef int send_transactional(self) except -1 nogil
     cdef int settle(
         self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil
     cdef int give_credit(self, amqp_link_end_t *end, uint32_t more, bint drain) except -1 nogil
-    cdef int tell_flow(self, amqp_session_end_t *session, amqp_link_end_t *end) except -1 nogil
+    cdef int send_flow(self, amqp_session_end_t *session, amqp_link_end_t *end) except -1 nogil
     cdef size_t largest_frame(self) noexcept nogil
     cdef uint32_t transfer(
         self, amqp_link_end_t *end, amqp_bytes_t tag, amqp_bytes_t message,
@@ -75,13 +75,13 @@ cdef class Transport:
     cdef int exchange(self, int64_t wait_until) except -1 nogil
     cdef int exchange_awake(self, int64_t until) except -1 nogil
     cdef int exchange_spinning(self, int64_t wait_until) except -1 nogil
-    cdef int linger(self) except -1 nogil
+    cdef int spin(self) except -1 nogil
     cdef int write(self) except -1 nogil
     cdef int note_written(self, int state) except -1 nogil
     cdef int read(self) noexcept nogil
-    cdef int lose(self, int error) noexcept nogil
+    cdef int mark_lost(self, int error) noexcept nogil
     cdef int wait(self, int64_t until) noexcept nogil
     cdef int tick(self) except -1 nogil
-    cdef int fall_silent(self) except -1
+    cdef int give_up_peer(self) except -1
 
 cdef int no_memory() except -1 nogil

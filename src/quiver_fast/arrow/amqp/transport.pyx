@@ -83,13 +83,13 @@ cdef class Transport:
         What it points at holds until the next call.
         """
         cdef amqp_event event = AMQP_CREDIT
-        while self.goes_on(event):
+        while self.handle_event(event):
             event = amqp_plane_next(&self.plane)
             if event == AMQP_ARRIVAL or event == AMQP_OUTCOME:
                 return event
         return AMQP_NOTHING
 
-    cdef bint goes_on(self, amqp_event event) except -1 nogil:
+    cdef bint handle_event(self, amqp_event event) except -1 nogil:
         """Do what an event asks of the connection itself; say whether more may come."""
         if event == AMQP_FOR_ENGINE:
             self.feed(self.plane.control)
@@ -113,7 +113,7 @@ cdef class Transport:
         """Give the engine bytes that are its own; what we had to say before goes out first."""
         cdef pn_rwbytes_t space
         cdef size_t size
-        self.tell_run()
+        self.send_outcomes()
         while bytes.size:
             space = pn_connection_driver_read_buffer_sized(&self.driver, FEED_SIZE)
             if space.size == 0:
@@ -198,35 +198,35 @@ cdef class Transport:
         if session == self.run_session and code == self.run.code and id == self.run.last + 1:
             self.run.last = id
             return 0
-        self.tell_run()
+        self.send_outcomes()
         self.run_session = session
         amqp_run_add(&self.run, id, code, True)
         return 0
 
-    cdef int tell_run(self) except -1 nogil:
+    cdef int send_outcomes(self) except -1 nogil:
         """Tell the outcomes of the present run."""
         if self.run.code == AMQP_CODE_NONE:
             return 0
         if self.run.code == AMQP_CODE_TRANSACTIONAL:
-            return self.tell_transaction()
+            return self.send_transactional()
         if not amqp_plane_answer_run(&self.plane, self.run_session, &self.run):
             no_memory()
         return 0
 
-    cdef int tell_transaction(self) except -1 nogil:
-        cdef amqp_disposition_t told
+    cdef int send_transactional(self) except -1 nogil:
+        cdef amqp_disposition_t disposition
         cdef uint8_t[AMQP_STATE_ROOM] state
-        memset(&told, 0, sizeof(told))
-        told.role = AMQP_RECEIVER
-        told.first = self.run.first
-        told.last = self.run.last
-        told.settled = self.run.settled
-        told.state.code = AMQP_CODE_TRANSACTIONAL
-        told.state.outcome = AMQP_CODE_ACCEPTED
-        told.state.txn_id = self.run_transaction
-        told.state.encoded.size = amqp_write_state(state, &told.state) - state
-        told.state.encoded.start = state
-        if not amqp_plane_answer(&self.plane, self.run_session, &told):
+        memset(&disposition, 0, sizeof(disposition))
+        disposition.role = AMQP_RECEIVER
+        disposition.first = self.run.first
+        disposition.last = self.run.last
+        disposition.settled = self.run.settled
+        disposition.state.code = AMQP_CODE_TRANSACTIONAL
+        disposition.state.outcome = AMQP_CODE_ACCEPTED
+        disposition.state.txn_id = self.run_transaction
+        disposition.state.encoded.size = amqp_write_state(state, &disposition.state) - state
+        disposition.state.encoded.start = state
+        if not amqp_plane_answer(&self.plane, self.run_session, &disposition):
             no_memory()
         self.run.code = AMQP_CODE_NONE
         return 0
@@ -234,13 +234,13 @@ cdef class Transport:
     cdef int settle(
             self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil:
         """Settle deliveries that we sent, after a peer that left it to us (part 2.6.12)."""
-        cdef amqp_disposition_t told
-        memset(&told, 0, sizeof(told))
-        told.role = AMQP_SENDER
-        told.first = first
-        told.last = last
-        told.settled = True
-        if not amqp_plane_answer(&self.plane, session, &told):
+        cdef amqp_disposition_t disposition
+        memset(&disposition, 0, sizeof(disposition))
+        disposition.role = AMQP_SENDER
+        disposition.first = first
+        disposition.last = last
+        disposition.settled = True
+        if not amqp_plane_answer(&self.plane, session, &disposition):
             no_memory()
         return 0
 
@@ -250,7 +250,7 @@ cdef class Transport:
             no_memory()
         return 0
 
-    cdef int tell_flow(self, amqp_session_end_t *session, amqp_link_end_t *end) except -1 nogil:
+    cdef int send_flow(self, amqp_session_end_t *session, amqp_link_end_t *end) except -1 nogil:
         """Tell the peer of a session, and of a link of it unless that is NULL."""
         if not amqp_plane_flow(&self.plane, session, end, False):
             no_memory()
@@ -335,9 +335,9 @@ cdef class Transport:
 
     cdef int exchange_spinning(self, int64_t wait_until) except -1 nogil:
         """Like exchange, but look for the peer's answer for a moment before sleeping."""
-        return self.exchange(0 if self.linger() else wait_until)
+        return self.exchange(0 if self.spin() else wait_until)
 
-    cdef int linger(self) except -1 nogil:
+    cdef int spin(self) except -1 nogil:
         """Look for the peer's answer where that pays; return 1 if it came."""
         cdef int64_t span = amqp_wait_span(&self.patience)
         cdef int64_t before, now, deadline
@@ -364,7 +364,7 @@ cdef class Transport:
 
     cdef int write(self) except -1 nogil:
         """Write the output until there is no more or the socket is full."""
-        self.tell_run()
+        self.send_outcomes()
         self.drain()
         self.blocked = False
         if self.lost:
@@ -376,7 +376,7 @@ cdef class Transport:
             return self.note_written(
                 amqp_output_write(&self.plane.output, amqp_send, &self.fd))
         if tls_flush(self.tls) == TLS_FAILED:
-            return self.lose(tls_socket_error(self.tls))
+            return self.mark_lost(tls_socket_error(self.tls))
         self.note_written(amqp_output_write(&self.plane.output, write_tls, self.tls))
         # A handshake that waits for the peer is not blocked: it needs something to read.
         self.blocked = (tls_events(self.tls) & POLLOUT) != 0
@@ -385,13 +385,13 @@ cdef class Transport:
     cdef int note_written(self, int state) except -1 nogil:
         """Take what became of the output: see amqp_output_write."""
         if state < 0:
-            return self.lose(errno if self.tls == NULL else tls_socket_error(self.tls))
+            return self.mark_lost(errno if self.tls == NULL else tls_socket_error(self.tls))
         self.blocked = state == 0
         if self.timers.period:
             self.timers.spoken = monotonic_ns()
         return 0
 
-    cdef int lose(self, int error) noexcept nogil:
+    cdef int mark_lost(self, int error) noexcept nogil:
         """Mark the connection as lost, because of ``error``: nothing goes out any more.
 
         A peer that closed may have said why, which is still to be read.
@@ -442,7 +442,7 @@ cdef class Transport:
         # We may be late ourselves: what came meanwhile counts.
         if amqp_timers_is_silent(&self.timers, now) and not self.read() and not self.cut:
             with gil:
-                self.fall_silent()
+                self.give_up_peer()
         if amqp_timers_owes(&self.timers, now):
             self.timers.spoken = now
             if amqp_output_waiting(&self.plane.output) == 0 and not amqp_plane_beat(&self.plane):
@@ -450,7 +450,7 @@ cdef class Transport:
         self.next_tick = amqp_timers_next(&self.timers)
         return 0
 
-    cdef int fall_silent(self) except -1:
+    cdef int give_up_peer(self) except -1:
         """Give up a peer that was silent; `close` tells it."""
         pn_condition_set_name(
             pn_connection_condition(self.connection), b"amqp:resource-limit-exceeded")

@@ -89,7 +89,7 @@ cdef class Endpoint(Course):
 
     cdef int await_start(self) except -1 nogil:
         """Wait while the wrapper holds us for other senders; then the clock begins."""
-        self.control.look()
+        self.control.read_lines()
         if not self.control.held:
             return 0
         while self.control.held and pending_count() == 0 and not self.channel.cut:

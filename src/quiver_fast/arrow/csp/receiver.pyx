@@ -206,7 +206,7 @@ cdef class Receiver(Endpoint):
             with gil:
                 self.refuse("has no time `t`, a 64-bit integer")
         if not is_own:
-            return self.set_apart(id, sent, timed, time)
+            return self.count_other(id, sent, timed, time)
         id.start += self.prefix_size
         id.size -= self.prefix_size
         self.received += 1
@@ -217,7 +217,7 @@ cdef class Receiver(Endpoint):
                 self.refuse("has no `id`, which the records of revisions v1 and v2 need")
         return self.writer.received_with_id(id.start, id.size, sent, time)
 
-    cdef int set_apart(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
+    cdef int count_other(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
         """Count an entry of another run; record it only if the record shows that it is foreign."""
         cdef bint is_older = timed and self.is_older(sent)
         if not (is_older or self.prefix_size):

@@ -24,9 +24,9 @@ cdef class Control:
 
     cdef int say_ready(self) noexcept nogil
     cdef int say_flushed(self, int64_t time, int64_t size) noexcept nogil
-    cdef int look(self) noexcept nogil
+    cdef int read_lines(self) noexcept nogil
     cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil
     cdef int take(self, const char *bytes, size_t size) noexcept nogil
     cdef int obey(self) noexcept nogil
     cdef bint is_line(self, const char *word, size_t size) noexcept nogil
-    cdef int lose(self) noexcept nogil
+    cdef int mark_lost(self) noexcept nogil

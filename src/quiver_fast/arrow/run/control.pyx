@@ -63,7 +63,7 @@ cdef class Control:
 
     def read(self) -> None:
         """Take what the wrapper has said, without waiting for it."""
-        self.look()
+        self.read_lines()
 
     cdef int say_ready(self) noexcept nogil:
         # A socket that does not take 6 bytes has a closed other end: look() sees that.
@@ -85,7 +85,7 @@ cdef class Control:
             send(self.fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL)
         return 0
 
-    cdef int look(self) noexcept nogil:
+    cdef int read_lines(self) noexcept nogil:
         """Take what the wrapper has said, without waiting for it."""
         cdef char[256] bytes
         cdef ssize_t size
@@ -98,7 +98,7 @@ cdef class Control:
             elif size < 0 and errno == EAGAIN:
                 return 0
             else:
-                self.lose()
+                self.mark_lost()
         return 0
 
     cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil:
@@ -122,7 +122,7 @@ cdef class Control:
         fds[2].fd = self.fd
         fds[2].events = POLLIN
         if ppoll(fds, 3, &span, NULL) > 0 and fds[2].revents:
-            self.look()
+            self.read_lines()
         return 0
 
     cdef int take(self, const char *bytes, size_t size) noexcept nogil:
@@ -164,7 +164,7 @@ cdef class Control:
     cdef bint is_line(self, const char *word, size_t size) noexcept nogil:
         return self.size == size and memcmp(self.line, word, size) == 0
 
-    cdef int lose(self) noexcept nogil:
+    cdef int mark_lost(self) noexcept nogil:
         """The wrapper is gone: do what it asked for last; else end as at a SIGTERM."""
         self.fd = -1
         self.held = False

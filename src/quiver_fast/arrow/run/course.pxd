@@ -46,7 +46,7 @@ cdef class Course:
     cdef int64_t started
     cdef int64_t deadline
     # When to look next at what the wrapper says, if nothing wakes us before.
-    cdef int64_t next_look
+    cdef int64_t next_read
     cdef int64_t next_flush
     # How long to wait for what is still on its way, and until when.
     cdef int64_t patience
@@ -78,8 +78,8 @@ cdef class Course:
     cdef int notice_signals(self, int64_t now) except -1 nogil
     cdef int notice_wrapper(self, int64_t now) noexcept nogil
     cdef int flush_records(self, int64_t now) except -1 nogil
-    cdef int tell_progress(self) except -1 nogil
+    cdef int record_progress(self) except -1 nogil
 
 
 cdef int64_t next_flush_after(int64_t now) noexcept nogil
-cdef int64_t flush_and_tell(RecordWriter writer, Control control) except -1 nogil
+cdef int64_t flush_and_report(RecordWriter writer, Control control) except -1 nogil

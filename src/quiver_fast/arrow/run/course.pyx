@@ -12,7 +12,7 @@ from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, SharePacer, Step
 cdef int64_t SECOND = 1000000000
 cdef int64_t FLUSH_PERIOD = SECOND // FLUSHES_PER_SECOND
 # How long a wrapper's word may lie unread while messages leave no time to wait.
-cdef int64_t LOOK_PERIOD = SECOND // 20
+cdef int64_t READ_PERIOD = SECOND // 20
 # Both ends of a run count its duration from moments that are a network apart.
 cdef int64_t END_TOLERANCE = SECOND
 # After a signal: how long to wait for what is still on its way.
@@ -140,7 +140,7 @@ cdef class Course:
             self.take_input()
             wake = self.turn(now)
             if wake == OVER:
-                flush_and_tell(self.writer, self.control)
+                flush_and_report(self.writer, self.control)
                 return 0
             self.await_input(wake)
 
@@ -211,7 +211,7 @@ cdef class Course:
         """
         self.started = start
         self.next_flush = INT64_MAX
-        self.next_look = INT64_MAX
+        self.next_read = INT64_MAX
         if self.limits.duration_ns and self.deadline != INT64_MAX:
             self.deadline = start + self.limits.duration_ns
         return 0
@@ -259,18 +259,18 @@ cdef class Course:
 
     cdef int notice_wrapper(self, int64_t now) noexcept nogil:
         """Read the wrapper's words, for loops that never wait for the peer."""
-        if now >= self.next_look:
-            self.control.look()
-            self.next_look = now + LOOK_PERIOD
+        if now >= self.next_read:
+            self.control.read_lines()
+            self.next_read = now + READ_PERIOD
         return 0
 
     cdef int flush_records(self, int64_t now) except -1 nogil:
         if now >= self.next_flush:
-            self.tell_progress()
-            self.next_flush = flush_and_tell(self.writer, self.control)
+            self.record_progress()
+            self.next_flush = flush_and_report(self.writer, self.control)
         return 0
 
-    cdef int tell_progress(self) except -1 nogil:
+    cdef int record_progress(self) except -1 nogil:
         """Record the progress of messages that take longer than a flush."""
         return 0
 
@@ -280,7 +280,7 @@ cdef int64_t next_flush_after(int64_t now) noexcept nogil:
     return now - now % FLUSH_PERIOD + FLUSH_PERIOD
 
 
-cdef int64_t flush_and_tell(RecordWriter writer, Control control) except -1 nogil:
+cdef int64_t flush_and_report(RecordWriter writer, Control control) except -1 nogil:
     """Write the records of all that was done until now, tell the wrapper, and return when next."""
     cdef int64_t now = monotonic_ns()
     writer.flush()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.arrow.amqp.attempts import STEPS
-from quiver_fast.arrow.amqp.churn import MOST_FLYING, Churn
+from quiver_fast.arrow.amqp.churn import MOST_PENDING, Churn
 from quiver_fast.arrow.main import address_at, make_template
 from quiver_fast.cli.arrow.summary_text import number_field, section, text_field
 from quiver_fast.cli.pair.connecting import (
@@ -29,7 +29,7 @@ class ChurnRun(ConnectingRun):
     unfinished = "the churn was not over"
 
     def _connections(self) -> int:
-        return MOST_FLYING
+        return MOST_PENDING
 
     def _measure(self) -> dict[str, Any]:
         target, args = self._target, self._args
