@@ -261,8 +261,9 @@ cdef class Sender(Endpoint):
         cdef amqp_stamp_t *stamp = &self.outgoing.stamp
         cdef uint32_t id
         cdef size_t room = WAITING_LIMIT - amqp_output_waiting(&self.connection.plane.output)
-        cdef int64_t time = 0
-        cdef int64_t i
+        cdef int64_t time
+        cdef int64_t left
+        cdef int64_t block
         cdef uint8_t *out
         # The first message shows how large they are.
         count = min(count, <int64_t>(room // stamp.size) + 1 if stamp.size else 1)
@@ -272,19 +273,23 @@ cdef class Sender(Endpoint):
             no_memory()
         self.outgoing.begin_deliveries(count)
         id = self.outgoing.delivery_id
-        for i in range(count):
-            if self.schedule is not None or i % self.clock_block == 0:
-                time = self.send_time(self.sent)
-            if self.template.next_message(time) or stamp.size == 0:
-                self.outgoing.write_stamp()
-            self.sent += 1
-            amqp_stamp_number(stamp, id + <uint32_t>i, self.sent)
-            memcpy(out, stamp.frame, stamp.size)
-            out += stamp.size
-            if self.with_ids:
-                self.record(time)
-            else:
-                self.writer.sent(time)
+        left = count
+        while left:
+            time = self.send_time(self.sent)
+            block = min(left, 1 if self.schedule is not None else self.clock_block)
+            left -= block
+            for _ in range(block):
+                if self.template.next_message(time) or stamp.size == 0:
+                    self.outgoing.write_stamp()
+                self.sent += 1
+                amqp_stamp_number(stamp, id, self.sent)
+                id += 1
+                memcpy(out, stamp.frame, stamp.size)
+                out += stamp.size
+                if self.with_ids:
+                    self.record(time)
+                else:
+                    self.writer.sent(time)
         amqp_output_add(&self.connection.plane.output, out)
         self.outgoing.count_frames(<uint32_t>count)
         if self.outgoing.presettled:
