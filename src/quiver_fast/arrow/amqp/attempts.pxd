@@ -5,7 +5,7 @@ from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.loop.reactor cimport Watch
 from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
 
-# What an attempt waits for, in this order.
+# The steps of an attempt, in their order.
 cdef enum Step:
     STEP_TCP
     STEP_TLS
@@ -17,32 +17,32 @@ cdef enum Step:
     STEP_CLOSE
     STEP_COUNT
 
-# A place in a heap. It stands first: from it the heap's owner finds the attempt.
+# An attempt's place in a heap. `place` is the first field: the heap has its address.
 cdef struct Tick:
     uint32_t place
     void *owner
 
 cdef class Attempt:
-    # Its connection, which others may use as well, and the socket that is its own.
+    # Attempts may share the connection; then only one of them has its socket.
     cdef Connection connection
     cdef object sock
     cdef Watch watch
-    # When its idle time-outs are to be looked at; for a loop that keeps connections.
+    # When its idle time-outs are due; for a loop that keeps connections.
     cdef Tick tick
-    # The system tells when the socket has room.
+    # epoll reports when the socket has room.
     cdef bint awaits_room
-    # Monotonic ns: when it was due, when its present step began, when its time is over.
+    # Monotonic ns: when the attempt was due, when its present step began, when it has failed.
     cdef int64_t due
     cdef int64_t since
     cdef int64_t deadline
     cdef int step
-    # How long each step took, in ns; -1 for a step that it did not have.
+    # Nanoseconds that each step took; -1 for a step that the attempt did not have.
     cdef int64_t[8] spent
     cdef pn_session_t *session
     cdef pn_link_t *link
     cdef amqp_link_end_t *end
     cdef uint32_t delivery_id
-    # Its message is on its way, and has an outcome; and why it was not accepted.
+    # The message was sent; it has an outcome; why it was not accepted.
     cdef bint is_sent
     cdef bint is_settled
     cdef str refusal
@@ -54,7 +54,7 @@ cdef class Attempts:
     cdef object make_connection
     cdef object is_stopped
     cdef int64_t patience
-    # All that are under way, the oldest first.
+    # Attempts that have begun and not ended, the oldest first.
     cdef readonly dict pending
     cdef readonly dict reasons
     cdef readonly int64_t failed

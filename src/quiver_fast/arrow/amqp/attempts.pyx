@@ -1,4 +1,4 @@
-"""Connections that are opened side by side, of which each may fail: a failure is counted."""
+"""Connections that are opened at the same time. A failure is counted and ends only its own."""
 
 from libc.errno cimport errno
 from libc.stdint cimport int64_t
@@ -25,16 +25,16 @@ from quiver_fast import sockets
 
 STEPS = ("tcp", "tls", "sasl", "open", "begin", "attach", "message", "close")
 
-# What people read of a step whose time is over.
+# How messages name a step that was not done in time.
 PURPOSES = (
     "take the connection", "speak TLS", "authenticate", "open the connection",
     "begin the session", "attach the link", "settle the message", "answer the close",
 )
 
 cdef enum:
-    # Descriptors that one look takes; the system has the others first the next time.
+    # Descriptors of one epoll_wait; the next one returns the others first.
     BATCH = 256
-    # Reasons that are told apart: a peer may put anything into its texts.
+    # Reasons that are counted one by one: a peer may put anything into its texts.
     REASONS_MAX = 20
 
 cdef int64_t SECOND = 1000000000
@@ -45,7 +45,7 @@ OTHERS = "other reasons"
 
 
 cdef class Attempt:
-    """A connection, or what is opened over one, from the beginning to the end."""
+    """A connection, session or link, from its begin to its end."""
 
     def __cinit__(self) -> None:
         cdef int step
@@ -55,11 +55,11 @@ cdef class Attempt:
 
 
 cdef class Attempts:
-    """The loop over attempts; which steps follow the open is a subclass's to know.
+    """The loop over attempts. A subclass defines the steps after the open.
 
     Args:
         host, port: where to connect to.
-        timeout: seconds that an attempt may take, from when it was due.
+        timeout: seconds that an attempt may take from the time it was due.
         make_connection: makes a connection of a connected socket.
         is_stopped: says whether the user wants the end.
 
@@ -91,28 +91,28 @@ cdef class Attempts:
         """The address and the port that are connected to."""
         return self.address[:2]
 
-    # ---- what a subclass knows -------------------------------------------------------
+    # ---- hooks of subclasses ---------------------------------------------------------
 
     cdef int begin_step(self, Attempt one) except -1:
-        """Begin the step that an attempt has come to."""
+        """Begin the present step of an attempt."""
         return 0
 
     cdef int take_bytes(self, Attempt one) except -1:
-        """Take note that the connection of an attempt was read."""
+        """Take what was read from the connection of an attempt."""
         return self.advance(one)
 
     cdef int take_outcome(self, Connection connection) except -1:
-        """Take an outcome that a peer told."""
+        """Take a disposition of the peer."""
         return 0
 
     cdef int succeed(self, Attempt one) except -1:
-        """Take note that an attempt has come to its end."""
+        """Count an attempt that has passed all steps."""
         return 0
 
     # ---- one attempt -----------------------------------------------------------------
 
     cdef Attempt connect(self, int64_t due):
-        """Begin a connection; None if it has failed already."""
+        """Begin a connection; return None if it fails at once."""
         one = Attempt()
         one.due = due
         one.since = monotonic_ns()
@@ -132,7 +132,7 @@ cdef class Attempts:
         return one
 
     cdef int serve(self, Attempt one) except -1:
-        """Take an attempt as far as it goes, by what its socket has."""
+        """Read and write the socket of an attempt, and advance the attempt."""
         try:
             if one.connection is None:
                 self.open_connection(one)
@@ -146,7 +146,7 @@ cdef class Attempts:
         return 0
 
     cdef int open_connection(self, Attempt one) except -1:
-        """Make the connection of a socket that the system tells of: it is connected, or failed."""
+        """Open AMQP over a socket that epoll reports, unless connecting has failed."""
         code = one.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
@@ -154,13 +154,13 @@ cdef class Attempts:
         return self.advance(one)
 
     cdef int exchange(self, Connection connection) except -1:
-        """Write, read what there is, and take it."""
+        """Write the output, read the input, and take its events."""
         cdef amqp_event event
         cdef bint got = True
         connection.tick()
         connection.write()
         while got:
-            # The system tells again of more than one read; of what TLS has decrypted it does not.
+            # epoll reports a socket again that was not read to its end, but no bytes within TLS.
             got = connection.read() and connection.tls != NULL
             event = connection.next_event()
             while event != AMQP_NOTHING:
@@ -170,7 +170,7 @@ cdef class Attempts:
         return 0
 
     cdef int flush(self, Attempt one) except -1:
-        """Write what there is to say, and have the system tell of room if it is too much."""
+        """Write the output; have epoll report room if the socket is full."""
         cdef Connection connection = one.connection
         if connection is None or one.watch.fd < 0:
             return 0
@@ -181,7 +181,7 @@ cdef class Attempts:
         return 0
 
     cdef int advance(self, Attempt one) except -1:
-        """Note the steps that an attempt has passed, and begin the next."""
+        """Record the steps that an attempt has passed, and begin the next one."""
         cdef int64_t now
         while one.step < STEP_COUNT and self.has_passed(one):
             if one.step != STEP_TLS or one.connection.tls != NULL:
@@ -196,7 +196,7 @@ cdef class Attempts:
         return 0
 
     cdef bint has_passed(self, Attempt one) except -1:
-        """Say whether the peer did its part of the present step."""
+        """Say whether the peer has answered the present step."""
         cdef Connection connection = one.connection
         cdef bint opened = not pn_connection_state(connection.connection) & PN_REMOTE_UNINIT
         if one.step == STEP_TCP:
@@ -231,7 +231,7 @@ cdef class Attempts:
     # ---- failures --------------------------------------------------------------------
 
     cdef int fail(self, Attempt one, object error) except -1:
-        """Give an attempt up, and count the reason."""
+        """End an attempt, and count the reason."""
         self.release(one)
         self.failed += 1
         return self.count_reason(self.reasons, one, error)
@@ -248,7 +248,7 @@ cdef class Attempts:
         return 0
 
     cdef int judge_times(self, int64_t now) except -1:
-        """Give up the attempts whose time is over. Those that were due first stand first."""
+        """Fail the attempts whose time is over: `pending` is in the order of deadlines."""
         cdef Attempt one
         late = []
         for one in self.pending:
@@ -262,7 +262,7 @@ cdef class Attempts:
     # ---- the loop --------------------------------------------------------------------
 
     cdef int poll(self, int64_t until) except -1:
-        """Wait for sockets until ``until`` (monotonic ns), and serve those that are ready."""
+        """Wait for sockets until ``until`` (monotonic ns); serve the ready ones."""
         cdef epoll_event[BATCH] events
         cdef Watch *watch
         cdef pollfd polled
@@ -275,7 +275,7 @@ cdef class Attempts:
         rest.tv_sec = left // SECOND
         rest.tv_nsec = left % SECOND
         with nogil:
-            # epoll's own time-out is of milliseconds.
+            # The time-out of epoll_wait has a resolution of milliseconds.
             ppoll(&polled, 1, &rest, NULL)
             count = epoll_wait(self.epoll, events, BATCH, 0)
         PyErr_CheckSignals()
@@ -287,7 +287,7 @@ cdef class Attempts:
 
 
 def reachable(host: str, port: int, timeout: float) -> tuple[int, tuple[object, ...]]:
-    """Return the family and the address of a host that takes connections, or the first it has.
+    """Return family and address of a host: the one that takes connections, else the first one.
 
     Raises:
         PeerError: the host does not resolve.

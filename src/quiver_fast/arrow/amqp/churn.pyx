@@ -1,4 +1,4 @@
-"""Connections, sessions or links that are opened at a rate, used for one message, and closed."""
+"""Connections, sessions or links that are opened at a rate, send one message, and are closed."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 
@@ -24,18 +24,18 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer
 
-# What comes and goes, in the order of their being in each other.
+# What is opened and closed: each contains the next.
 CONNECTION, SESSION, LINK = range(3)
 KINDS = ("connection", "session", "link")
 
-# Attempts under way at a time: more would only wait in the backlog of a listener.
+# Attempts at the same time: more would only wait in the backlog of a listener.
 MOST_PENDING = 512
 NOT_BEGUN = "not begun in time"
 
 cdef int64_t SECOND = 1000000000
-# Idle time-outs are looked at so often; a tenth of the shortest that anyone has.
+# The period of idle time-outs: a tenth of the shortest time-out in use.
 cdef int64_t TICK_PERIOD = SECOND // 10
-# Attempts that begin between two looks at those under way.
+# Attempts that begin between two calls of `poll`.
 cdef int BURST = 64
 
 OUTCOMES = {
@@ -45,16 +45,16 @@ OUTCOMES = {
 
 
 cdef class Churn(Attempts):
-    """Attempts of one kind, begun by a schedule that waits for nobody.
+    """Attempts of one kind, which begin at the times of an open-loop schedule.
 
     Args:
         common: the arguments of Attempts.
         kind: a word of KINDS.
         rate: attempts per second.
         duration: seconds during which attempts are due.
-        address_at: says of an open connection which address a link is to have.
+        address_at: returns the address of a link over an open connection.
         make_message: makes an encoded message.
-        name: what the names of links begin with.
+        name: the prefix of the links' names.
     """
 
     cdef Pacer pacer
@@ -63,11 +63,11 @@ cdef class Churn(Attempts):
     cdef object make_message
     cdef str name
     cdef bytes node
-    # How many links there were, so that each has a name of its own.
+    # How many links were attached, for the number in a link's name.
     cdef int64_t attached
     # Attempts whose message has no outcome yet, by session and delivery-id.
     cdef dict sent
-    # What all attempts but those of connections use; None while there is none.
+    # The connection over which sessions or links are opened; None while there is none.
     cdef Attempt shared
     cdef bint is_open
     cdef int64_t total
@@ -75,12 +75,12 @@ cdef class Churn(Attempts):
     cdef int64_t start
     cdef int64_t ended
     cdef int64_t next_ticks
-    # The next attempt to begin; with those before it that never did.
+    # The number of the next attempt; attempts that did not begin in time are counted too.
     cdef int64_t next
     cdef readonly int64_t due
     cdef readonly int64_t begun
     cdef readonly int64_t succeeded
-    # From when they were due to their end, and of each step, of those that succeeded.
+    # Of attempts that succeeded: from the time due to the end, and of each step.
     cdef readonly DelayHistogram latency
     cdef readonly list steps
 
@@ -104,7 +104,7 @@ cdef class Churn(Attempts):
         return max(self.ended - self.start, 0)
 
     def run(self) -> None:
-        """Begin all that is due, and wait until all has ended or the user wants the end."""
+        """Begin attempts until all have ended, or until the user stops."""
         cdef Attempt one
         if self.kind != CONNECTION:
             self.open_shared(monotonic_ns())
@@ -116,7 +116,7 @@ cdef class Churn(Attempts):
             self.begin_due()
             self.poll(self.wake())
             self.keep_time_outs(monotonic_ns())
-        # Those that a signal cut off have neither succeeded nor failed.
+        # Attempts that a signal ends count neither as succeeded nor as failed.
         self.ended = monotonic_ns()
         for one in list(self.pending):
             self.release(one)
@@ -124,7 +124,7 @@ cdef class Churn(Attempts):
             self.release(self.shared)
 
     cdef int keep_time_outs(self, int64_t now) except -1:
-        """Keep the idle time-outs of connections that wait for the peer."""
+        """Check the idle time-outs of connections that wait for the peer."""
         cdef Attempt one
         if now < self.next_ticks:
             return 0
@@ -142,7 +142,7 @@ cdef class Churn(Attempts):
         return self.start + self.pacer.intended(self.next)
 
     cdef bint has_room(self) except -1:
-        """Say whether one more attempt may be under way."""
+        """Say whether one more attempt may begin."""
         cdef int64_t most = MOST_PENDING
         if self.kind != CONNECTION and self.shared is not None:
             if not self.is_open:
@@ -158,7 +158,7 @@ cdef class Churn(Attempts):
         return <int64_t>session.handle_max[<int>AMQP_THEIRS] + 1
 
     cdef int begin_due(self) except -1:
-        """Begin attempts that are due, as far as there is room."""
+        """Begin attempts that are due, up to the limit of `has_room`."""
         cdef int64_t due
         for _ in range(BURST):
             if self.next >= self.due or not self.has_room():
@@ -194,13 +194,13 @@ cdef class Churn(Attempts):
         return self.begin_step(one)
 
     cdef int open_shared(self, int64_t due) except -1:
-        """Open the connection that all attempts use."""
+        """Open the connection of all sessions or links."""
         self.is_open = False
         self.shared = self.connect(due)
         return self.skip_attempt() if self.shared is None else 0
 
     cdef int skip_attempt(self) except -1:
-        """Take note that the next attempt failed for lack of a connection."""
+        """Count the next attempt as begun: it fails, because there is no connection."""
         self.next += 1
         self.begun += 1
         self.due = max(self.due, self.next)
@@ -212,7 +212,7 @@ cdef class Churn(Attempts):
         cdef Connection connection = one.connection
         if one is self.shared and one.step == (STEP_BEGIN if self.kind == SESSION else STEP_ATTACH):
             self.is_open = True
-            # Its time is not over when that of an attempt is.
+            # The shared connection has no deadline.
             self.pending.pop(one)
         elif one.step == STEP_BEGIN:
             one.session = pn_session(connection.connection)
@@ -264,7 +264,7 @@ cdef class Churn(Attempts):
         return one.is_settled
 
     cdef bint is_closed(self, Attempt one) except -1:
-        """Say whether the peer has answered the close, or has closed more than that."""
+        """Say whether the peer has answered the close; raise PeerError if it closed more."""
         cdef bint gone = one.connection.check() == PEER_CLOSED
         if self.kind == CONNECTION:
             return gone
@@ -275,7 +275,7 @@ cdef class Churn(Attempts):
         return pn_link_state(one.link) & PN_REMOTE_CLOSED
 
     cdef int judge_end(self, Attempt one) except -1:
-        """Raise what the peer says of a link, session or connection that it has ended."""
+        """Raise the error of a link, session or connection that the peer has ended."""
         if one.link != NULL and pn_link_state(one.link) & PN_REMOTE_CLOSED:
             why = condition_text(pn_link_remote_condition(one.link))
             raise LinkError(f"the peer detached the link{': ' if why else ''}{why}")
@@ -289,7 +289,7 @@ cdef class Churn(Attempts):
     # ---- the message -----------------------------------------------------------------
 
     cdef int send(self, Attempt one) except -1:
-        """Send the message of an attempt, if the peer has room for it."""
+        """Send the message of an attempt, if credit and window allow it."""
         cdef amqp_bytes_t tag
         cdef amqp_bytes_t text
         cdef bytes message
@@ -320,7 +320,7 @@ cdef class Churn(Attempts):
         if span == 0:
             keys = [(session, disposition.first)]
         else:
-            # A peer may name any range.
+            # A peer may settle any range.
             keys = [key for key in self.sent
                     if key[0] == session and <uint32_t>(key[1] - disposition.first) <= span]
         for key in keys:
@@ -356,7 +356,7 @@ cdef class Churn(Attempts):
     cdef int fail(self, Attempt one, object error) except -1:
         if self.shared is None or one is not self.shared:
             return Attempts.fail(self, one, error)
-        # With the connection all fail that use it; if it was never open, that is the next one.
+        # All attempts over the connection fail with it; before its open, the next attempt does.
         self.shared = None
         self.release(one)
         for each in list(self.pending):
@@ -391,7 +391,7 @@ cdef class Churn(Attempts):
             pn_link_close(one.link)
         if self.kind == SESSION and one.session != NULL:
             pn_session_close(one.session)
-        # The engine writes of what is not freed yet.
+        # The engine writes frames only for what is not freed.
         one.connection.drain()
         if one.end != NULL:
             amqp_link_end_release(&one.connection.plane.endpoints, one.end)

@@ -19,7 +19,7 @@ cdef class Connection(Transport):
     # The peer may be a broker on this machine.
     cdef bint beside_broker
     cdef bint closing
-    # It was lost when the run was at its end anyway.
+    # The connection was lost at the end of the run; that counts as a close.
     cdef bint excused
     cdef readonly str peer
     # The address and the port at the other end.

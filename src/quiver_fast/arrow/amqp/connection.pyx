@@ -41,10 +41,10 @@ cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 RUN_ID = b"quiver-run-id"
 # The content type of a TLS alert (RFC 8446, section 5.1): what a TLS port answers to AMQP.
 cdef unsigned char TLS_ALERT = 21
-# What the TLS layer says of a peer that does not answer its hello, or not within TLS.
+# Texts of the TLS layer about a peer that does not answer its hello, or answers without TLS.
 NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
 
-# Outcomes of SASL that say nothing of the credentials (part 5.3.3.6).
+# Outcomes of SASL that do not judge the credentials (part 5.3.3.6).
 PEER_FAILURES = {
     2: "the peer failed for a reason of its own (sys)",
     3: "the peer cannot authenticate until its operator mends it (sys-perm)",
@@ -71,17 +71,17 @@ cdef class Connection(Transport):
 
     Args:
         sock: a connected TCP socket; the connection owns it from now on.
-        peer: how messages name the peer, such as ``localhost:5672``.
+        peer: the peer's name in messages, such as ``localhost:5672``.
         container_id: this side's container id.
         hostname: the host to name in the open frame and to verify in TLS.
         server: the peer opened the socket.
         security: TLS and SASL.
         max_frame_size: largest frame that this side takes, in bytes.
-        idle_timeout: seconds of silence after which the peer is given up; 0 for none.
-        control: what the wrapper says.
+        idle_timeout: seconds of silence after which the connection fails; 0 for none.
+        control: the control socket.
         run_id: an id that both ends of a run share; a peer with another one is refused.
         capability: a capability to offer to the peer; none by default.
-        spin: look for the peer's answer for a moment before a sleep; see amqp/wait.h.
+        spin: poll for the peer's answer for a moment before a sleep; see amqp/wait.h.
     """
 
     def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
@@ -95,7 +95,7 @@ cdef class Connection(Transport):
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
-        # Asked now: a closed socket does not know it.
+        # A closed socket has no peer address.
         self.place = peer_address(sock)
         self.server = server
         self.security = security
@@ -104,10 +104,10 @@ cdef class Connection(Transport):
         self.container_id = container_id.encode()
         self.hostname = hostname.encode()
         is_local = peer_is_loopback(self.fd)
-        # No broker is our client, and a server on this machine may be one.
+        # A broker is never our client; a server on this machine may be one.
         self.beside_broker = is_local and not server
         self.sasl = SaslExchange(security, server, is_local)
-        # State is polled between exchanges, so the engine need not make events.
+        # We poll the engine's state between exchanges: it needs no events.
         pn_connection_collect(self.connection, NULL)
         if server:
             pn_transport_set_server(self.transport)
@@ -149,7 +149,7 @@ cdef class Connection(Transport):
             self.advance(deadline, "open the connection")
 
     def try_open(self) -> bool:
-        """Say whether both open frames are there, by what has come.
+        """Say whether both open frames have come.
 
         Raises:
             SecurityError: see `open`.
@@ -174,13 +174,13 @@ cdef class Connection(Transport):
         self.judge(deadline, purpose)
 
     def serve(self) -> bool:
-        """Write and read what can be now; return whether output waits for the socket."""
+        """Write and read without waiting; return whether output waits for the socket."""
         with nogil:
             self.tick()
             self.write()
             while self.read():
                 self.pump()
-            # The engine judges what is left when nothing more comes.
+            # At the end of the input the engine judges the rest.
             self.pump()
             self.write()
         return self.blocked
@@ -194,7 +194,7 @@ cdef class Connection(Transport):
         return 1 + self.plane.endpoints.opened[<int>AMQP_THEIRS].channel_max
 
     def abandon(self) -> None:
-        """Close without waiting for anything."""
+        """Close without waiting for the peer."""
         self.closing = True
         pn_connection_close(self.connection)
         with nogil:
@@ -202,7 +202,7 @@ cdef class Connection(Transport):
         self.sock.close()
 
     cdef int step(self, int64_t deadline) except -1:
-        """Exchange once; a caller with a link judges the link before it calls `judge`.
+        """Exchange once. A caller with a link checks the link before it calls `judge`.
 
         Raises SignalError at a signal.
         """
@@ -230,7 +230,7 @@ cdef class Connection(Transport):
         return 0
 
     cdef PeerState check(self) except? PEER_CLOSED nogil:
-        """Return the peer's state, or raise what went wrong with the connection."""
+        """Return the peer's state, or raise the connection's error."""
         cdef int state = pn_connection_state(self.connection)
         if self.excused:
             return PEER_CLOSED
@@ -268,7 +268,7 @@ cdef class Connection(Transport):
         if self.socket_error:
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
-        # An end without the close of TLS is told as one without TLS is.
+        # An end without the close_notify of TLS gets the message of an end without TLS.
         if self.tls != NULL and tls_failure(self.tls)[0] and not (
                 self.hung_up and tls_established(self.tls)):
             failure = tls_failure(self.tls).decode("utf-8", "replace")
@@ -295,7 +295,7 @@ cdef class Connection(Transport):
         return "" if self.heard else " before it sent a byte (if this port is for TLS, use amqps)"
 
     cdef object refusal(self, int outcome):
-        """Say whose credentials were refused, and for which mechanism, or what failed instead."""
+        """Return the message for a failed SASL exchange: the mechanism, and whose fault it is."""
         mechanism = pn_sasl_get_mech(pn_sasl(self.transport))
         if mechanism == NULL:
             return ": the peer offers no mechanism that fits"
@@ -308,7 +308,7 @@ cdef class Connection(Transport):
     def identity(self) -> dict[str, str | int | None]:
         """Return the peer's product, version, container id, address and port.
 
-        None stands for what it does not say.
+        None stands for a value that the peer does not give.
         """
         cdef const char *container = pn_connection_remote_container(self.connection)
         return {
@@ -344,8 +344,7 @@ cdef class Connection(Transport):
     def close(self, *, ended: bool = False) -> None:
         """Close in order and wait briefly for the peer's answers; never raises.
 
-        Everything that the run needed was confirmed before; a peer that is gone by
-        now changes no result.
+        The results of the run are complete before: a peer that is gone changes none.
 
         Args:
             ended: the run came to its end: let the peer first process all that we sent. Part 2.4.3

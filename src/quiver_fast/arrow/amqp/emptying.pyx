@@ -1,4 +1,4 @@
-"""Receivers that end when their queue is empty: one that records messages, one that drops them."""
+"""Receivers that end when their queue is empty: one records messages, one discards them."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
@@ -21,14 +21,14 @@ cdef int64_t SILENCE = SECOND
 
 
 cdef class EmptyingReceiver(Receiver):
-    """Receive window by window, each with a drain, until the peer gives all of one back.
+    """Receive credit windows, each with a drain, until the peer returns all credit of one.
 
     A peer that answers no drain has no more when it is silent; `queue_empty` is not true then.
     """
 
-    # The queue was seen to be empty.
+    # A drain has shown that the queue is empty.
     cdef bint emptied
-    # Messages taken when that last changed, and when the peer has been silent for too long.
+    # Messages taken so far, and when the peer has been silent for too long.
     cdef int64_t seen
     cdef int64_t silence_end
 
@@ -52,7 +52,7 @@ cdef class EmptyingReceiver(Receiver):
             Receiver.is_over(self, now, transferred))
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
-        """End at once where the last drain has proven that there is no more."""
+        """End at once if the last drain has shown that the queue is empty."""
         if not self.emptied:
             return Receiver.start_draining(self, now)
         self.stopping = self.was_drained = True
@@ -60,7 +60,7 @@ cdef class EmptyingReceiver(Receiver):
         return 0
 
     cdef int top_up(self) except -1 nogil:
-        """Have the peer send a window of messages, and say when it has none (part 2.6.7)."""
+        """Give a window of credit and drain it: the peer shows when it has no more (part 2.6.7)."""
         cdef int64_t more = self.credit_window
         if self.undrainable:
             return Receiver.top_up(self)
@@ -91,7 +91,7 @@ cdef class Purger(Endpoint):
     # When the peer has been silent for too long.
     cdef int64_t silence_end
     cdef readonly int64_t purged
-    # How many there were when the last drain was asked for.
+    # Messages purged before the last drain.
     cdef int64_t drained_at
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
@@ -152,7 +152,7 @@ cdef class Purger(Endpoint):
         return 0
 
     cdef int ask_for_more(self) except -1 nogil:
-        """Have the peer send a window of messages, and say when it has none (part 2.6.7)."""
+        """Give a window of credit and drain it: the peer shows when it has no more (part 2.6.7)."""
         cdef int64_t credit = self.end.counts.credit
         if not self.drainable:
             if 2 * credit <= self.credit_window:
@@ -161,8 +161,8 @@ cdef class Purger(Endpoint):
             return 0
         if credit:
             return 0
-        # Credit that the peer gave back, unlike credit that messages used up. ActiveMQ Classic
-        # gives it back after each page of its queue: only a drain without a message counts.
+        # `drained` is credit that the peer returned; messages have not used it. ActiveMQ Classic
+        # returns it after each page of its queue: only a drain without a message counts.
         self.was_drained = self.end.counts.drained > 0 and self.purged == self.drained_at
         self.end.counts.drained = 0
         if not self.was_drained:

@@ -2,10 +2,10 @@
 
     epoll ── ready lines ── read, events ──┐
     heap of wake times ────────────────────┼── queue of ends ── turn ── touched lines ── write
-    room in a socket, words, signals ──────┘
+    room in a socket, wrapper, signals ────┘
 
-An *end* is a link with a session of its own, on one of the lines (`lines.pyx`). It has a turn
-(`Endpoint.turn`) when something came for it, when its time has come, or when it had more to do.
+An *end* is a link with a session of its own, on one of the lines (`lines.pyx`). It gets a turn
+(`Endpoint.turn`) after an event of its session, at its wake time, or because it has more to send.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
@@ -29,32 +29,32 @@ from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.course cimport OVER, flush_and_report, next_flush_after
 
 cdef int64_t SECOND = 1000000000
-# How long a wrapper's word may lie unread while messages leave no time to wait.
+# How often a busy loop reads the control socket.
 cdef int64_t READ_PERIOD = SECOND // 20
 # The least time that peers have to give the first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
-# Links that have no credit after this wait for no other.
+# After this, links with credit do not wait for links without.
 cdef int64_t CREDIT_GRACE = SECOND
 # A sleeper may take this long to wake on a virtual machine whose core went idle.
 cdef int64_t AWAKE = 100 * 1000
-# A line that has more than this to write writes before its next end has a turn.
+# A line with more output than this is written before the next turn of its ends.
 cdef size_t FULL_LINE = 32768
 
 
 # One of the ends: a link with a session of its own.
 cdef struct End:
-    # In the heap of wake times, by `due`; first, as that of a line.
+    # Its place in the heap of wake times, by `due`; the first field, as that of a line.
     uint32_t place
-    # It has a turn soon.
+    # It is in the queue for a turn.
     bint is_queued
-    # It has nothing more to do.
+    # Its run is over.
     bint is_over
     int64_t due
-    # Which end of its side it is.
+    # Its number among all ends of its side.
     int64_t number
-    # Its messages that are in `EndsLoop.transferred`.
+    # Its messages that `EndsLoop.transferred` counts.
     int64_t counted
-    # The last round in which it received.
+    # The last round in which it received messages.
     uint64_t round
     # A Sender or Receiver, to which the loop has a reference.
     void *endpoint
@@ -63,33 +63,33 @@ cdef struct End:
 
 
 cdef class EndsLoop(Lines):
-    """The loop over all ends of a process, which are of one kind.
+    """The loop over all ends of a process: senders, or receivers.
 
     Args:
         writer: where the records go.
-        control: what the wrapper says to the process.
-        inner: what the ends are told; theirs alone.
-        connections: how many connections there will be.
-        links: ends of each.
-        sends: they are senders.
-        first_number: of the first end, among all of its side.
-        goal: messages with which receivers have all, together; 0 for no such number.
-        exact: keep schedules awake, on a core of their own.
-        counts_turns: ends transfer in their turns, and not only as something comes for them.
+        control: the control socket of the process.
+        inner: the control that the ends see; this loop sets it.
+        connections: number of connections.
+        links: ends of each connection.
+        sends: the ends are senders.
+        first_number: the number of the first end among all ends of its side.
+        goal: messages that end the run of all receivers together; 0 for none.
+        exact: spin on a core until messages are due, instead of sleeping.
+        counts_turns: ends transfer in their turns too, not only at events.
 
     Raises:
         MemoryError, OSError: the system has no room for them.
     """
 
     cdef bint sends
-    # Messages are transferred in the turns of the ends.
+    # Ends transfer in their turns too, not only at events.
     cdef bint counts_turns
-    # Schedules are kept awake, not asleep.
+    # Spin until a message is due, instead of sleeping.
     cdef bint is_exact
     cdef RecordWriter writer
     # The number of the first end.
     cdef int64_t first_number
-    # What the wrapper says; and what the ends are told.
+    # The control socket, and the control that the ends see.
     cdef Control control
     cdef Control inner
     cdef list endpoints
@@ -97,14 +97,14 @@ cdef class EndsLoop(Lines):
     cdef readonly int end_count
     cdef int end_capacity
     cdef Heap wakes
-    # Ends that have a turn, in this order.
+    # The queue of ends for turns.
     cdef End *first
     cdef End *last
     cdef uint64_t round
     # Ends that are not over.
     cdef readonly int live
     cdef readonly int64_t transferred
-    # Messages with which receivers have all, together.
+    # Messages that end the run of all receivers together.
     cdef int64_t goal
     cdef int signals
     cdef int64_t next_flush
@@ -155,7 +155,7 @@ cdef class EndsLoop(Lines):
         self.live += line.count
 
     def serve(self) -> None:
-        """Keep connections that wait for the others alive; waits for nothing.
+        """Keep connections alive that wait for the others; return at once.
 
         Raises:
             LinkError, PeerError: one of them has ended.
@@ -168,10 +168,10 @@ cdef class EndsLoop(Lines):
         """Transfer, until all ends are over.
 
         Args:
-            delays: gets how late the messages of a schedule go out.
+            delays: takes the delays of all schedules.
 
         Raises:
-            LinkError, PeerError, MessageError, OutputError: what an end raises.
+            LinkError, PeerError, MessageError, OutputError: an end failed.
         """
         cdef Endpoint endpoint
         for endpoint in self.endpoints:
@@ -192,7 +192,7 @@ cdef class EndsLoop(Lines):
     # ---- events ----------------------------------------------------------------------
 
     cdef int take_events(self, Line *line) except -1 nogil:
-        """Take all that was read of a line, and queue the ends that it is for."""
+        """Take the events of a line, and queue their ends."""
         cdef amqp_plane_t *plane = &(<Connection>line.connection).plane
         cdef amqp_event event = AMQP_CREDIT
         cdef bint is_told = False
@@ -216,7 +216,7 @@ cdef class EndsLoop(Lines):
         return 0
 
     cdef amqp_event take_arrivals(self, amqp_plane_t *plane) except? AMQP_NO_MEMORY nogil:
-        """Take arrivals of one link, as long as no other event comes; return that event."""
+        """Take the arrivals of one link; return the first event that is none."""
         cdef amqp_link_end_t *link = plane.arrival.link
         cdef End *end = <End *>link.session.user
         cdef amqp_event event = AMQP_ARRIVAL
@@ -230,21 +230,21 @@ cdef class EndsLoop(Lines):
             if not (<Receiver>end.endpoint).take_plain(&plane.arrival):
                 (<Receiver>end.endpoint).take_arrival(&plane.arrival)
             event = amqp_plane_next(plane)
-        # Before any end is judged: a peer may close when all have all.
+        # Counted before any turn: a peer may close after the last message.
         self.count(end)
         self.queue(end)
         return event
 
     cdef int mark_records(self, End *end) except -1 nogil:
-        """Let the records that follow be those of an end."""
+        """Begin the records of an end, where there are several ends."""
         if self.end_capacity > 1:
             self.writer.begin_end(end.number)
         return 0
 
-    # ---- ends: who has a turn --------------------------------------------------------
+    # ---- turns -----------------------------------------------------------------------
 
     cdef int queue(self, End *end) noexcept nogil:
-        """Let an end have a turn, after those that wait for one."""
+        """Append an end to the queue for turns."""
         if end.is_queued or end.is_over:
             return 0
         end.is_queued = True
@@ -257,7 +257,7 @@ cdef class EndsLoop(Lines):
         return 0
 
     cdef int queue_line(self, Line *line) noexcept nogil:
-        """Let all ends of a line have a turn, another one first each time."""
+        """Queue all ends of a line, each time with another one first."""
         cdef int i
         line.first = (line.first + 1) % line.count
         for i in range(line.count):
@@ -277,7 +277,7 @@ cdef class EndsLoop(Lines):
         return line.count == 1 and (<End *>line.ends).is_queued
 
     cdef int fire(self, int64_t now) except -1 nogil:
-        """Queue the ends whose time has come."""
+        """Queue the ends whose wake time has come."""
         cdef End *end
         while self.wakes.count and heap_first(&self.wakes) <= now:
             end = <End *>self.wakes.slots[0].place
@@ -286,7 +286,7 @@ cdef class EndsLoop(Lines):
         return 0
 
     cdef int notice(self, int64_t now) except -1 nogil:
-        """Flush the records, and pass on what the wrapper and signals say to all ends."""
+        """Flush the records; pass the wrapper's messages and signals on to all ends."""
         if now >= self.next_flush:
             self.next_flush = flush_and_report(self.writer, self.control)
         if now >= self.next_read:
@@ -297,7 +297,7 @@ cdef class EndsLoop(Lines):
             self.queue_all()
         if self.inner.total and not self.sends and (
                 self.transferred >= min(self.goal, self.control.total)):
-            # Each has as many as it has to have.
+            # No receiver needs more messages.
             self.inner.total = 0
             self.queue_all()
         if pending_count() != self.signals:
@@ -340,11 +340,11 @@ cdef class EndsLoop(Lines):
             self.live -= 1
             heap_take(&self.wakes, &end.place)
         elif wake == 0:
-            # Of a full socket, the system tells when it has room.
+            # For a full socket, epoll reports when it has room.
             if not (<Connection>line.connection).blocked:
                 self.queue(end)
         elif wake != INT64_MAX and (end.place == 0 or wake < end.due):
-            # An end that wants to wake later than before wakes once in vain.
+            # The heap keeps an earlier wake time: its turn then finds nothing to do.
             heap_take(&self.wakes, &end.place)
             end.due = wake
             if not heap_put(&self.wakes, wake, &end.place):
@@ -367,7 +367,7 @@ cdef class EndsLoop(Lines):
         return self.first != NULL or Lines.is_busy(self)
 
     cdef int sleep(self, int64_t until) noexcept nogil:
-        """Wait for lines, words and signals until something is due, or until ``until``."""
+        """Wait for lines, wrapper and signals until an end is due, or until ``until``."""
         cdef int64_t now
         if self.wakes.count:
             until = min(until, heap_first(&self.wakes))
@@ -383,7 +383,7 @@ cdef class EndsLoop(Lines):
         return self.control.wait(self.epoll, False, until)
 
     cdef int judge_waiting(self, int64_t now) except -1 nogil:
-        """Take the ends that something came for, before the run: raise if one has ended."""
+        """Before the run: raise LinkError if an end with an event has ended; drop the queue."""
         cdef End *end = self.first
         self.first = self.last = NULL
         while end != NULL:
@@ -405,9 +405,9 @@ cdef class EndsLoop(Lines):
         return found
 
     cdef int await_credit(self) except -1 nogil:
-        """Wait until all ends have credit, so that the clock of all begins with the last.
+        """Wait until all ends have credit: the clock of the run begins then.
 
-        Raises PeerError where none gets any.
+        Raises PeerError if no end gets credit.
         """
         cdef int64_t begin = monotonic_ns()
         cdef int64_t now = begin
@@ -427,7 +427,7 @@ cdef class EndsLoop(Lines):
         return 0
 
     cdef int await_start(self) except -1 nogil:
-        """Wait until the wrapper says that the senders of other processes are ready too."""
+        """Wait for the wrapper's `start`: then the senders of all processes are ready."""
         self.control.read_lines()
         while self.control.held and pending_count() == 0:
             self.round += 1
@@ -446,7 +446,7 @@ cdef class EndsLoop(Lines):
         self.next_flush = next_flush_after(now)
         self.queue_all()
         if not self.sends:
-            # Credit goes out before anybody hears that we are ready.
+            # Credit goes out before the wrapper reads that we are ready.
             self.turn_ends(now)
             self.write_lines()
             self.control.say_ready()
@@ -471,7 +471,7 @@ cdef class EndsLoop(Lines):
     # ---- the end ---------------------------------------------------------------------
 
     def close(self, *, ended: bool = False) -> None:
-        """Close all connections at once, and wait briefly for the peers' answers.
+        """Close all connections, and wait briefly for the peers' answers.
 
         Args:
             ended: see Connection.close.

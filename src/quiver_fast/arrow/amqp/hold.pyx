@@ -1,4 +1,4 @@
-"""Many connections that are opened, and kept without a link."""
+"""Many connections that are opened and stay idle, without a link."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
@@ -17,7 +17,7 @@ from quiver_fast.arrow.run.pacer cimport DelayHistogram
 MOST_OPENING = 64
 
 cdef int64_t SECOND = 1000000000
-# A peer that answers no close for so long is left.
+# How long a peer may take to answer a close.
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 
 
@@ -26,19 +26,19 @@ cdef class Hold(Attempts):
 
     Args:
         common: the arguments of Attempts.
-        count: how many connections there are to be.
+        count: number of connections.
     """
 
     cdef int64_t count
     cdef int64_t begun
     cdef bint is_closing
     cdef dict held
-    # Those of `held`, by when their idle time-outs are to be looked at.
+    # The attempts of `held`, by the times of their idle time-outs.
     cdef Heap ticks
     cdef readonly int64_t opened
     cdef readonly int64_t lost
     cdef readonly dict losses
-    # From the beginning of each to its open.
+    # From the begin of a connection to its open frame.
     cdef readonly DelayHistogram latency
 
     def __init__(self, *common: object, count: int) -> None:
@@ -52,7 +52,7 @@ cdef class Hold(Attempts):
         heap_free(&self.ticks)
 
     def open(self) -> None:
-        """Open all connections, or count why one cannot be had."""
+        """Open all connections; count the reasons of those that fail."""
         while not self.is_stopped() and (self.begun < self.count or self.pending):
             while self.begun < self.count and len(self.pending) < MOST_OPENING:
                 self.begun += 1
@@ -61,7 +61,7 @@ cdef class Hold(Attempts):
             self.keep_time_outs()
 
     def keep(self, seconds: float) -> None:
-        """Answer and send heartbeats for so long, or until none is left."""
+        """Send and take heartbeats for so many seconds, or until no connection is left."""
         cdef int64_t end = monotonic_ns() + <int64_t>(seconds * SECOND)
         while self.held and monotonic_ns() < end and not self.is_stopped():
             self.poll(end)
@@ -85,7 +85,7 @@ cdef class Hold(Attempts):
             self.poll(INT64_MAX)
 
     cdef int keep_time_outs(self) except -1:
-        """Keep the idle time-outs of both sides, as far as they are due."""
+        """Check the idle time-outs that are due."""
         cdef Attempt one
         cdef int64_t now = monotonic_ns()
         while self.ticks.count and heap_first(&self.ticks) <= now:
@@ -93,7 +93,7 @@ cdef class Hold(Attempts):
             self.serve(one)
         return 0
 
-    # ---- what happens to one ---------------------------------------------------------
+    # ---- one connection --------------------------------------------------------------
 
     cdef int begin_step(self, Attempt one) except -1:
         if one.step == STEP_BEGIN:
@@ -109,7 +109,7 @@ cdef class Hold(Attempts):
         return Attempts.has_passed(self, one)
 
     cdef int flush(self, Attempt one) except -1:
-        """Have no buffer for a connection that is idle: they would be most of the memory."""
+        """Write, and free the buffers of an idle connection: they would be most of the memory."""
         cdef Connection connection = one.connection
         Attempts.flush(self, one)
         if one in self.held:

@@ -6,10 +6,10 @@ from quiver_fast.arrow.amqp.scanner cimport ScannedMessage, ScanResult
 from quiver_fast.proton.libproton cimport pn_link_t
 
 cdef enum:
-    # Sections before the application properties that are longer than this are no message.
+    # The most bytes of a message up to its application properties.
     LARGEST_HEAD = 64 * 1024 * 1024
 
-# What has come of the present delivery of one link.
+# The present delivery of one link, as far as it has come.
 cdef struct Inflow:
     pn_link_t *link
     amqp_link_end_t *end
@@ -24,7 +24,7 @@ cdef struct Inflow:
     bint begun
     int64_t first_time
     uint64_t recorded
-    # Frames of it in the backlog.
+    # Frames of this link in the backlog.
     int64_t waiting
     Inflow *next
 
@@ -36,11 +36,11 @@ cdef ScanResult keep_head(
 cdef class Backlog:
     cdef uint8_t *memory
     cdef size_t capacity
-    # The bytes that were put and not taken.
+    # The bytes that are not taken yet.
     cdef size_t begin
     cdef size_t end
     cdef readonly int64_t frames
-    # Those that begin a message.
+    # Frames that begin a message.
     cdef readonly int64_t messages
 
     cdef int put(self, const amqp_arrival_t *arrival) except -1 nogil

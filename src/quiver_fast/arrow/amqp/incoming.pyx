@@ -40,7 +40,7 @@ cdef ScanResult keep_head(
         Inflow *flow, const uint8_t *bytes, size_t size) except? SCAN_MALFORMED nogil:
     """Keep bytes of a message until SendTime is found in them, or more than LARGEST_HEAD.
 
-    Returns what the scan says of all that was kept. Raises MemoryError.
+    Returns the result of the scan of all bytes so far. Raises MemoryError.
     """
     cdef ScanResult result = SCAN_MORE
     cdef size_t part
@@ -58,7 +58,7 @@ cdef ScanResult keep_head(
 
 
 cdef int grow_head(Inflow *flow) except -1 nogil:
-    # Whole messages need none: most links never do.
+    # Allocated on demand: links with whole messages need no buffer.
     cdef size_t capacity = 2 * flow.head_capacity if flow.head_capacity else FIRST_HEAD
     cdef uint8_t *larger = <uint8_t *>realloc(flow.head, capacity)
     if larger == NULL:

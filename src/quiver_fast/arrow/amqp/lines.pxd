@@ -5,28 +5,27 @@ from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.loop.heap cimport Heap
 from quiver_fast.loop.reactor cimport Watch
 
-# What a line that the system tells of finds of its loop.
+# The loop's list of ready lines, which the callback of epoll fills.
 cdef struct Shared:
     Line *ready
 
 # One of the connections.
 cdef struct Line:
-    # In the heap of idle time-outs, by `due`. It stands first: from it the heap's owner finds the
-    # line.
+    # Its place in the heap of idle time-outs, by `due`. The first field: the heap has its address.
     uint32_t place
-    # It is among those to read, and among those to write.
+    # It is in the list of lines to read, and in that of lines to write.
     bint is_ready
     bint is_touched
-    # The socket was full, and has room again.
+    # The socket has room again after it was full.
     bint has_room
-    # The system tells when it has.
+    # epoll reports when the socket has room.
     bint awaits_room
     int64_t due
     Watch watch
     # A Connection, to which the loop has a reference.
     void *connection
     Shared *shared
-    # Its ends, and the first that has a turn when there is room; another one each time.
+    # Its ends, and the one that has the first turn when there is room; it changes each time.
     void *ends
     int count
     int first
@@ -42,7 +41,7 @@ cdef class Lines:
     cdef int line_capacity
     cdef Heap ticks
     cdef Line *touched
-    # A buffer that the next connection to read borrows, and one for the next to write.
+    # The buffers that lines borrow to be read, and to be written.
     cdef amqp_input_t input
     cdef uint8_t *output
     cdef size_t output_capacity

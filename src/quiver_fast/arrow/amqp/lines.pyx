@@ -1,7 +1,7 @@
-"""The connections of a process that has many: the ready are read, and the touched are written.
+"""Many connections in one loop: it reads the ready ones and writes those with output.
 
-A *line* is a connection in this loop. It costs no time while it waits, and no buffer: the next
-one to read borrows that of the last one.
+A *line* is a connection in this loop. An idle line takes no time and has no buffers: lines that
+are read or written borrow the buffers of the loop.
 """
 
 from libc.errno cimport errno
@@ -29,11 +29,11 @@ from quiver_fast.proton.libsys cimport (
 )
 
 cdef enum:
-    # Descriptors that one look takes; the system has the others first the next time.
+    # Descriptors of one epoll_wait; the next one returns the others first.
     BATCH = 256
 
 cdef int64_t SECOND = 1000000000
-# A peer that answers no close for so long is left.
+# How long a peer may take to answer a close.
 cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 
 
@@ -43,7 +43,7 @@ cdef int no_memory() except -1 nogil:
 
 
 cdef void line_ready(Watch *watch, uint32_t events) noexcept nogil:
-    """Note what the system says of a line: it is read, and written, when all are noted."""
+    """Take an event of epoll: the line is read and written after all events were taken."""
     cdef Line *line = <Line *>watch.owner
     if events & (EPOLLOUT | EPOLLERR | EPOLLHUP):
         line.has_room = True
@@ -58,10 +58,10 @@ cdef void make_ready(Line *line) noexcept nogil:
 
 
 cdef class Lines:
-    """The loop over connections; what their events mean is a subclass's to know.
+    """The loop over connections. A subclass takes their events.
 
     Args:
-        connections: how many there will be.
+        connections: number of connections.
 
     Raises:
         MemoryError, OSError: the system has no room for them.
@@ -108,32 +108,32 @@ cdef class Lines:
         self.line_count += 1
         self.return_input(line)
         self.return_output(line)
-        # What came before is in no event of the system's.
+        # epoll reports nothing that was read before.
         make_ready(line)
         return line
 
-    # ---- what a subclass knows -------------------------------------------------------
+    # ---- hooks of subclasses ---------------------------------------------------------
 
     cdef int take_events(self, Line *line) except -1 nogil:
-        """Take all that was read of a line."""
+        """Take the events of all bytes that were read from a line."""
         return 0
 
     cdef int line_changed(self, Line *line) except -1 nogil:
-        """Take note that a line was cut, or that its socket has room again."""
+        """Note that a line was cut, or that its socket has room again."""
         return 0
 
     cdef bint writes_soon(self, Line *line) noexcept nogil:
-        """Say whether a line is written in this round without `touch`."""
+        """Say whether this round writes a line without `touch`."""
         return False
 
     cdef int sleep(self, int64_t until) noexcept nogil:
-        """Wait for lines until ``until`` (monotonic ns), or until something else is due."""
+        """Wait for lines until ``until`` (monotonic ns), or until the subclass has work."""
         return 0
 
     # ---- reading ---------------------------------------------------------------------
 
     cdef int gather(self) noexcept nogil:
-        """Note which lines are ready, without waiting."""
+        """Find the lines that are ready, without waiting."""
         cdef epoll_event[BATCH] events
         cdef Watch *watch
         cdef int count = epoll_wait(self.epoll, events, BATCH, 0)
@@ -144,7 +144,7 @@ cdef class Lines:
         return 0
 
     cdef int serve_lines(self) except -1 nogil:
-        """Read once from each line that is ready, and take what came."""
+        """Read once from each line that is ready, and take its events."""
         self.gather()
         cdef Line *line = self.shared.ready
         cdef Line *following
@@ -171,10 +171,10 @@ cdef class Lines:
         (<Connection>line.connection).tick()
         if (<Connection>line.connection).cut:
             self.line_changed(line)
-            # Nothing more is told of it: a socket at its end would be ready for ever.
+            # epoll would report a socket at its end for ever.
             watch_remove(self.epoll, &line.watch)
         elif got and (<Connection>line.connection).tls != NULL:
-            # The system knows nothing of bytes that TLS has decrypted already.
+            # epoll does not report bytes within TLS.
             make_ready(line)
         return 0 if self.writes_soon(line) else self.touch(line)
 
@@ -195,7 +195,7 @@ cdef class Lines:
         return 0
 
     cdef int return_input(self, Line *line) noexcept nogil:
-        """Take a buffer that is empty back from a line: while it is idle it has none."""
+        """Take an empty input buffer back from a line: idle lines have no buffers."""
         cdef amqp_plane_t *plane = &(<Connection>line.connection).plane
         if plane.input.buffer != NULL and plane.input.start == plane.input.to:
             free(self.input.buffer)
@@ -205,7 +205,7 @@ cdef class Lines:
         return 0
 
     cdef int return_output(self, Line *line) noexcept nogil:
-        """Take a buffer that is empty back from a line, as that of its input."""
+        """Take an empty output buffer back from a line."""
         cdef amqp_plane_t *plane = &(<Connection>line.connection).plane
         if plane.output.buffer != NULL and amqp_output_waiting(&plane.output) == 0:
             free(self.output)
@@ -216,7 +216,7 @@ cdef class Lines:
         return 0
 
     cdef int touch(self, Line *line) noexcept nogil:
-        """Have a line write at the end of the round."""
+        """Let the line be written at the end of the round."""
         if not line.is_touched:
             line.is_touched = True
             line.next_touched = self.touched
@@ -252,11 +252,11 @@ cdef class Lines:
     # ---- rounds ----------------------------------------------------------------------
 
     cdef bint is_busy(self) noexcept nogil:
-        """Say whether there is something to do without waiting."""
+        """Say whether a line is ready already."""
         return self.shared.ready != NULL
 
     cdef int keep_time_outs(self, int64_t now) except -1 nogil:
-        """Keep the idle time-outs that are due."""
+        """Check the idle time-outs that are due."""
         cdef Line *line
         while self.ticks.count and heap_first(&self.ticks) <= now:
             line = <Line *>self.ticks.slots[0].place
@@ -272,7 +272,7 @@ cdef class Lines:
         return 0
 
     cdef int exchange(self, int64_t until) except -1 nogil:
-        """Wait until ``until`` (0: not at all), then read, keep time-outs, and write."""
+        """Wait until ``until`` (0: not at all), then read, check time-outs, and write."""
         if until and not self.is_busy():
             self.sleep(until)
         self.serve_lines()
@@ -282,7 +282,7 @@ cdef class Lines:
     # ---- the end ---------------------------------------------------------------------
 
     cdef int close_lines(self, bint ended) except -1:
-        """Close all connections at once, and wait briefly for the peers' answers."""
+        """Close all connections, and wait for the peers' answers up to CLOSE_TIMEOUT."""
         cdef Connection connection
         cdef pn_session_t *session
         for connection in self.connections:

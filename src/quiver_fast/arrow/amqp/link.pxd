@@ -8,22 +8,22 @@ from quiver_fast.arrow.run.course cimport Course
 
 cdef class Endpoint(Course):
     cdef Connection connection
-    # Transactions of this many messages; 0 and None when there are none.
+    # Messages of a transaction; 0 and None without transactions.
     cdef int64_t batch_size
     cdef Coordinator coordinator
     cdef pn_session_t *session
     cdef pn_link_t *link
-    # The link for transfers, flows and dispositions; there is one when it is attached.
+    # The data plane's structure of the link; NULL until it is attached.
     cdef amqp_link_end_t *end
     cdef bint is_sender
-    # The peer's answer to our attach has no address: a refusal, if it detaches now.
+    # The peer's attach has no address: a refusal, if a detach follows.
     cdef bint is_doubtful
     cdef readonly str address
     cdef readonly str name
 
     # Other ends have sessions of their own on the same connection.
     cdef bint is_one_of_many
-    # Which end of the process it is.
+    # Its number among the ends of the process.
     cdef readonly int64_t number
 
     cdef int begin(self) noexcept nogil

@@ -1,4 +1,4 @@
-"""What a sender and a receiver share: session and attach."""
+"""One link of a session: how it is attached, and how the peer ends it."""
 
 from libc.errno cimport ECONNRESET, EPIPE
 from libc.stdint cimport int64_t, uint64_t
@@ -78,7 +78,7 @@ cdef class Endpoint(Course):
         self.confirm_attach()
 
     def begin_attach(self, *, passive: bool) -> None:
-        """Begin what `attach` does, without waiting for the peer; `try_attach` goes on.
+        """Begin to attach, without waiting for the peer; `try_attach` continues.
 
         Args:
             passive: see `attach`.
@@ -88,7 +88,7 @@ cdef class Endpoint(Course):
             self.send_attach()
 
     def try_attach(self, *, passive: bool) -> bool:
-        """Say whether the link is attached, by what has come of the peer's frames.
+        """Say whether the link is attached, by the frames that have come.
 
         Call it again after each exchange, while it is false.
 
@@ -112,7 +112,7 @@ cdef class Endpoint(Course):
         return True
 
     def check_end(self) -> None:
-        """Raise what the peer says of a session or link that it has ended."""
+        """Raise LinkError if the peer has ended session or link with an error."""
         self.ended_by_reason()
 
     def be_one_of_many(self, number: int) -> None:
@@ -125,7 +125,7 @@ cdef class Endpoint(Course):
         self.number = number
 
     cdef int confirm_attach(self) except -1:
-        """Make use of a link that both sides have attached, and begin the run."""
+        """Begin the run over a link that both sides have attached."""
         self.end = self.connection.end_of(self.link)
         self.end.user = self.user()
         if self.batch_size:
@@ -142,7 +142,7 @@ cdef class Endpoint(Course):
         return self.coordinator.discharged if self.coordinator is not None else 0
 
     cdef void *user(self) noexcept:
-        """Return what the data plane's events find as the user of our link; never NULL."""
+        """Return the pointer that events of the data plane have for our link; never NULL."""
         return <void *>self
 
     cdef int open_session(self, int64_t deadline) except -1:
@@ -157,8 +157,7 @@ cdef class Endpoint(Course):
         return 0
 
     cdef bint find_session(self) except -1:
-        """Take the first session that the peer has begun and we have not; say whether we have one.
-        """
+        """Answer the first session that the peer has begun; say whether we have a session."""
         if self.session != NULL:
             return True
         self.session = pn_session_head(
@@ -192,21 +191,21 @@ cdef class Endpoint(Course):
         pn_link_open(self.link)
 
     cdef int advance(self, int64_t deadline, str purpose) except -1:
-        """Exchange once, within ``deadline``; raise the first reason that the peer names."""
+        """Exchange once, within ``deadline``; raise the first error that the peer names."""
         self.connection.step(deadline)
         self.ended_by_reason()
         return self.connection.judge(deadline, purpose)
 
     cdef bint usable(self) noexcept nogil:
-        """Say whether the peer has attached, and has not refused the link by that."""
+        """Say whether the peer has attached the link without refusing it."""
         if pn_link_state(self.link) & PN_REMOTE_UNINIT:
             return False
-        # To a receiver the engine shows no source and a source without an address alike. Who
-        # refuses, detaches at once (part 2.6.3), and the run sees that.
+        # The engine shows a receiver no difference between a null source and a source without an
+        # address. A peer that refuses detaches at once (part 2.6.3), and the run sees that.
         return not self.is_sender or not self.is_refusal()
 
     cdef bint is_refusal(self) noexcept nogil:
-        """Say whether the peer's attach lacks our terminus (part 2.6.3: null refuses)."""
+        """Say whether the peer's attach has a null terminus, which refuses (part 2.6.3)."""
         if self.is_sender:
             return pn_terminus_get_type(pn_link_remote_target(self.link)) == PN_UNSPECIFIED
         return pn_terminus_get_type(pn_link_remote_source(self.link)) == PN_UNSPECIFIED
@@ -234,7 +233,7 @@ cdef class Endpoint(Course):
         return self.link != NULL
 
     cdef int answer(self, pn_link_t *link) except -1:
-        """Confirm the one link that we are here for; refuse any other."""
+        """Confirm the link of this endpoint; refuse any other."""
         if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
             return self.refuse(
                 link, b"amqp:not-implemented", b"an arrow coordinates no transactions")
@@ -247,24 +246,24 @@ cdef class Endpoint(Course):
         pn_terminus_copy(pn_link_source(link), pn_link_remote_source(link))
         pn_terminus_copy(pn_link_target(link), pn_link_remote_target(link))
         if self.is_sender:
-            # Our source names the filters that are in place (part 2.6.3): we have none.
+            # Our source names the filters that we apply (part 2.6.3): none.
             pn_data_clear(pn_terminus_filter(pn_link_source(link)))
         self.prepare()
         pn_link_open(link)
         return 0
 
     cdef int begin(self) noexcept nogil:
-        """Begin the clock of the run, or the step before it. The link is attached."""
+        """Begin the clock of the run, or prepare it. The link is attached."""
         return self.start_clock()
 
     def use_link(self) -> None:
         """Prepare to transfer over the attached link; raise LinkError where it cannot be used."""
 
     def prepare_session(self) -> None:
-        """Set what our begin needs before it is sent."""
+        """Set fields of our begin before it is sent."""
 
     def prepare(self) -> None:
-        """Set what our attach needs before it is sent."""
+        """Set fields of our attach before it is sent."""
 
     cdef int refuse(self, pn_link_t *link, const char *name, const char *why) noexcept:
         # Part 2.6.3: attach without termini, then detach with the error.
@@ -288,7 +287,7 @@ cdef class Endpoint(Course):
         return self.connection.check() == PEER_CLOSED or closed
 
     cdef int excuse_lost_connection(self, bint closed) except -1 nogil:
-        """Take a connection that was lost at the end of a timed run as closed.
+        """Treat a connection that was lost at the end of a timed run as closed.
 
         A peer of the same duration that closes with unread input of ours, and exits, has its
         system reset the connection, which may overtake its close.
@@ -310,7 +309,7 @@ cdef class Endpoint(Course):
         return 0
 
     cdef bint ended_by_reason(self) except? -1 nogil:
-        """Say whether the peer ended link or session; raise if it said why."""
+        """Say whether the peer ended link or session; raise LinkError if it gave a reason."""
         cdef bint closed = False
         if self.link != NULL and pn_link_state(self.link) & PN_REMOTE_CLOSED:
             closed = True
@@ -332,7 +331,7 @@ cdef class Endpoint(Course):
 
 
 cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1:
-    """Have our source ask for messages that ``selector``, UTF-8, is true of."""
+    """Put a selector, in UTF-8, into the filter set of our source."""
     cdef pn_data_t *data = pn_terminus_filter(source)
     pn_data_clear(data)
     pn_data_put_map(data)
@@ -348,7 +347,7 @@ cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1:
 
 
 cdef bint has_selector(pn_terminus_t *source) noexcept nogil:
-    """Say whether a peer's source names a selector: it names the filters that are in place."""
+    """Say whether the peer's source has a selector: it has the filters that the peer applies."""
     cdef pn_data_t *data = pn_terminus_filter(source)
     cdef bint found = False
     pn_data_rewind(data)

@@ -1,4 +1,4 @@
-"""Messages on their way out as frames: small ones of one frame, larger ones of many.
+"""Deliveries of a sender as frames: a small message is one frame, a larger one several.
 
     message   head · body ················ · section · body ·····
     frames    ├───────────┼───────────┼───────────┼─────────────┤
@@ -22,14 +22,14 @@ from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
 from quiver_fast.arrow.amqp.transport cimport no_memory
 
-# Larger bodies are not copied behind each transfer, but referred to.
+# Larger messages are not copied into the output: it refers to their body.
 cdef size_t STAMPED_LIMIT = 4096
 cdef size_t CHUNK = 65536
 cdef uint32_t FIRST_UNSETTLED = 4096
 
 
 cdef inline void put_tag(uint8_t *tag, int64_t sequence) noexcept nogil:
-    """Put what amqp_stamp_number puts: six bits of the sequence in each byte."""
+    """Write the tag that amqp_stamp_number writes: six bits of the sequence in each byte."""
     cdef int i
     for i in range(AMQP_STAMP_TAG):
         tag[i] = <uint8_t>(48 + ((sequence >> (6 * i)) & 63))
@@ -67,7 +67,7 @@ cdef class Outgoing:
         return 0
 
     cdef int begin_deliveries(self, int64_t count) except -1 nogil:
-        """Count deliveries that begin; ``delivery_id`` is the first one's."""
+        """Reserve ids and credit for new deliveries; ``delivery_id`` is the first id."""
         cdef amqp_session_end_t *session = self.end.session
         self.delivery_id = session.counts.next_delivery_id
         # The coordinator's deliveries lie between ours.
@@ -84,7 +84,7 @@ cdef class Outgoing:
         return 0
 
     cdef size_t largest_stamp(self) noexcept nogil:
-        """Return the size of a message's frame at most: its id may get digits more in a burst."""
+        """Return the largest size of a message's frame: its id may get more digits in a burst."""
         return AMQP_FRAME_ROOM + self.template.head_size + 8 + <size_t>self.template.body_size
 
     cdef int write_stamp(self) noexcept nogil:

@@ -10,33 +10,31 @@ cdef class Receiver(Endpoint):
     cdef int64_t credit_window
     cdef int64_t batch_received
     cdef bytes id_prefix
-    # Asked of the peer; empty for none.
+    # The filter of our source; empty for none.
     cdef bytes selector
     cdef const char *prefix
     cdef size_t prefix_size
     cdef Inflow *base
-    # Messages are recorded without ids, and no transaction or body is to be looked at; how many
-    # of this run there may be.
+    # Messages need only their SendTime: no ids, transactions or bodies. How many there may be.
     cdef bint is_plain
     cdef int64_t most
-    # How the last whole message looked.
+    # The head of the last whole message, to compare the next one with.
     cdef ScanLikeness likeness
-    # What came and no transaction was open for, the session's window for that, and frames
-    # since it was last given.
+    # Frames that wait for a transaction; the session's window, and frames since its last flow.
     cdef Backlog backlog
     cdef uint32_t window
     cdef uint32_t unreturned
-    # Messages since the clock was read.
+    # Messages since the clock was last read.
     cdef int taken_since
-    # Bodies are looked at (note_bytes, finish_stream), and several links taken from.
+    # Bodies are checked (note_bytes, finish_stream), and messages come over several links.
     cdef bint streaming
     cdef int64_t now
-    # The ids in the records tell this run's messages from others.
+    # Ids, not times, show which messages are of this run.
     cdef bint tells_by_id
-    # The peer breaks when it is asked to drain.
+    # The peer fails when it is asked to drain.
     cdef bint undrainable
     cdef bint was_drained
-    # Messages taken when the peer was last asked to drain, and whether that was the second time.
+    # Messages taken before the last drain, and whether that was the second one.
     cdef int64_t taken_before
     cdef bint confirming
     cdef readonly int64_t received

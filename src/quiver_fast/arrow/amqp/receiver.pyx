@@ -29,9 +29,9 @@ from quiver_fast.arrow.run.course cimport OVER
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
 cdef int64_t DRAIN_TIMEOUT = 2 * SECOND
-# The same for a peer that cannot be drained: nothing else shows that it has no more.
+# The same for a peer that cannot be drained: its silence shows that it has no more.
 cdef int64_t SILENCE = SECOND
-# While a transaction is discharged no message is taken; so many frames may wait.
+# Frames that may wait while a transaction is discharged: no message is taken then.
 cdef unsigned TRANSACTION_WINDOW = 128
 
 
@@ -54,10 +54,10 @@ cdef class Receiver(Endpoint):
         credit_window: messages that the peer may send ahead.
         with_ids: write ids into the records (revisions v1 and v2).
         id_prefix: left out of the ids of this run; others keep theirs and show as foreign.
-        selector: receive only messages that it is true of; empty for all.
+        selector: receive only the messages that match it; empty for all.
 
-    With a start of the run (see Limits), messages that are not of this run are taken and
-    recorded, and count for nothing else.
+    If the run has a start (see Limits), messages of other runs are recorded, but not counted as
+    received.
     """
 
     def __cinit__(self) -> None:
@@ -87,7 +87,7 @@ cdef class Receiver(Endpoint):
     def prepare_session(self) -> None:
         if self.batch_size:
             frame_size = self.connection.plane.max_frame_size
-            # The engine counts the window in bytes, of which it takes 32 bits.
+            # The engine has the window in bytes, a number of 32 bits.
             self.window = min(TRANSACTION_WINDOW, UINT32_MAX // frame_size)
             pn_session_set_incoming_capacity(self.session, <size_t>self.window * frame_size)
 
@@ -100,7 +100,7 @@ cdef class Receiver(Endpoint):
             ask_for_selector(pn_link_source(self.link), self.selector)
 
     def check_selector(self) -> None:
-        """Refuse to go on where the peer attached without the selector: all messages would come.
+        """Check that the peer filters by the selector: otherwise all messages would come.
 
         Raises:
             LinkError: the peer's source does not name the selector (part 2.6.3).
@@ -116,11 +116,11 @@ cdef class Receiver(Endpoint):
     cdef int begin(self) noexcept nogil:
         self.base.end = self.end
         if self.batch_size:
-            # The window is given again when a message is taken, and not when it comes.
+            # The session's window opens when a message is taken, not when it arrives.
             self.end.session.window = 0
         self.start_clock()
         if self.control.was_given:
-            # The wrapper says when no more comes.
+            # The wrapper says when no more messages come.
             self.deadline = INT64_MAX
         return 0
 
@@ -144,7 +144,7 @@ cdef class Receiver(Endpoint):
 
     @property
     def queue_empty(self) -> bool | None:
-        """Whether the queue was read to its end; None where nobody asked, or nobody can."""
+        """Whether the queue was read to its end; None if the peer was not asked to drain."""
         if self.undrainable or self.drain_deadline == INT64_MAX:
             return None
         return self.was_drained
@@ -166,7 +166,7 @@ cdef class Receiver(Endpoint):
             self.stopping = True
             return OVER
         if ending:
-            # Only the answer to the last discharge is waited for.
+            # Wait for the answer to the last discharge.
             end = self.next_flush
         elif self.stopping:
             end = self.drain_deadline
@@ -179,24 +179,24 @@ cdef class Receiver(Endpoint):
         return min(self.next_flush, end)
 
     cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:
-        """Say whether nothing more is to be taken."""
+        """Say whether the receiver takes no more messages."""
         if self.received >= self.goal():
             return True
         if closed:
-            # With transactions messages may wait for the next one.
+            # Messages may wait for the next transaction.
             return self.backlog.frames == 0 or (
                 pn_session_state(self.session) & PN_REMOTE_CLOSED)
         return self.stopping and self.is_drained(now)
 
     cdef bint may_take(self) noexcept nogil:
-        """Say whether there is a transaction with room for a message, or none is needed."""
+        """Say whether a message may be taken: without transactions, or into the open one."""
         return self.batch_size == 0 or (
             self.batch_received < self.batch_size and self.coordinator.is_open())
 
     cdef bint is_committed(self, bint ending, int64_t now) except? -1 nogil:
-        """Discharge a batch that is complete, and declare the next unless the run is ending.
+        """Discharge a complete batch; declare the next transaction unless the run is ending.
 
-        Returns whether the peer has confirmed all that was taken.
+        Returns whether the peer has confirmed all messages that were taken.
         """
         cdef bint complete = ending or self.batch_received >= self.batch_size
         if self.coordinator.is_discharging():
@@ -213,7 +213,7 @@ cdef class Receiver(Endpoint):
         return True
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
-        """Take the credit back and wait for what is on its way (part 2.6.7, drain)."""
+        """Drain the link, and wait for messages on their way (part 2.6.7)."""
         Endpoint.start_draining(self, now)
         if not self.undrainable:
             self.ask_for_the_rest()
@@ -226,7 +226,7 @@ cdef class Receiver(Endpoint):
             return True
         if self.undrainable or self.end.counts.credit or self.backlog.frames:
             return False
-        # Credit that the peer gave back, unlike credit that messages used up.
+        # `drained` is credit that the peer returned; messages have not used it.
         self.was_drained = self.end.counts.drained > 0
         self.end.counts.drained = 0
         if not self.was_drained or self.taken() == self.taken_before:
@@ -241,13 +241,13 @@ cdef class Receiver(Endpoint):
         return False
 
     cdef int ask_for_the_rest(self) except -1 nogil:
-        """Have the peer send what it has for our credit, and give the remaining credit back."""
+        """Ask the peer to send its messages for our credit, and to return the rest of it."""
         self.taken_before = self.taken()
-        # A peer without credit of ours cannot tell whether its queue is empty.
+        # Without credit a peer cannot show that its queue is empty.
         return self.connection.give_credit(self.end, self.end.counts.credit == 0, True)
 
     cdef int64_t taken(self) noexcept nogil:
-        """Return the number of all messages, those of other runs included."""
+        """Return the number of all messages, including those of other runs."""
         return self.received + self.older + self.foreign
 
     cdef int64_t goal(self) noexcept nogil:
@@ -257,11 +257,11 @@ cdef class Receiver(Endpoint):
         return self.connection.await_messages(wake)
 
     cdef int take_input(self) except -1 nogil:
-        """Take all that was read of messages, whole or in part."""
+        """Take all input: messages, and parts of messages."""
         cdef amqp_plane_t *plane = &self.connection.plane
         cdef amqp_event event = AMQP_CREDIT
         self.taken_since = 0
-        # As Connection.next_event, without a call more for each message.
+        # Like Connection.next_event, but with one call less for each message.
         while self.connection.handle_event(event):
             event = amqp_plane_next(plane)
             while event == AMQP_ARRIVAL:
@@ -273,9 +273,9 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef bint take_plain(self, const amqp_arrival_t *arrival) except -1 nogil:
-        """Take a message as nearly all are, if it is one: whole, of this run, without an id.
+        """Take a whole message of this run, recorded without an id; return False for any other.
 
-        Does what `take_arrival` and what it calls would do.
+        The result is that of `take_arrival`, which is the long way.
         """
         cdef const uint8_t *data = arrival.payload.start
         cdef int64_t send_time
@@ -299,13 +299,13 @@ cdef class Receiver(Endpoint):
         return True
 
     cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil:
-        """Take a frame, or keep it until a transaction is open for it."""
+        """Take a frame; without an open transaction, put it into the backlog."""
         cdef Inflow *flow = <Inflow *>arrival.link.user
         if flow == NULL:
             # A link that we are about to detach.
             return 0
         if self.stopping and not self.interrupted:
-            # The last messages are on their way, however long that takes.
+            # The last messages may take any time, as long as frames come.
             self.drain_deadline = monotonic_ns() + self.patience
         if self.backlog.frames == 0 and self.may_take():
             return self.take_part(flow, arrival)
@@ -313,7 +313,7 @@ cdef class Receiver(Endpoint):
         return self.backlog.put(arrival)
 
     cdef int take_backlog(self) except -1 nogil:
-        """Take what was kept, as far as a transaction is open for it."""
+        """Take frames from the backlog, as far as `may_take` allows."""
         cdef amqp_arrival_t arrival
         cdef Inflow *flow
         while self.backlog.frames and self.may_take():
@@ -324,7 +324,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
-        """Take a message, or a part of one. Only its bytes up to SendTime are looked at."""
+        """Take a message or a part of one. Only its bytes up to SendTime are read."""
         cdef ScanResult result
         if self.batch_size:
             self.give_window(arrival.link)
@@ -359,7 +359,7 @@ cdef class Receiver(Endpoint):
         return 0 if arrival.more else self.finish_message(flow, arrival)
 
     cdef int give_window(self, amqp_link_end_t *end) except -1 nogil:
-        """Give the session's window again, in halves, when frames are taken."""
+        """Open the session's window again, in halves, for frames that were taken."""
         if end.session != self.end.session:
             return 0
         self.unreturned += 1
@@ -370,11 +370,11 @@ cdef class Receiver(Endpoint):
         return self.connection.send_flow(end.session, NULL)
 
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil:
-        """Look at the next bytes of a message; for a receiver of streams."""
+        """Check the next bytes of a message; a receiver of streams does that."""
         return 0
 
     cdef int finish_stream(self, Inflow *flow) except -1 nogil:
-        """Judge a whole message before it is recorded; for a receiver of streams."""
+        """Check a whole message before it is recorded; a receiver of streams does that."""
         return 0
 
     cdef int finish_message(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil:
@@ -412,7 +412,7 @@ cdef class Receiver(Endpoint):
             arrival.link.session, arrival.delivery_id, AMQP_CODE_ACCEPTED)
 
     cdef bint is_own(self, Inflow *flow, size_t prefix) noexcept nogil:
-        """Say whether a message is of this run, by its id, which depends on no host's clock."""
+        """Say whether a message is of this run: by its id, if ids show that, else by its time."""
         if self.tells_by_id:
             return prefix != 0
         return self.is_timely_by_wall(flow.message.send_time)
@@ -450,7 +450,7 @@ cdef class Receiver(Endpoint):
 
     cdef int record_with_other_id(self, Inflow *flow, bint is_own) except -1:
         raw = (<const char *>flow.message.id)[:flow.message.id_size]
-        # A sender of another run need not give an id that records can hold.
+        # A message of another run may have an id that records cannot hold.
         other = id_as_text(flow.message.id_code, raw)
         if other is None and is_own:
             flaw = flaw_of_id(flow.message.id_code)
@@ -492,12 +492,12 @@ cdef class Receiver(Endpoint):
             return 0
         more = self.credit_window - credit
         if self.limits.count:
-            # Messages that are not of this run use credit up, and get it again.
+            # Messages of other runs use up credit; it is given again.
             more = min(more, self.limits.count - self.received - credit)
         return self.connection.give_credit(self.end, <uint32_t>more, False) if more > 0 else 0
 
     cdef int check_transaction(self) except -1:
-        """Raise LinkError if the peer is gone and took a transaction with it."""
+        """Raise LinkError if the peer ended the session within a transaction."""
         gone = pn_session_state(self.session) & PN_REMOTE_CLOSED or (
             self.connection.check() == PEER_CLOSED)
         if gone and (self.batch_received or self.coordinator.is_discharging()):
@@ -506,7 +506,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef int ended_by_peer(self, int64_t now) except -1:
-        """Judge an orderly end by the peer: wrong while messages are still owed."""
+        """Raise LinkError if the peer ended the link while messages are missing."""
         if self.aborted:
             return 0
         if self.is_doubtful and self.taken() == 0:

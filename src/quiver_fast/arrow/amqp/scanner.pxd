@@ -25,19 +25,18 @@ cdef ScanResult scan_message(
 cdef enum:
     LIKENESS_WORDS = 16
 
-# How a message looked up to SendTime: its bytes as words, and masks that leave out the bytes of
-# the id and of SendTime itself.
+# The bytes of a message up to SendTime, as words, and masks without the id and SendTime.
 cdef struct ScanLikeness:
     uint64_t[LIKENESS_WORDS] words
     uint64_t[LIKENESS_WORDS] masks
-    # How many words there are; 0 for what is like nothing.
+    # Number of words; 0 if no message is alike.
     size_t count
     size_t time_at
     size_t id_at
-    # The message that it was learned from.
+    # The result of the scan of that message.
     ScannedMessage found
 
-# Say whether a message's head is of that likeness: then SendTime is at `time_at`.
+# Say whether a message begins with the same bytes: then SendTime is at `time_at`.
 cdef inline bint is_alike(
         const ScanLikeness *likeness, const uint8_t *data, size_t size) noexcept nogil:
     cdef uint64_t difference = 0
@@ -51,16 +50,16 @@ cdef inline bint is_alike(
     return difference == 0
 
 cdef inline int64_t time_field(const uint8_t *field) noexcept nogil:
-    # Compilers make one instruction of it, which they do not of a loop.
+    # Compilers make one instruction of this expression, but not of a loop.
     return <int64_t>(
         (<uint64_t>field[0] << 56) | (<uint64_t>field[1] << 48) | (<uint64_t>field[2] << 40)
         | (<uint64_t>field[3] << 32) | (<uint64_t>field[4] << 24) | (<uint64_t>field[5] << 16)
         | (<uint64_t>field[6] << 8) | <uint64_t>field[7])
 
-# Return a message-id that is no string as text (parts 3.2.11 to 3.2.13), by its constructor, 0
-# where there is none; None if records cannot hold it.
+# Return a message-id that is no string as text (parts 3.2.11 to 3.2.13); None if records cannot
+# hold it. `code` is its constructor, or 0 without an id.
 cdef bytes id_as_text(uint8_t code, bytes raw)
-# Say why records cannot hold an id of that constructor.
+# Say why records cannot hold an id with this constructor.
 cdef str flaw_of_id(uint8_t code)
 
 # Like scan_message; most messages are like the one before and are compared instead of read.

@@ -8,14 +8,14 @@ from quiver_fast.arrow.amqp.template cimport MessageTemplate
 cdef class Sender(Endpoint):
     cdef MessageTemplate template
     cdef Outgoing outgoing
-    # Bodies are announced, and recorded as they go.
+    # Messages announce the size of their body, whose progress is recorded.
     cdef bint streaming
-    # The schedule is kept awake, not asleep.
+    # Spin until a message is due, instead of sleeping.
     cdef bint is_exact
     cdef bint with_ids
     cdef bint settlement
     cdef int64_t batch_sent
-    # The present message's time, when its first bytes went out, and the bytes recorded.
+    # Of the present message: its SendTime, when its first bytes went out, and bytes recorded.
     cdef int64_t message_time
     cdef int64_t first_time
     cdef int64_t recorded
@@ -25,7 +25,7 @@ cdef class Sender(Endpoint):
     cdef readonly int64_t rejected
     cdef readonly int64_t released
     cdef readonly int64_t modified
-    # Messages that a signal cut off.
+    # Messages that a signal aborted.
     cdef readonly int64_t aborted
     cdef readonly str first_refusal
 

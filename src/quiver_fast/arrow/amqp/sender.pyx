@@ -28,19 +28,17 @@ from quiver_fast.arrow.run.pacer cimport BacklogSchedule, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
-# More bytes than this never wait for the socket, and no more than a frame beyond.
+# Bytes that may wait for the socket; the last frame may exceed them.
 cdef size_t WAITING_LIMIT = 65536
-# A larger body takes more than a fraction of a microsecond to copy.
+# Four larger bodies take longer than a microsecond to copy.
 cdef uint64_t SMALL_BODY = 1024
-# Frames of a body between two looks at what the peer sent.
+# Frames of a body between two reads.
 cdef int PIECES = 16
 cdef int64_t SECOND = 1000000000
-# At the end of a run, a peer that sends no outcome for so long is given up.
+# At the end of a run: how long the peer may send no outcome.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
-# The least time that a peer has to give its first credit.
+# The least time for the peer's first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
-
-
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 
 
@@ -48,7 +46,7 @@ def not_accepted(peer: str, sent: object) -> str:
     """Say how many messages were not accepted, and why the first was not.
 
     Args:
-        peer: what the messages were sent to.
+        peer: the name of the peer.
         sent: a sender, or the sum of several.
     """
     refused = sent.rejected + sent.released + sent.modified
@@ -67,8 +65,8 @@ cdef class Sender(Endpoint):
         with_ids: write ids into the records (revisions v1 and v2).
         settlement: write S and s records.
         presettled: send settled (at most once); there are no outcomes then.
-        exact: keep a schedule awake, on a core of its own, so that no message goes late.
-        asked_silence: seconds for which a receiver that was asked to be slow gives no outcome.
+        exact: spin on a core until a message is due, so that none goes late.
+        asked_silence: seconds without an outcome that a slow receiver was asked for.
     """
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
@@ -89,11 +87,11 @@ cdef class Sender(Endpoint):
             self.schedule = Schedule(self.limits.pacer, self.clock_base)
             self.is_exact = exact
         if time_unit != "ms" and self.template.largest_size > SMALL_BODY:
-            # Four of these take longer than a microsecond.
+            # A block of these takes longer than a microsecond.
             self.clock_block = 1
 
     def prepare(self) -> None:
-        # Frames that wait refer to its body.
+        # Output refers to the template's body.
         self.connection.referred = self.template
         mode = PN_SND_SETTLED if self.outgoing.presettled else PN_SND_UNSETTLED
         pn_link_set_snd_settle_mode(self.link, mode)
@@ -137,14 +135,14 @@ cdef class Sender(Endpoint):
         return self.sent - self.settled
 
     cdef int begin(self) noexcept nogil:
-        """Wait with the clock for the first credit: then both ends are ready."""
+        """Prepare the clock. It starts with the first credit, when both ends are ready."""
         self.prepare_clock()
         if self.limits.duration_ns:
             self.deadline = monotonic_ns() + max(self.limits.duration_ns, CREDIT_TIMEOUT)
         return 0
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
-        """Start the clock if there is credit; give up a peer that never gives any."""
+        """Start the clock if there is credit; raise PeerError if none came in time."""
         if self.end.counts.credit > 0 and not self.control.held:
             return self.start_clock()
         if self.control.held:
@@ -189,7 +187,7 @@ cdef class Sender(Endpoint):
         return self.next_wake(now)
 
     cdef int await_input(self, int64_t wake) except -1 nogil:
-        """Exchange with the peer, and wait for it or for the next message's time."""
+        """Exchange; wait for the peer or for the time of the next message."""
         if wake == 0 or self.stopping:
             return self.connection.exchange(wake)
         if self.schedule is None and not self.outgoing.is_open:
@@ -209,7 +207,7 @@ cdef class Sender(Endpoint):
         if self.limits.count:
             most = self.limits.count - self.sent
         if self.schedule is not None:
-            # The schedule begins here, when the peer first gives credit.
+            # The schedule begins with the first call, after the first credit.
             most = min(most, self.schedule.due(now) - self.sent)
         if self.batch_size:
             most = min(most, self.batch_size - self.batch_sent)
@@ -241,7 +239,7 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int answer_drain(self) except -1 nogil:
-        """Use the credit of a peer that drains up: there is nothing to send (part 2.6.7)."""
+        """Answer a drain: use up the credit, because there is nothing to send (part 2.6.7)."""
         if amqp_sender_drained(&self.end.counts):
             self.connection.send_flow(self.end.session, self.end)
         return 0
@@ -257,7 +255,7 @@ cdef class Sender(Endpoint):
                                        <int64_t>session.counts.remote_incoming_window))
 
     cdef int send_stamped(self, int64_t count) except -1 nogil:
-        """Send so many small messages, each of one frame, as far as the output is for them."""
+        """Send ``count`` small messages, each of one frame, or as many as the output takes."""
         cdef amqp_stamp_t *stamp = &self.outgoing.stamp
         cdef uint32_t id
         cdef size_t room = WAITING_LIMIT - amqp_output_waiting(&self.connection.plane.output)
@@ -265,7 +263,7 @@ cdef class Sender(Endpoint):
         cdef int64_t left
         cdef int64_t block
         cdef uint8_t *out
-        # The first message shows how large they are.
+        # The first message shows the size of the others.
         count = min(count, <int64_t>(room // stamp.size) + 1 if stamp.size else 1)
         out = amqp_output_room(
             &self.connection.plane.output, count * self.outgoing.largest_stamp())
@@ -303,7 +301,7 @@ cdef class Sender(Endpoint):
         return self.writer.sent(time)
 
     cdef int begin_message(self, int64_t time) except -1 nogil:
-        """Begin the next delivery: its frames go out in `feed_body`."""
+        """Begin the next delivery; `feed_body` sends its frames."""
         self.template.next_message(time)
         self.sent += 1
         self.batch_sent += 1
@@ -315,7 +313,7 @@ cdef class Sender(Endpoint):
         return self.record(time)
 
     cdef int feed_body(self, int64_t now) except -1 nogil:
-        """Send frames of the present delivery, as session and socket take them."""
+        """Send frames of the present delivery, as many as window and socket allow."""
         cdef amqp_session_end_t *session = self.end.session
         for _ in range(PIECES):
             if not self.outgoing.is_open or self.connection.blocked:
@@ -328,14 +326,14 @@ cdef class Sender(Endpoint):
             if not self.outgoing.is_open:
                 self.finish_delivery()
             if self.stopping and not self.interrupted:
-                # The last message is on its way, however long that takes.
+                # The last message may take any time, as long as its frames go out.
                 self.drain_deadline = now + self.patience
             if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
                 self.connection.write()
         return 0
 
     cdef int finish_delivery(self) except -1 nogil:
-        """Take note that the present message is on its way, all of it."""
+        """Count the present message, whose last frame was sent."""
         if self.streaming:
             self.record_body(c"F")
         if self.outgoing.presettled:
@@ -343,7 +341,7 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int record_body(self, char kind) except -1 nogil:
-        """Record the bytes of the present body that went out since the last time."""
+        """Record the bytes of the present body that went out since the last record."""
         cdef int64_t given = <int64_t>(self.template.body_size - self.outgoing.body_left)
         cdef int64_t fresh = given - self.recorded
         self.recorded = given
@@ -356,7 +354,7 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int take_input(self) except -1 nogil:
-        """Take all that was read; of that, the outcomes of our deliveries."""
+        """Take all input; settle the outcomes of our deliveries."""
         cdef amqp_event event = self.connection.next_event()
         while event != AMQP_NOTHING:
             if event == AMQP_OUTCOME and self.connection.plane.session == self.end.session:
@@ -383,7 +381,7 @@ cdef class Sender(Endpoint):
     cdef int take_outcomes(
             self, const amqp_disposition_t *disposition,
             uint32_t first, uint32_t last) except -1 nogil:
-        """Settle a range of deliveries that may wait."""
+        """Settle those deliveries of a range that have no outcome yet."""
         cdef bint cuts_off = self.outgoing.is_open and (
             <uint32_t>(self.outgoing.delivery_id - first) <= <uint32_t>(last - first))
         cdef int64_t count
@@ -400,7 +398,7 @@ cdef class Sender(Endpoint):
         if self.stopping and not self.interrupted:
             self.start_draining(monotonic_ns())
         if cuts_off:
-            # The peer decided before the body's end; it wants no more of it.
+            # The peer settled the message before its end: it wants no more of it.
             self.outgoing.abort()
         return 0
 
@@ -418,12 +416,12 @@ cdef class Sender(Endpoint):
         elif code == AMQP_CODE_MODIFIED:
             self.modified += count
         else:
-            # Settled without an outcome stands for the default one (part 2.6.12).
+            # Settled without an outcome: the default outcome, accepted (part 2.6.12).
             self.accepted += count
         return 0
 
     cdef int64_t settle_each(self, uint32_t first, uint32_t last) except -1 nogil:
-        """Settle and record a range of deliveries; return how many of them waited."""
+        """Settle and record a range of deliveries; return how many had no outcome yet."""
         cdef int64_t time = self.wall_time()
         cdef int64_t count = 0
         cdef int64_t sequence
@@ -433,8 +431,8 @@ cdef class Sender(Endpoint):
         while True:
             if amqp_unsettled_settle(&self.outgoing.unsettled, id):
                 count += 1
-                # The latest delivery's id is one before the next, and is that of message `sent`:
-                # the coordinator's own come only when all of ours are settled.
+                # The newest id is `next` - 1 and belongs to message number `sent`: deliveries to
+                # the coordinator begin only when all of ours are settled.
                 sequence = self.sent - <uint32_t>(self.outgoing.unsettled.next - 1 - id)
                 end = put_decimal(digits, self.template.before + sequence)
                 self.writer.settled(
@@ -448,7 +446,7 @@ cdef class Sender(Endpoint):
         cdef int64_t wake = min(self.next_flush, self.deadline)
         cdef int64_t allowance
         if self.outgoing.is_open:
-            # Only a session without a window has us wait for the peer.
+            # Only a session without a window waits for the peer.
             if self.end.session.counts.remote_incoming_window:
                 return 0
         if self.stopping or self.outgoing.is_open:
@@ -460,7 +458,7 @@ cdef class Sender(Endpoint):
         if allowance > 0:
             return 0
         if self.schedule is not None and self.sent >= self.schedule.due(now):
-            # Otherwise wait for the transaction; the schedule catches up after that.
+            # Otherwise the transaction is waited for; then the schedule catches up.
             wake = min(wake, self.schedule.wake(self.sent))
         return wake
 
@@ -472,7 +470,7 @@ cdef class Sender(Endpoint):
             self.batch_sent == 0 and not self.coordinator.is_discharging())
 
     cdef int transact(self, int64_t now) except -1 nogil:
-        """Discharge a batch that is complete, and declare the next with that."""
+        """Discharge a complete batch, and declare the next transaction with it."""
         cdef bint complete = self.batch_sent >= self.batch_size or self.stopping
         self.coordinator.poll(now)
         if not self.coordinator.is_idle() or self.settled != self.sent or self.outgoing.is_open:
@@ -487,10 +485,10 @@ cdef class Sender(Endpoint):
         return 0
 
     cdef int ended_by_peer(self, int64_t now) except -1:
-        """Judge an orderly end by the peer: right only at the end of a timed run."""
+        """Raise LinkError for an orderly end by the peer, except at the end of a timed run."""
         unsettled = self.unsettled
         if self.limits.count == 0 and self.near_the_end(now):
-            # The peer's time is over as ours is. The report has what is left without an outcome.
+            # The peer has the same duration. The report counts messages without an outcome.
             return 0
         if unsettled == 0 and (self.interrupted or 0 < self.limits.count <= self.sent):
             return 0

@@ -1,4 +1,4 @@
-"""A receiver that is slow, pauses, releases or rejects, because it was asked to.
+"""A receiver that is slow, pauses, or releases or rejects messages, as the options say.
 
     arrival ──> backlog ──> taken: the record ──> worked on ──> accepted
                               └── without one ──> worked on ──> released or rejected
@@ -28,9 +28,9 @@ cdef int64_t WHOLE = 1000000
 
 
 cdef class Outcomes:
-    """Chooses which deliveries of a process are released or rejected: as evenly as can be.
+    """Chooses the outcome of each delivery of a process; spreads outcomes evenly.
 
-    Of n deliveries, n * share are so, rounded down, whatever n is.
+    Of any n deliveries from the first on, n * share have the outcome, rounded down.
 
     Args:
         control: what tells the wrapper how many were rejected.
@@ -38,13 +38,12 @@ cdef class Outcomes:
         reject: the share to reject, likewise; both are less than the whole together.
     """
 
-    # Which parts of the deliveries are to be released and rejected, in millionths, and what of a
-    # delivery is due of each.
+    # The shares to release and to reject, in millionths, and the parts of a delivery that are due.
     cdef int64_t release
     cdef int64_t reject
     cdef int64_t release_due
     cdef int64_t reject_due
-    # It is told of the rejected ones, of which there are no records.
+    # It reports rejected messages to the wrapper: they have no records.
     cdef Control control
 
     def __init__(self, control, release: int, reject: int) -> None:
@@ -68,9 +67,9 @@ cdef class Outcomes:
 
 
 cdef class ShapedReceiver(Receiver):
-    """Receive as a consumer that works on each message, stops again and again, or refuses some.
+    """Receive as a consumer that works on each message, pauses periodically, or refuses some.
 
-    A message that may not be taken yet waits in memory, as one of those that the peer sent ahead.
+    A message that may not be taken yet waits in the backlog.
     The count of a run is reached by received and rejected messages together.
 
     Args:
@@ -80,18 +79,18 @@ cdef class ShapedReceiver(Receiver):
         options: see Receiver.
     """
 
-    # Of all receivers of the process; None for accepting everything.
+    # Shared by all receivers of the process; None to accept all messages.
     cdef Outcomes outcomes
     cdef readonly int64_t released
     cdef readonly int64_t rejected
-    # Work on each message, and times of receiving and of pausing, in nanoseconds; 0 for none.
+    # Nanoseconds of work on a message, of receiving before a pause, of a pause; 0 for none.
     cdef int64_t delay
     cdef int64_t receiving
     cdef int64_t pausing
     cdef bint is_paused
-    # When to look again at what waits, if nothing wakes us before.
+    # When the next work or pause begins or ends (monotonic ns).
     cdef int64_t next_step
-    # A message is taken and not answered yet: until when it is worked on, and its delivery.
+    # The message that is worked on: until when, and its delivery, if that is not settled.
     cdef bint is_busy
     cdef int64_t busy_until
     cdef bint is_owed
@@ -126,7 +125,7 @@ cdef class ShapedReceiver(Receiver):
         return OVER
 
     cdef int step(self, int64_t now) except -1 nogil:
-        """Answer and take what is due."""
+        """Finish work that is due; begin the next."""
         self.next_step = INT64_MAX
         if self.pausing:
             self.follow_pauses(now)
@@ -140,7 +139,7 @@ cdef class ShapedReceiver(Receiver):
         return 0
 
     cdef int follow_pauses(self, int64_t now) noexcept nogil:
-        """Begin or end a pause; their times count from the begin of the run."""
+        """Begin or end a pause. Its times count from the begin of the run."""
         cdef int64_t round = self.receiving + self.pausing
         cdef int64_t phase = (now - self.started) % round
         self.is_paused = phase >= self.receiving
@@ -157,7 +156,7 @@ cdef class ShapedReceiver(Receiver):
         if self.outcomes is not None and flow.scanned:
             code = self.choose(flow, arrival)
         if code == AMQP_CODE_ACCEPTED:
-            # What is settled already is recorded, and not accepted.
+            # Receiver accepts no settled message: `finish_work` answers later.
             recorded.settled = True
             Receiver.finish_message(self, flow, &recorded)
         else:
@@ -180,7 +179,7 @@ cdef class ShapedReceiver(Receiver):
             self.released += 1
         elif code == AMQP_CODE_REJECTED:
             self.rejected += 1
-            # One that is done with: see `goal`.
+            # It counts for the goal.
             self.received += 1
         return code
 
@@ -203,7 +202,7 @@ cdef class ShapedReceiver(Receiver):
         return self.connection.accept(self.owed_session, self.owed_id, self.owed_code)
 
     cdef int top_up(self) except -1 nogil:
-        """Keep the window filled, as far as messages in hand leave room in it; see Receiver."""
+        """Keep the credit window filled; the message that is worked on uses one of it."""
         cdef int64_t credit = self.end.counts.credit + self.backlog.messages + self.is_busy
         cdef int64_t more = self.credit_window - credit
         if self.is_paused or credit > self.credit_window // 2:
@@ -215,11 +214,11 @@ cdef class ShapedReceiver(Receiver):
     cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:
         cdef bint gone = self.connection.cut or (
             pn_connection_state(self.connection.connection) & PN_REMOTE_CLOSED) != 0
-        # Nobody is left to answer to.
+        # No peer is left to send outcomes to.
         return closed and gone or Receiver.is_ending(self, closed, now)
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
-        """Say whether nothing more comes; what is still in hand is the peer's again."""
+        """Say whether no more messages come. Messages of the backlog return to the peer."""
         if self.backlog.frames and not self.undrainable and self.end.counts.credit == 0:
             return True
         return Receiver.is_drained(self, now)

@@ -1,4 +1,4 @@
-"""The receiving end of streams: bodies checked as they come, links that the peer attaches.
+"""The receiving end of streams: it checks bodies as they come, over links of the peer.
 
     peer ── session ──── base link ─────┐
      │  └── session ──── stream link ───┼── one Inflow each ── records
@@ -27,12 +27,12 @@ from quiver_fast.proton.libproton cimport (
     pn_session_head, pn_session_open, pn_session_state, pn_session_t, pn_terminus_copy,
 )
 
-# A stream link carries one message at a time; with two it need not wait for the second.
+# A stream link carries one message at a time; the second credit saves a wait between two.
 cdef uint32_t STREAM_CREDIT = 2
 
 
 cdef class StreamReceiver(Receiver):
-    """Receive messages of any size in constant memory, and see that they are what was sent.
+    """Receive messages of any size in constant memory, and check their bodies.
 
     Bodies must be Data sections of ``x`` bytes, as many as the message announces. Besides
     the records, the first bytes of each message and its progress are recorded.
@@ -53,7 +53,7 @@ cdef class StreamReceiver(Receiver):
         super().__init__(connection, writer, limits, **options)
         self.streaming = True
         self.is_plain = False
-        # A stream takes its own time to arrive: the clock is read for each of its parts.
+        # The clock is read for each part of a stream.
         self.clock_block = 1
 
     def __dealloc__(self) -> None:
@@ -73,7 +73,7 @@ cdef class StreamReceiver(Receiver):
         return self.end_sessions()
 
     cdef int begin_sessions(self) noexcept nogil:
-        """Begin the sessions that the peer began."""
+        """Answer the sessions that the peer has begun."""
         cdef pn_session_t *session
         while True:
             session = pn_session_head(
@@ -83,7 +83,7 @@ cdef class StreamReceiver(Receiver):
             pn_session_open(session)
 
     cdef int end_sessions(self) noexcept nogil:
-        """End the sessions that the peer ended; the base link's ends the run."""
+        """End the sessions that the peer has ended; that of the base link ends the run."""
         cdef pn_session_t *session
         while True:
             session = pn_session_head(
@@ -103,7 +103,7 @@ cdef class StreamReceiver(Receiver):
                 self.accept_link(link)
 
     cdef int accept_link(self, pn_link_t *link) except -1:
-        """Confirm a link for streams; its source and target are null or of any address."""
+        """Confirm a link for streams. Its source and target may have any address, or be null."""
         cdef Inflow *flow
         if pn_link_is_sender(link):
             return self.refuse(link, b"amqp:not-allowed", b"this arrow receives")
@@ -119,7 +119,7 @@ cdef class StreamReceiver(Receiver):
         return 0
 
     cdef int drop_closed_links(self) noexcept nogil:
-        """Detach what the peer detached; a message that it was sending is cut off."""
+        """Detach links that the peer has detached; count a message in between as aborted."""
         cdef Inflow **place = &self.streams
         cdef Inflow *flow = place[0]
         cdef int state
@@ -168,7 +168,7 @@ cdef class StreamReceiver(Receiver):
     # ---- bodies ----------------------------------------------------------------------
 
     cdef int note_bytes(self, Inflow *flow, const uint8_t *bytes, size_t size) noexcept nogil:
-        """Follow the body, and keep the time of a message's first bytes."""
+        """Check the next bytes of a body; keep the time of a message's first bytes."""
         cdef uint64_t before
         if not flow.begun:
             flow.begun = True
@@ -181,7 +181,7 @@ cdef class StreamReceiver(Receiver):
         return 0
 
     cdef int finish_stream(self, Inflow *flow) except -1 nogil:
-        """Hold a whole message to what it announced, and record its first bytes."""
+        """Compare a whole message with the size that it announced, and record its first bytes."""
         cdef int64_t announced = flow.message.body_size
         if not body_is_whole(&flow.body) or 0 <= announced != <int64_t>flow.body.size:
             with gil:
@@ -191,7 +191,7 @@ cdef class StreamReceiver(Receiver):
         return 0
 
     cdef int count_other(self, Inflow *flow) except -1 nogil:
-        """Discard a body that is not of this run, whatever it contains."""
+        """Discard the body of a message that is not of this run."""
         self.bytes -= flow.body.size
         flow.begun = False
         return Receiver.count_other(self, flow)
@@ -209,7 +209,7 @@ cdef class StreamReceiver(Receiver):
         raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} {reason}")
 
     cdef int record_body(self, Inflow *flow, char kind) except -1 nogil:
-        """Record the bytes of a body that came since the last time."""
+        """Record the bytes of a body that came since the last record."""
         cdef int64_t fresh = <int64_t>(flow.body.size - flow.recorded)
         flow.recorded = flow.body.size
         return self.writer.streamed(
@@ -227,5 +227,5 @@ cdef class StreamReceiver(Receiver):
         return 0
 
     cdef bint shows_progress(self, Inflow *flow) noexcept nogil:
-        """Say whether a message of this run is on its way."""
+        """Say whether the message that arrives is of this run."""
         return flow.begun and flow.scanned and self.is_own(flow, self.own_prefix(flow))

@@ -6,7 +6,7 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.proton.libproton cimport pn_link_t, pn_session_t
 
-# A question to the coordinator: a delivery of ours, and what came as its answer.
+# A request to the coordinator: our delivery, and the code of its outcome.
 cdef struct Question:
     bint asked
     uint32_t id
@@ -20,16 +20,16 @@ cdef class Coordinator:
     # The open transaction; size 0: there is none.
     cdef uint8_t[AMQP_TXN_ID_MAX] id
     cdef size_t id_size
-    # What waits for the peer's credit, and what for its answer.
+    # Requests that wait for credit, and requests that wait for their outcome.
     cdef bint discharge_next
     cdef bytes discharge_body
     cdef bint declare_next
     cdef Question discharging
     cdef Question declaring
-    # What the last answer says: the transaction that it declares, or why it refuses.
+    # From the last outcome: the id of the declared transaction, or the reason of a refusal.
     cdef bytes declared_id
     cdef str why
-    # When the peer is given up.
+    # When the peer must have answered (monotonic ns).
     cdef int64_t deadline
     cdef int64_t tag
     cdef readonly int64_t discharged

@@ -119,15 +119,15 @@ cdef class Coordinator:
         return 0
 
     cdef bint is_open(self) noexcept nogil:
-        """Say whether there is a transaction to put work into."""
+        """Say whether a transaction is open."""
         return self.id_size > 0
 
     cdef bint is_idle(self) noexcept nogil:
-        """Say whether the peer has answered everything."""
+        """Say whether no request waits for an outcome."""
         return self.deadline == INT64_MAX
 
     cdef bint is_discharging(self) noexcept nogil:
-        """Say whether a transaction's end is not confirmed."""
+        """Say whether a discharge waits for its outcome."""
         return self.discharge_next or self.discharging.asked
 
     cdef int declare(self) except -1:
@@ -136,7 +136,7 @@ cdef class Coordinator:
         return self.ask()
 
     cdef int discharge(self, bint again) except -1:
-        """Commit the open transaction, and declare the next one with that if ``again``."""
+        """Commit the open transaction; with ``again``, declare the next one too."""
         name = (<const char *>self.id)[:self.id_size]
         # amqp-value of discharge, [txn-id, fail = false] (part 4.5.3).
         fields = b"\x02\xa0" + bytes([len(name)]) + name + b"\x42"
@@ -149,7 +149,7 @@ cdef class Coordinator:
         return self.ask()
 
     cdef int ask(self) except -1:
-        """Send what is to be asked, as far as the peer gives credit for it."""
+        """Send the requests that have credit."""
         if self.is_idle():
             self.deadline = monotonic_ns() + TIMEOUT
         if self.discharge_next and self.may_ask():
@@ -179,7 +179,7 @@ cdef class Coordinator:
         return 0
 
     cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil:
-        """Keep what a disposition says of our questions, until the next `poll`."""
+        """Keep the outcomes of our requests until the next `poll`."""
         if self.is_idle() or disposition.role != AMQP_RECEIVER or (
                 disposition.state.code == AMQP_CODE_NONE):
             return 0
@@ -204,7 +204,7 @@ cdef class Coordinator:
         return 0
 
     cdef int poll(self, int64_t now) except -1 nogil:
-        """Take the answers that have come, and ask what there was no credit for."""
+        """Take the outcomes that have come; send requests that had no credit."""
         if self.is_idle():
             return 0
         with gil:
@@ -247,7 +247,7 @@ cdef class Coordinator:
             f"{self.connection.peer}: the peer refused to {purpose} a transaction: {self.why}")
 
     cdef amqp_bytes_t transaction(self) noexcept nogil:
-        """Return the id of the open transaction, which deliveries are part of."""
+        """Return the id of the open transaction."""
         cdef amqp_bytes_t id
         id.start = self.id
         id.size = self.id_size

@@ -17,39 +17,38 @@ cdef class Transport:
     cdef amqp_plane_t plane
     cdef amqp_timers_t timers
     cdef amqp_wait_t patience
-    # Outcomes that the peer is still to be told: a run of one session, and the transaction that
-    # they are part of.
+    # Outcomes that are not sent yet: a range of ids of one session, and its transaction.
     cdef amqp_run_t run
     cdef amqp_session_end_t *run_session
     cdef amqp_bytes_t run_transaction
     cdef int fd
     # NULL where there is no TLS.
     cdef tls_t *tls
-    # The peer sent FIN, the socket failed, or nobody takes more: nothing is read.
+    # Nothing more is read: the peer sent FIN, the socket failed, or the engine has finished.
     cdef bint cut
-    # All that was read became events.
+    # All input was taken.
     cdef bint finished
     # The peer sent FIN.
     cdef bint hung_up
-    # Nothing can be written any more.
+    # Nothing more can be written.
     cdef bint lost
     cdef int socket_error
-    # The socket took no more; output is pending.
+    # The socket is full, and output is pending.
     cdef bint blocked
-    # The peer's open told its time-out.
+    # The peer's open, which has its idle time-out, was read.
     cdef bint knows_timeout
-    # The peer was silent beyond ours.
+    # The peer was silent for longer than our idle time-out.
     cdef bint silent
-    # Whether the peer has sent anything yet, and the first byte of it.
+    # The peer has sent bytes; the first of them.
     cdef bint heard
     cdef uint8_t first_byte
     cdef int64_t next_tick
-    # Why we end the connection, after a frame that may not be; empty while there is no reason.
+    # Why an invalid frame ended the connection; None without one.
     cdef str broken
     cdef object sock
-    # A word of the wrapper ends a wait for the peer.
+    # A message on the control socket ends a wait for the peer.
     cdef Control control
-    # What output refers to, so that it lives as long.
+    # The object whose memory the output refers to.
     cdef object referred
 
     cdef amqp_event next_event(self) except? amqp_event.AMQP_NO_MEMORY nogil
@@ -80,7 +79,6 @@ cdef class Transport:
     cdef int note_written(self, int state) except -1 nogil
     cdef int read(self) noexcept nogil
     cdef int mark_lost(self, int error) noexcept nogil
-    cdef int wait(self, int64_t until) noexcept nogil
     cdef int tick(self) except -1 nogil
     cdef int give_up_peer(self) except -1
 

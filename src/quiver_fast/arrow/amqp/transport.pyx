@@ -2,7 +2,7 @@
 
     socket ── TLS ── input ── transfer, flow, disposition ── events ── the link's user
                        └───── all other frames ───────────── engine
-    socket ── TLS ── output ── what the user and the engine write, in their order
+    socket ── TLS ── output ── frames of the link's user and of the engine, in their order
 
 The engine opens and closes connection, sessions and links; it never sees a transfer.
 """
@@ -41,7 +41,7 @@ from quiver_fast.proton.libsys cimport POLLOUT, monotonic_ns
 
 # Frames for the engine are small, except an attach with a long filter.
 cdef size_t FEED_SIZE = 4096
-# A sleeper may take this long to wake on a virtual machine whose core went idle.
+# A process may wake this late on a virtual machine whose core was idle.
 cdef int64_t AWAKE = 100 * 1000
 
 
@@ -51,12 +51,12 @@ cdef int no_memory() except -1 nogil:
 
 
 cdef ssize_t read_tls(void *tls, void *buffer, size_t size) noexcept nogil:
-    """Be a source of the data plane's."""
+    """Read for the data plane."""
     return tls_read(<tls_t *>tls, buffer, size)
 
 
 cdef ssize_t write_tls(void *tls, const iovec *parts, int count) noexcept nogil:
-    """Be a sink of the data plane's, for which 0 says that no more goes out now."""
+    """Write for the data plane; return 0 if the socket takes no more now."""
     cdef ssize_t n = tls_write(<tls_t *>tls, parts, count)
     return 0 if n == TLS_AGAIN else n
 
@@ -78,9 +78,9 @@ cdef class Transport:
     # ---- events ----------------------------------------------------------------------
 
     cdef amqp_event next_event(self) except? AMQP_NO_MEMORY nogil:
-        """Return the next arrival or outcome of what was read, or that there is none.
+        """Return the next arrival or outcome that was read, or AMQP_NOTHING.
 
-        What it points at holds until the next call.
+        Its data is valid until the next call.
         """
         cdef amqp_event event = AMQP_CREDIT
         while self.handle_event(event):
@@ -90,7 +90,7 @@ cdef class Transport:
         return AMQP_NOTHING
 
     cdef bint handle_event(self, amqp_event event) except -1 nogil:
-        """Do what an event asks of the connection itself; say whether more may come."""
+        """Handle an event of the connection itself; say whether more events may come."""
         if event == AMQP_FOR_ENGINE:
             self.feed(self.plane.control)
         elif event == AMQP_NOTHING:
@@ -104,13 +104,13 @@ cdef class Transport:
         return not self.finished
 
     cdef int pump(self) except -1 nogil:
-        """Take what was read, where no transfers or outcomes are expected."""
+        """Take all input where no transfers or outcomes are expected."""
         while self.next_event() != AMQP_NOTHING:
             pass
         return 0
 
     cdef int feed(self, amqp_bytes_t bytes) except -1 nogil:
-        """Give the engine bytes that are its own; what we had to say before goes out first."""
+        """Give the engine its frames. Our outcomes go out first."""
         cdef pn_rwbytes_t space
         cdef size_t size
         self.send_outcomes()
@@ -132,19 +132,19 @@ cdef class Transport:
             self.next_tick = 0
             amqp_timers_take_open(
                 &self.timers, self.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
-        # The engine stops reading after the peer's close, and after a frame that it cannot
-        # dispatch; of the latter it says nothing.
+        # The engine stops reading after the peer's close, and, without an error, after a frame
+        # that it cannot dispatch.
         self.finished = self.finished or pn_connection_driver_read_closed(&self.driver)
         return 0
 
     cdef int drain(self) except -1 nogil:
-        """Put what the engine wrote into our output."""
+        """Move the engine's output into ours."""
         cdef pn_bytes_t data
         cdef amqp_bytes_t whole
         cdef size_t before = 0
         while True:
             data = pn_connection_driver_write_buffer(&self.driver)
-            # The engine's buffer grows when it holds no whole frame and is asked again.
+            # The engine's buffer grows on the next call if it holds no whole frame.
             if data.size == before:
                 return 0
             whole.start = <const uint8_t *>data.start
@@ -156,7 +156,7 @@ cdef class Transport:
             pn_connection_driver_write_done(&self.driver, whole.size)
 
     cdef int finish_input(self) except -1 nogil:
-        """Have the engine judge what is left, when nothing more comes."""
+        """Give the engine the rest of the input, after the last read."""
         if not self.cut or self.finished:
             return 0
         self.finished = True
@@ -165,7 +165,7 @@ cdef class Transport:
         return self.drain()
 
     cdef int refuse_frame(self) except -1:
-        """End the connection over a frame that may not be; `close` tells the peer why."""
+        """End the connection because of an invalid frame; `close` sends the reason."""
         condition = self.plane.refusal.condition
         why = self.plane.refusal.why
         self.broken = f"{condition.decode()}: {why.decode()}"
@@ -178,7 +178,7 @@ cdef class Transport:
     # ---- frames ----------------------------------------------------------------------
 
     cdef amqp_link_end_t *end_of(self, pn_link_t *link) except NULL:
-        """Return the data plane's side of a link that we attached, and that has no user yet."""
+        """Return the data plane's structure of a link that we attached and that has no user."""
         cdef bytes name = pn_link_name(link)
         cdef amqp_role role = AMQP_SENDER if pn_link_is_sender(link) else AMQP_RECEIVER
         cdef amqp_session_end_t *session
@@ -194,7 +194,7 @@ cdef class Transport:
 
     cdef int accept(self, amqp_session_end_t *session, uint32_t id, amqp_code code) except -1 nogil:
         """Settle a delivery that came as accepted, in a transaction if ``code`` says so."""
-        # Nearly all deliveries continue the run: amqp_run_add would say so after a call.
+        # Most deliveries continue the range; this saves a call of amqp_run_add.
         if session == self.run_session and code == self.run.code and id == self.run.last + 1:
             self.run.last = id
             return 0
@@ -204,7 +204,7 @@ cdef class Transport:
         return 0
 
     cdef int send_outcomes(self) except -1 nogil:
-        """Tell the outcomes of the present run."""
+        """Write the disposition of the present range of outcomes."""
         if self.run.code == AMQP_CODE_NONE:
             return 0
         if self.run.code == AMQP_CODE_TRANSACTIONAL:
@@ -233,7 +233,7 @@ cdef class Transport:
 
     cdef int settle(
             self, amqp_session_end_t *session, uint32_t first, uint32_t last) except -1 nogil:
-        """Settle deliveries that we sent, after a peer that left it to us (part 2.6.12)."""
+        """Settle deliveries that we sent, if the peer did not (part 2.6.12)."""
         cdef amqp_disposition_t disposition
         memset(&disposition, 0, sizeof(disposition))
         disposition.role = AMQP_SENDER
@@ -245,13 +245,13 @@ cdef class Transport:
         return 0
 
     cdef int give_credit(self, amqp_link_end_t *end, uint32_t more, bint drain) except -1 nogil:
-        """Give the peer's sender credit, or have it use up or give back what it has."""
+        """Give the peer's sender credit; ``drain`` asks it to use up its credit or to return it."""
         if not amqp_plane_credit(&self.plane, end, more, drain):
             no_memory()
         return 0
 
     cdef int send_flow(self, amqp_session_end_t *session, amqp_link_end_t *end) except -1 nogil:
-        """Tell the peer of a session, and of a link of it unless that is NULL."""
+        """Send a flow of a session, and of a link of it unless that is NULL."""
         if not amqp_plane_flow(&self.plane, session, end, False):
             no_memory()
         return 0
@@ -314,16 +314,16 @@ cdef class Transport:
             wait_until = INT64_MAX
         if wait_until == 0:
             return 0
-        self.wait(wait_until)
+        self.control.wait(self.fd, self.blocked, min(wait_until, self.next_tick))
         if self.blocked:
             self.write()
         return self.read()
 
     cdef int exchange_awake(self, int64_t until) except -1 nogil:
-        """Like exchange, but do not sleep through the last moments before ``until``.
+        """Like exchange, but spin for the last moments before ``until``.
 
-        A sleeper wakes too late for records of microseconds. Meanwhile the
-        core is yielded to any other process.
+        A process that sleeps wakes too late for records of microseconds. The spin yields the
+        core to other processes.
         """
         if monotonic_ns() < until - AWAKE:
             return self.exchange(until - AWAKE)
@@ -334,17 +334,17 @@ cdef class Transport:
         return got
 
     cdef int exchange_spinning(self, int64_t wait_until) except -1 nogil:
-        """Like exchange, but look for the peer's answer for a moment before sleeping."""
+        """Like exchange, but spin for a moment before sleeping."""
         return self.exchange(0 if self.spin() else wait_until)
 
     cdef int spin(self) except -1 nogil:
-        """Look for the peer's answer where that pays; return 1 if it came."""
+        """Poll for input for a moment, where that has paid before; return 1 if some came."""
         cdef int64_t span = amqp_wait_span(&self.patience)
         cdef int64_t before, now, deadline
         if span == 0:
             return 0
         self.write()
-        # What is there by now was not waited for, and tells nothing of what a wait is worth.
+        # Input that is here already does not show whether spinning pays.
         if self.read():
             return 1
         now = monotonic_ns()
@@ -378,12 +378,12 @@ cdef class Transport:
         if tls_flush(self.tls) == TLS_FAILED:
             return self.mark_lost(tls_socket_error(self.tls))
         self.note_written(amqp_output_write(&self.plane.output, write_tls, self.tls))
-        # A handshake that waits for the peer is not blocked: it needs something to read.
+        # A handshake that waits for the peer needs input: it is not blocked.
         self.blocked = (tls_events(self.tls) & POLLOUT) != 0
         return 0
 
     cdef int note_written(self, int state) except -1 nogil:
-        """Take what became of the output: see amqp_output_write."""
+        """Take the result of amqp_output_write."""
         if state < 0:
             return self.mark_lost(errno if self.tls == NULL else tls_socket_error(self.tls))
         self.blocked = state == 0
@@ -392,9 +392,9 @@ cdef class Transport:
         return 0
 
     cdef int mark_lost(self, int error) noexcept nogil:
-        """Mark the connection as lost, because of ``error``: nothing goes out any more.
+        """Mark the connection as lost: nothing more is written.
 
-        A peer that closed may have said why, which is still to be read.
+        Input is still read: it may have the reason why the peer closed.
         """
         self.socket_error = error
         self.lost = True
@@ -403,7 +403,7 @@ cdef class Transport:
         return 0
 
     cdef int read(self) noexcept nogil:
-        """Read once; return 1 if there was something."""
+        """Read once; return 1 if bytes came."""
         cdef ssize_t n
         self.cut = self.cut or self.finished
         if self.cut:
@@ -420,7 +420,7 @@ cdef class Transport:
                 self.timers.heard = monotonic_ns()
             return 1
         if n == AMQP_INPUT_AGAIN:
-            # A lost connection brings no more bytes than are there.
+            # No more bytes come over a lost connection.
             self.cut = self.lost
             return 0
         self.hung_up = n == AMQP_INPUT_END
@@ -429,17 +429,12 @@ cdef class Transport:
         self.cut = True
         return 0
 
-    cdef int wait(self, int64_t until) noexcept nogil:
-        """Sleep until the socket is ready, a signal or a wrapper's word came, or ``until``."""
-        self.control.wait(self.fd, self.blocked, min(until, self.next_tick))
-        return 0
-
     cdef int tick(self) except -1 nogil:
-        """Keep idle time-outs, the peer's and our own (part 2.4.5)."""
+        """Check both idle time-outs (part 2.4.5)."""
         cdef int64_t now = monotonic_ns()
         if now < self.next_tick:
             return 0
-        # We may be late ourselves: what came meanwhile counts.
+        # This process may be late: input that waits shows that the peer was not silent.
         if amqp_timers_is_silent(&self.timers, now) and not self.read() and not self.cut:
             with gil:
                 self.give_up_peer()
@@ -451,7 +446,7 @@ cdef class Transport:
         return 0
 
     cdef int give_up_peer(self) except -1:
-        """Give up a peer that was silent; `close` tells it."""
+        """End a connection whose peer was silent; `close` sends the reason."""
         pn_condition_set_name(
             pn_connection_condition(self.connection), b"amqp:resource-limit-exceeded")
         pn_condition_set_description(

@@ -18,7 +18,7 @@ cdef class Channel:
     cdef readonly str peer
     # The address and the port that we are connected to.
     cdef readonly dict place
-    # A message of the wrapper ends a wait for the peer.
+    # A message on the control socket ends a wait for the peer.
     cdef Control control
     cdef Buffer input
     cdef Buffer output
@@ -34,7 +34,6 @@ cdef class Channel:
     cdef int write(self) noexcept nogil
     cdef int read(self) except -1 nogil
     cdef int exchange(self, int64_t wait_until) except -1 nogil
-    cdef int wait(self, int64_t until) noexcept nogil
     cdef bint next_reply(self, Reply *reply) except? -1 nogil
     cdef int64_t tid_of_meta(self) noexcept nogil
     cdef int post(self, bytes csp, int64_t tid, bytes event) except -1

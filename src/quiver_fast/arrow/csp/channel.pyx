@@ -36,7 +36,7 @@ cdef class Channel:
     Args:
         host, port: the server.
         timeout: seconds to wait for the connection.
-        control: what the wrapper tells a running arrow.
+        control: the control socket.
 
     Raises:
         PeerError: it cannot be reached.
@@ -47,7 +47,7 @@ cdef class Channel:
         self.peer = endpoint(host, port)
         self.sock = sockets.connect(host, port, timeout)
         self.fd = self.sock.fileno()
-        # Asked now: a closed socket does not know it.
+        # A closed socket has no peer address.
         self.place = sockets.peer_address(self.sock)
 
     def __dealloc__(self) -> None:
@@ -132,7 +132,7 @@ cdef class Channel:
                     raise PeerError(f"{self.peer}: {other or f'a reply of {size} bytes'}")
             if pending(&self.input) - HEADER_SIZE < size:
                 return False
-            # Not discard(): what is taken must stay readable until the next read.
+            # Not discard(): a reply stays valid until the next read.
             self.input.start += HEADER_SIZE + size
             at += HEADER_SIZE
             if header & META:
@@ -159,7 +159,7 @@ cdef class Channel:
         """Write pending requests, wait for the peer until ``wait_until``, and read."""
         self.write()
         if self.read() == 0 and not self.cut and wait_until > 0:
-            self.wait(wait_until)
+            self.control.wait(self.fd, self.blocked, wait_until)
             self.write()
             self.read()
         return 0
@@ -202,13 +202,8 @@ cdef class Channel:
             self.cut = True
         return 0
 
-    cdef int wait(self, int64_t until) noexcept nogil:
-        """Sleep until the socket is ready, a signal or the wrapper's word comes, or ``until``."""
-        self.control.wait(self.fd, self.blocked, until)
-        return 0
-
     cdef int lost(self) except -1:
-        """Raise what ended the connection."""
+        """Raise the error that ended the connection."""
         if self.socket_error:
             raise PeerError(f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
         raise PeerError(f"{self.peer}: the peer closed the connection")

@@ -6,7 +6,7 @@ from quiver_fast.arrow.run.course cimport Course
 cdef class Endpoint(Course):
     cdef Channel channel
     cdef readonly str queue
-    # What this run's ids begin with.
+    # The prefix of this run's ids.
     cdef bytes prefix
     cdef const char *prefix_text
     cdef size_t prefix_size

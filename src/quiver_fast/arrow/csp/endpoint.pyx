@@ -1,4 +1,4 @@
-"""What both ends of an arrow over csp share: a channel, and one cid of a queue (B.10)."""
+"""The base of both ends of an arrow over csp: a channel, and one cid of a queue (B.10)."""
 
 from libc.stdint cimport int64_t
 
@@ -19,7 +19,7 @@ cdef class Endpoint(Course):
         channel: a connected channel.
         writer, limits, time_unit: see Course.
         queue: the queue's name.
-        id_prefix: what makes this run's ids unlike another's.
+        id_prefix: the prefix of this run's ids.
         with_ids: write ids into the records (revisions v1 and v2).
     """
 
@@ -73,11 +73,11 @@ cdef class Endpoint(Course):
             self.channel.close()
 
     def identity(self) -> dict[str, str | int | None]:
-        """Return what is known of the server, as `Connection.identity` does: its place."""
+        """Return the address of the server, in the form of `Connection.identity`."""
         return {"product": None, "version": None, "container": None, **self.channel.place}
 
     cdef bytes create(self, bytes event, double timeout):
-        """Have the server make what `event` says, keep its cid, and return the reply."""
+        """Send an event that creates an appender or a tailer; keep its cid; return the reply."""
         deadline = monotonic_ns() + <int64_t>(timeout * SECOND)
         reply = self.channel.call(self.csp(), event, deadline)
         self.cid = cid_of(reply, self.channel.peer)
@@ -88,7 +88,7 @@ cdef class Endpoint(Course):
         return f"//{self.channel.peer}/{self.queue}#Queue".encode()
 
     cdef int await_start(self) except -1 nogil:
-        """Wait while the wrapper holds us for other senders; then the clock begins."""
+        """Wait for the wrapper's `start` after a `hold`; then start the clock."""
         self.control.read_lines()
         if not self.control.held:
             return 0
@@ -103,5 +103,5 @@ cdef class Endpoint(Course):
         return self.channel.exchange(wake)
 
     cdef str reason_of(self, const Reply *reply):
-        """Return the exception that a reply is, as one line."""
+        """Return the exception of a reply as one line."""
         return message_of(reply.body.start[:reply.body.size])

@@ -41,7 +41,7 @@ cdef class Receiver(Endpoint):
     cdef const char *event_text
     # The index after the last entry read.
     cdef int64_t position
-    # At the end of the run: the request that asks where the queue ends, and its answer.
+    # At the end of the run: the request for the end of the queue, and the end.
     cdef int64_t end_tid
     cdef int64_t queue_end
     cdef readonly int64_t received
@@ -100,7 +100,7 @@ cdef class Receiver(Endpoint):
         return self.limits.count and self.received >= self.limits.count
 
     cdef int ask_for_end(self) except -1:
-        """Ask where the queue ends: the reply to a new tailer says so."""
+        """Ask for the end of the queue, which is in the reply to a new tailer."""
         self.end_tid = self.next_tid
         self.next_tid += 1
         self.channel.post(self.csp(), self.end_tid, b"createTailer: { }\n")
@@ -114,7 +114,7 @@ cdef class Receiver(Endpoint):
         return 0
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
-        """Say whether every entry has come that was there, or that was asked for."""
+        """Say whether all entries of the queue have come, or all that were asked for."""
         if now >= self.drain_deadline:
             return True
         return self.queue_end != INT64_MAX and (
@@ -190,14 +190,14 @@ cdef class Receiver(Endpoint):
         id.start = NULL
         id.size = 0
         if open_map(&value, &scan):
-            # What comes after id and time need not be looked at.
+            # Fields after id and time are not read.
             while not (timed and id.start != NULL) and next_pair(&scan, &key, &item) > 0:
                 if equals(key, b"id"):
                     id = unquoted(item)
                 elif equals(key, b"t"):
                     timed = parse_int64(item, &sent)
         if self.prefix_size:
-            # An id is worth more than the clock of another host.
+            # An id is surer than the clock of another host.
             is_own = id.size > self.prefix_size and (
                 memcmp(id.start, self.prefix_text, self.prefix_size) == 0)
         else:
@@ -218,7 +218,7 @@ cdef class Receiver(Endpoint):
         return self.writer.received_with_id(id.start, id.size, sent, time)
 
     cdef int count_other(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
-        """Count an entry of another run; record it only if the record shows that it is foreign."""
+        """Count an entry of another run; record it only if its id or time shows that."""
         cdef bint is_older = timed and self.is_older(sent)
         if not (is_older or self.prefix_size):
             with gil:

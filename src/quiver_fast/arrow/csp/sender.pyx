@@ -27,7 +27,7 @@ cdef size_t OUTPUT_LIMIT = 262144
 # Bytes of a value besides prefix and body, at most.
 cdef size_t VALUE_FRAME = 128
 cdef int64_t SECOND = 1000000000
-# At the end of a run, a peer that sends no outcome for this long is given up.
+# At the end of a run: how long the server may send no reply.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 
@@ -39,11 +39,11 @@ cdef inline char *put(char *out, const char *text) noexcept nogil:
 
 
 cdef class Sender(Endpoint):
-    """Submit values with bodies that are alike and account for every one of them.
+    """Submit values with equal bodies, and count the reply of each.
 
     Args:
         channel, writer, limits, queue, id_prefix, with_ids, time_unit: see Endpoint.
-        body: what a body says, as a text of the wire.
+        body: the body, as a text of the wire.
         window: how many submits may be without a reply.
         settlement: write S and s records, as indexes come.
     """
@@ -128,7 +128,7 @@ cdef class Sender(Endpoint):
         return most
 
     cdef int burst(self, int64_t now) except -1 nogil:
-        """Submit as much as is allowed now, in batches that share their meta-data."""
+        """Submit a batch, which shares its meta-data, up to the allowance and BURST."""
         cdef int64_t room = min(self.allowance(now), <int64_t>BURST)
         cdef int64_t time = 0
         cdef int i
@@ -219,10 +219,10 @@ cdef class Sender(Endpoint):
 
 
 cdef class MixedSender(Sender):
-    """Submit values whose bodies differ in size: each has so much of ``body`` as is drawn.
+    """Submit values whose bodies differ in size: each has the first bytes of ``body``.
 
     Args:
-        sizes: what they are drawn from.
+        sizes: draws the sizes.
         args, words: see Sender.
     """
 

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-# Every line that we know is shorter.
+# All known lines are shorter.
 cdef enum:
     LONGEST_LINE = 64
 
@@ -16,10 +16,10 @@ cdef class Control:
     cdef readonly bint stopped
     # It said `hold`, and not yet `start`.
     cdef readonly bint held
-    # N of `sent N`: how many messages the run has; INT64_MAX before.
+    # N of `sent N`, the number of messages of the run; INT64_MAX before.
     cdef readonly int64_t total
 
-    # Messages that this arrow rejected: no record tells of them.
+    # Messages that this arrow rejected: they have no records.
     cdef int64_t rejected
 
     cdef int say_ready(self) noexcept nogil

@@ -1,10 +1,10 @@
-"""What a wrapper and its arrow say to each other while the run goes on.
+"""The control socket: messages between a wrapper and its arrow during the run.
 
     arrow    ──  ready        ──>  wrapper    the link is attached, and has credit
-    arrow    ──  flushed T N  ──>  wrapper    all that was done until T is in N bytes of records
-    receiver ──  rejected N   ──>  wrapper    besides, N messages were rejected; after the above
+    arrow    ──  flushed T N  ──>  wrapper    N bytes have the records of all transfers until T
+    receiver ──  rejected N   ──>  wrapper    N messages were rejected; follows the above
     sender   <── hold         ──   wrapper    wait for `start` when ready: there are others
-    sender   <── start        ──   wrapper    all are ready: begin
+    sender   <── start        ──   wrapper    all senders are ready: begin
     receiver <── sent N       ──   wrapper    the sender has ended: the run has N messages
     arrow    <── stop         ──   wrapper    end in order, now
 
@@ -62,20 +62,20 @@ cdef class Control:
         self.say_ready()
 
     def read(self) -> None:
-        """Take what the wrapper has said, without waiting for it."""
+        """Read the wrapper's lines, without waiting."""
         self.read_lines()
 
     cdef int say_ready(self) noexcept nogil:
-        # A socket that does not take 6 bytes has a closed other end: look() sees that.
+        # If the socket does not take 6 bytes, its other end is closed: `read_lines` sees that.
         if self.fd >= 0:
             send(self.fd, b"ready\n", 6, MSG_DONTWAIT | MSG_NOSIGNAL)
         return 0
 
     cdef int say_flushed(self, int64_t time, int64_t size) noexcept nogil:
-        """Tell how many bytes of records were written until ``time`` (monotonic ns)."""
+        """Send the number of bytes of records that were written until ``time`` (monotonic ns)."""
         cdef char[LONGEST_LINE] text
         cdef int length
-        # A wrapper that does not read hears less, and an arrow never waits for it.
+        # The arrow never waits: a wrapper that does not read loses messages.
         if self.fd >= 0:
             length = snprintf(
                 text, sizeof(text), b"flushed %lld %lld\n", <long long>time, <long long>size)
@@ -86,7 +86,7 @@ cdef class Control:
         return 0
 
     cdef int read_lines(self) noexcept nogil:
-        """Take what the wrapper has said, without waiting for it."""
+        """Read the wrapper's lines, without waiting."""
         cdef char[256] bytes
         cdef ssize_t size
         while self.fd >= 0:
@@ -102,7 +102,7 @@ cdef class Control:
         return 0
 
     cdef int wait(self, int fd, bint writing, int64_t until) noexcept nogil:
-        """Sleep until a socket is ready, a signal or the wrapper's word comes, or ``until``.
+        """Sleep until a socket is ready, a signal or a line of the wrapper comes, or ``until``.
 
         Args:
             fd: what is read from.
@@ -116,7 +116,7 @@ cdef class Control:
         span.tv_nsec = rest % SECOND
         fds[0].fd = fd
         fds[0].events = POLLIN | (POLLOUT if writing else 0)
-        # The pipe stays readable after the first signal, which must not wake us again.
+        # The pipe stays readable after the first signal: it must not wake us again.
         fds[1].fd = wake_descriptor() if pending_count() == 0 else -1
         fds[1].events = POLLIN
         fds[2].fd = self.fd
@@ -126,7 +126,7 @@ cdef class Control:
         return 0
 
     cdef int take(self, const char *bytes, size_t size) noexcept nogil:
-        """Collect lines, and obey each that is whole."""
+        """Collect bytes, and obey each whole line."""
         cdef size_t i
         for i in range(size):
             if bytes[i] == c"\n":
@@ -142,7 +142,7 @@ cdef class Control:
         return 0
 
     cdef int obey(self) noexcept nogil:
-        """Do what a line says; a newer wrapper may say what we do not know."""
+        """Obey a line; ignore an unknown one, which a newer wrapper may send."""
         cdef size_t i
         cdef int64_t number = 0
         if self.is_line(b"stop", 4):
@@ -165,11 +165,11 @@ cdef class Control:
         return self.size == size and memcmp(self.line, word, size) == 0
 
     cdef int mark_lost(self) noexcept nogil:
-        """The wrapper is gone: do what it asked for last; else end as at a SIGTERM."""
+        """End the run, because the wrapper is gone: as it asked last, else as at a SIGTERM."""
         self.fd = -1
         self.held = False
         if self.total != INT64_MAX:
-            # Nobody is left to say that no more messages come.
+            # No `stop` can come any more.
             self.stopped = True
         elif not self.stopped:
             raise_(SIGTERM)

@@ -6,7 +6,7 @@ from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.pacer cimport Pacer, Schedule
 
 cdef enum:
-    # What `turn` returns of an end that has nothing more to do.
+    # What `turn` returns at the end of the run.
     OVER = -2
 
 cdef class Limits:
@@ -15,10 +15,10 @@ cdef class Limits:
     # When messages are due; None for as fast as can be.
     cdef readonly Pacer pacer
     cdef readonly int64_t run_start_ms
-    # Added to the monotonic clock it gives the run's wall clock, in nanoseconds.
+    # Nanoseconds from the monotonic clock to the run's wall clock.
     cdef readonly int64_t clock_base
     cdef readonly Control control
-    # What a user is told at the end of the run.
+    # Warnings for the user at the end of the run.
     cdef readonly list warnings
 
 
@@ -30,30 +30,30 @@ cdef class Course:
     cdef Schedule schedule
     cdef int64_t time_divisor
     cdef int64_t clock_base
-    # SendTimes of this run are at least `run_start`, and not further from it than `run_span`.
+    # SendTimes of this run are from `run_start` to `run_start` + `run_span`.
     cdef int64_t run_start
     cdef uint64_t run_span
-    # The start that was given, before a wall clock that was set back moved it.
+    # `run_start` as it was given; a wall clock that is set back moves `run_start`.
     cdef int64_t given_start
     # Messages that may share one reading of the clock.
     cdef int clock_block
     cdef readonly bint stopping
-    # When the run was over (monotonic ns), before what was on its way; 0 before that.
+    # When the run was over and draining began (monotonic ns); 0 before.
     cdef int64_t stopped_at
     # Number of the signal that ended the run early, or 0.
     cdef readonly int interrupted
-    # When the clock of the run began, and when its duration is over; 0 and never before that.
+    # When the clock of the run started, and the end of its duration; before that 0 and INT64_MAX.
     cdef int64_t started
     cdef int64_t deadline
-    # When to look next at what the wrapper says, if nothing wakes us before.
+    # When to read the control socket next.
     cdef int64_t next_read
     cdef int64_t next_flush
-    # How long to wait for what is still on its way, and until when.
+    # How long draining may take, and until when.
     cdef int64_t patience
     cdef int64_t drain_deadline
 
     cdef inline int64_t wall_time(self) noexcept nogil:
-        # In the run's unit. The system's wall clock may be set meanwhile.
+        # In the run's unit. Steps of the system's wall clock do not change it.
         return (monotonic_ns() + self.clock_base) // self.time_divisor
 
     cdef inline bint is_timely(self, int64_t send_time) noexcept nogil:

@@ -11,18 +11,18 @@ from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, SharePacer, Step
 
 cdef int64_t SECOND = 1000000000
 cdef int64_t FLUSH_PERIOD = SECOND // FLUSHES_PER_SECOND
-# How long a wrapper's word may lie unread while messages leave no time to wait.
+# How often a busy loop reads the control socket.
 cdef int64_t READ_PERIOD = SECOND // 20
-# Both ends of a run count its duration from moments that are a network apart.
+# The clocks of both ends of a run start at slightly different times.
 cdef int64_t END_TOLERANCE = SECOND
-# After a signal: how long to wait for what is still on its way.
+# After a signal: how long to wait for messages and outcomes on their way.
 cdef int64_t SIGNAL_TIMEOUT = SECOND
-# The wall clock and the monotonic one run alike: a larger difference is a step.
+# A larger difference between wall clock and monotonic clock is a step.
 cdef int64_t CLOCK_TOLERANCE = SECOND // 1000
-# The first times that tell by their size that they are in these units.
+# Larger times are in microseconds, and in nanoseconds.
 cdef int64_t MICROSECONDS = 10**14
 cdef int64_t NANOSECONDS = 10**17
-# A finer unit makes a time a thousand times as large; no clock is wrong by thirty times.
+# A finer unit makes a time 1000 times as large; a wrong clock makes it less than 30 times.
 UNIT_FACTOR = 30
 # In a burst 16 messages take about 5 us, which changes no digit of a millisecond; 4 take
 # about one. In nanoseconds each message has its own.
@@ -41,7 +41,7 @@ cdef class Limits:
             0 when nobody knows.
         clock_base: nanoseconds that are added to the monotonic clock to get the run's wall clock;
             see `quiver_fast.wall_clock`.
-        control: what the wrapper says.
+        control: the control socket.
     """
 
     def __init__(self, *, count: int, duration: float, schedule, run_start: int,
@@ -64,7 +64,7 @@ cdef class Limits:
         return part
 
     def share(self, number: int, ends: int, control: Control) -> Limits:
-        """Return the limits of one of several ends, which together do what these say.
+        """Return the limits of one of several ends, which share these limits.
 
         Shares of a count differ by one at most, the first ones being larger. Of a schedule, the
         ends take its messages in turns: message ``i`` is that of end ``i % ends``.
@@ -72,7 +72,7 @@ cdef class Limits:
         Args:
             number: which end, from 0.
             ends: how many there are; a count is 0 or at least so many.
-            control: what the end is told.
+            control: the control of the end.
         """
         cdef Limits part = Limits(
             count=self.count // ends + (number < self.count % ends), duration=0, schedule=(),
@@ -105,7 +105,7 @@ cdef class Course:
         self.drain_deadline = INT64_MAX
 
     def begin_run_at(self, run_start_ms: int, units: int) -> None:
-        """Set which SendTimes belong to this run: all of them if its start is unknown.
+        """Set the SendTimes of this run: all times, if its start is unknown.
 
         Args:
             run_start_ms: see Limits.
@@ -136,7 +136,7 @@ cdef class Course:
             prctl(PR_SET_TIMERSLACK, 1)
         while True:
             now = monotonic_ns()
-            # What came before the end of the link counts, so it is taken before the end.
+            # Input first: messages and outcomes before the end of the link count.
             self.take_input()
             wake = self.turn(now)
             if wake == OVER:
@@ -145,14 +145,14 @@ cdef class Course:
             self.await_input(wake)
 
     cdef int take_input(self) except -1 nogil:
-        """Take all that was read."""
+        """Take all input that was read."""
         return 0
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
-        """Do what is to be done now, after all that was read was taken.
+        """Do the work that is due, after all input was taken.
 
-        Returns until when there is nothing more to do unless the peer sends something (monotonic
-        ns): 0 for more at once, and OVER at the end of the run.
+        Returns when the next turn is due without new input (monotonic ns): 0 for at once, and OVER
+        at the end of the run.
         """
         return OVER
 
@@ -171,8 +171,8 @@ cdef class Course:
     cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil:
         """Say whether a SendTime is of this run, though the wall clock may have been set back.
 
-        A sender of another implementation takes it from that clock. What an earlier run left
-        comes first out of a queue.
+        A sender of another implementation reads that clock. Messages of an earlier run come first
+        out of a queue.
         """
         cdef int64_t back
         if self.is_timely(send_time):
@@ -183,7 +183,7 @@ cdef class Course:
         return self.is_timely(send_time)
 
     cdef bint is_older(self, int64_t send_time) noexcept nogil:
-        """Say whether a SendTime, in the unit that its size tells, is before this run."""
+        """Say whether a SendTime is before this run; its size shows its unit."""
         cdef int64_t start = self.limits.run_start_ms
         if send_time >= MICROSECONDS:
             start *= 1000
@@ -192,7 +192,7 @@ cdef class Course:
         return send_time < start
 
     cdef int prepare_clock(self) noexcept nogil:
-        """Begin to flush records; the duration of the run begins with `start_clock`."""
+        """Begin to flush records, before `start_clock` begins the duration of the run."""
         self.next_flush = next_flush_after(monotonic_ns())
         return 0
 
@@ -205,9 +205,9 @@ cdef class Course:
         return 0
 
     cdef int join_clock(self, int64_t start) noexcept nogil:
-        """Have the run begin at ``start`` (monotonic ns), as those of other ends do.
+        """Begin the run at ``start`` (monotonic ns), together with other ends.
 
-        Their loop flushes the records and listens to the wrapper for all of them.
+        The loop of all ends flushes the records and reads the control socket.
         """
         self.started = start
         self.next_flush = INT64_MAX
@@ -220,7 +220,7 @@ cdef class Course:
         return now >= self.deadline
 
     cdef bint near_the_end(self, int64_t now) noexcept nogil:
-        """Say whether a peer with the same duration may rightly have ended already."""
+        """Say whether a peer with the same duration may have ended already."""
         return self.started != 0 and self.limits.duration_ns != 0 and (
             now >= self.started + self.limits.duration_ns - END_TOLERANCE)
 
@@ -232,7 +232,7 @@ cdef class Course:
             transferred >= self.control.total) or 0 < self.limits.count <= transferred
 
     cdef int start_draining(self, int64_t now) except -1 nogil:
-        """Begin to end the run; each end says how long it waits, and for what."""
+        """Begin to end the run; wait for the rest for ``patience``."""
         if not self.stopping:
             self.stopping = True
             self.stopped_at = min(now, self.deadline)
@@ -258,7 +258,7 @@ cdef class Course:
         return 0
 
     cdef int notice_wrapper(self, int64_t now) noexcept nogil:
-        """Read the wrapper's words, for loops that never wait for the peer."""
+        """Read the control socket from time to time, for loops that never wait."""
         if now >= self.next_read:
             self.control.read_lines()
             self.next_read = now + READ_PERIOD
@@ -276,12 +276,12 @@ cdef class Course:
 
 
 cdef int64_t next_flush_after(int64_t now) noexcept nogil:
-    """Return when to flush next: both ends of a run on one machine do it at the same moments."""
+    """Return when to flush next: both ends on a machine flush at the same times."""
     return now - now % FLUSH_PERIOD + FLUSH_PERIOD
 
 
 cdef int64_t flush_and_report(RecordWriter writer, Control control) except -1 nogil:
-    """Write the records of all that was done until now, tell the wrapper, and return when next."""
+    """Write the records, report that to the wrapper, and return when to flush next."""
     cdef int64_t now = monotonic_ns()
     writer.flush()
     control.say_flushed(now, <int64_t>writer._bytes_written)

@@ -25,7 +25,7 @@ cdef struct PieceStart:
 cdef class SteppedPacer(Pacer):
     cdef PieceStart *pieces
     cdef Py_ssize_t count
-    # The piece that was looked at last: time and messages rarely go back.
+    # The piece of the last call: time and messages rarely go back.
     cdef Py_ssize_t place
 
 
@@ -45,7 +45,7 @@ cdef class DelayHistogram:
 
 cdef class Schedule:
     cdef Pacer pacer
-    # Of the schedules of many ends, all have the same.
+    # The schedules of many ends share one.
     cdef public DelayHistogram delays
     cdef int64_t clock_base
     # When it began, by the monotonic clock; 0 before.

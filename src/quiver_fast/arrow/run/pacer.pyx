@@ -10,9 +10,9 @@ from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.rate_steps import billionths
 
 cdef int64_t SECOND = 1000000000
-# What a message is counted in: its rate in billionths a second, its time in those of a second.
+# Parts of a message: rates are in billionths of a message a second, times in nanoseconds.
 cdef int64_t PARTS = 1000000000000000000
-# Some 70 years of nanoseconds: a message that is due later is never waited for.
+# About 70 years in nanoseconds: later times are cut to this.
 cdef int64_t NEVER = 1 << 61
 cdef int SUB_COUNT = 32
 
@@ -56,8 +56,7 @@ cdef class Pacer:
 cdef class SteppedPacer(Pacer):
     """A rate that changes: `due` and `intended` are those of pieces of constant rate.
 
-    Messages are counted in parts, so that no piece rounds what the pieces before it left, and a
-    rate may be a fraction.
+    Messages are counted in parts: so pieces add up without rounding, and a rate may be a fraction.
 
     Args:
         pieces: (begin in nanoseconds, messages per second) of each, the first at 0; see
@@ -101,7 +100,7 @@ cdef class SteppedPacer(Pacer):
 
 
 cdef class SharePacer(Pacer):
-    """One end's share of a schedule: of all messages those whose number is its own, modulo `ends`.
+    """One end's share of a schedule: the messages whose number modulo `ends` is its own.
 
     Args:
         whole: the schedule of all ends.
@@ -174,7 +173,7 @@ cdef class DelayHistogram:
 
 
 cdef class Schedule:
-    """A pacer that runs. It begins when it is first asked what is due.
+    """A pacer with a start: the first call of `due`.
 
     Args:
         pacer: says when each message is due.
@@ -199,9 +198,9 @@ cdef class Schedule:
         return self.pacer.due(now - self.start)
 
     cdef int64_t send_time(self, int64_t index) noexcept nogil:
-        """Return when message ``index`` was meant to go (epoch ns), and note its delay.
+        """Return when message ``index`` was due (epoch ns), and record its delay.
 
-        The intended time goes into the message, so that waiting counts as latency.
+        That time goes into the message, so that waiting counts as latency.
         """
         cdef int64_t intended = self.wake(index)
         self.delays.add(monotonic_ns() - intended)

@@ -1,4 +1,4 @@
-"""The sizes of a sender's bodies where they differ: a sequence that its seed tells."""
+"""The sizes of a sender's bodies, where they differ: a random sequence with a seed."""
 
 from libc.stdlib cimport calloc, free
 
