@@ -245,24 +245,10 @@ class RefusesLink(ScriptedPeer):
         refuse(event, "amqp:not-found", "no such queue here")
 
 
-class RefusesCoordinator(ScriptedPeer):
-    """A peer without transactions, as most are: refuses the coordinator's link only."""
-
-    def on_link_opening(self, event: Event) -> None:
-        if event.link.remote_target.type != Terminus.COORDINATOR:
-            super().on_link_opening(event)
-
-    def on_link_opened(self, event: Event) -> None:
-        if event.link.remote_target.type != Terminus.COORDINATOR:
-            super().on_link_opened(event)
-        else:
-            refuse(event, "amqp:not-implemented", "no transactions here")
-
-
 class AttachesNoCoordinator(ScriptedPeer):
     """Answers the coordinator's attach with a target of this type, gives credit, and no reason."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int = Terminus.UNSPECIFIED) -> None:
         super().__init__()
         self.target = target
 
@@ -270,6 +256,16 @@ class AttachesNoCoordinator(ScriptedPeer):
         super().on_link_opening(event)
         if event.link.remote_target.type == Terminus.COORDINATOR:
             event.link.target.type = self.target
+
+
+class RefusesCoordinator(AttachesNoCoordinator):
+    """A peer without transactions, as most are: refuses the coordinator's link only."""
+
+    def on_link_opened(self, event: Event) -> None:
+        if event.link.remote_target.type != Terminus.COORDINATOR:
+            super().on_link_opened(event)
+        else:
+            refuse(event, "amqp:not-implemented", "no transactions here")
 
 
 class RefusesConnection(ScriptedPeer):
