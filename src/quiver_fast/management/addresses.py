@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 QUEUES = "/queues/"
-"""What precedes a queue's percent-encoded name in RabbitMQ's second kind of address."""
+"""The prefix of a queue's percent-encoded name in RabbitMQ's second kind of address."""
 
 _EXCHANGES = "/exchanges/"
 
@@ -12,7 +12,7 @@ def has_paths(product: str | None, version: str | None) -> bool:
     """Say whether a peer is RabbitMQ 4 or later, whose addresses are paths of URLs.
 
     Args:
-        product: as the peer says in the properties of its open frame.
+        product: of the properties in the peer's open frame.
         version: likewise.
     """
     major = (version or "").partition(".")[0]
@@ -20,17 +20,17 @@ def has_paths(product: str | None, version: str | None) -> bool:
 
 
 def node_address(path: str, product: str | None, version: str | None) -> str:
-    """Return the address of the node that ``path``, the path of a URL, means to a peer.
+    """Return the address of a node at a peer, for the path of a URL.
 
-    A URL's path loses its first "/", which RabbitMQ 4 wants: there ``queues/q0`` means
-    ``/queues/q0``. ``q0`` means that too: RabbitMQ takes it for an address of its first kind,
-    which it calls deprecated. An address that begins with "/" stays as it is.
+    A URL's path has lost its first "/", which RabbitMQ 4 needs: there ``queues/q0`` becomes
+    ``/queues/q0``. So does ``q0``, which RabbitMQ would take for a deprecated address of its
+    first kind. An address that begins with "/" does not change.
     """
     if path.startswith("/") or not has_paths(product, version):
         return path
     if f"/{path}".startswith((QUEUES, _EXCHANGES)):
         return f"/{path}"
-    # Imported only here: this import would make the start of every arrow slower.
+    # Imported here, because it would slow down the start of every arrow.
     from urllib.parse import quote
 
     return QUEUES + quote(path, safe="")

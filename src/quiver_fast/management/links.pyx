@@ -1,4 +1,4 @@
-"""The links that manage queues: one that makes a queue by its attach, and a pair for requests.
+"""The links that manage queues: the attach of one makes a queue; a pair carries requests.
 
 Requests carry the method, path and status of HTTP in AMQP messages. They go out by one link
 of the pair, and responses come back by the other. The two links have the same name, and the
@@ -51,10 +51,10 @@ class Response:
 
 
 def attach_queue(connection: Connection, address: str, timeout: float) -> None:
-    """Attach a link that receives from a queue, and takes nothing from it.
+    """Attach a receiving link to a queue, without credit.
 
-    A broker that makes queues on demand has the queue then. A capability tells brokers
-    that also have topics that a queue is meant.
+    A broker that makes queues on demand makes the queue. A capability asks brokers that also
+    have topics for a queue.
 
     Raises:
         LinkError: the peer refused.
@@ -91,7 +91,7 @@ cdef class RequestLinks:
     cdef amqp_link_end_t *request_end
     cdef amqp_link_end_t *response_end
     cdef uint64_t number
-    # The response so far, and whether that is all of it.
+    # The bytes of the response so far, and whether it is whole.
     cdef bytearray response
     cdef bint is_whole
 
@@ -193,7 +193,7 @@ cdef class RequestLinks:
         return 0
 
     cdef int note_arrival(self, const amqp_arrival_t *arrival) except -1:
-        """Keep what came of the response; accept it when it is whole."""
+        """Append to the response; accept it when it is whole."""
         if arrival.link != self.response_end or self.is_whole:
             return 0
         self.response += (<const char *>arrival.payload.start)[:arrival.payload.size]
@@ -224,7 +224,7 @@ cdef class RequestLinks:
         return Response(int(status), text_of(body) if is_text else "")
 
     cdef int advance(self, int64_t deadline) except -1:
-        """Exchange once; raise if the peer ended something that we use."""
+        """Exchange once; raise an error if the peer ended connection, session or link."""
         cdef amqp_event event
         raise_if_pending()
         with nogil:
@@ -257,7 +257,7 @@ cdef bytearray encode(pn_message_t *message):
 
 cdef int refuse_end(
         Connection connection, pn_state_t state, pn_condition_t *condition) except -1:
-    """Raise LinkError if the state is that of something that the peer ended."""
+    """Raise LinkError if the state is of a session or link that the peer has ended."""
     if state & PN_REMOTE_CLOSED:
         why = condition_text(condition) or "it gave no reason"
         raise LinkError(f"{connection.peer}: the peer refused: {why}")

@@ -1,4 +1,4 @@
-"""Queues declared and deleted over AMQP, in the way that the broker at hand has."""
+"""Queues declared and deleted over AMQP, by the means of each broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QueueManager:
     """One connection to a broker that manages its queues; a context manager that closes it.
 
     RabbitMQ 4 and later have a management node. Other brokers make a queue when a link
-    attaches to it, and delete none by AMQP.
+    attaches to it, and delete no queue over AMQP.
 
     Args:
         host, port: where the broker listens.
@@ -67,17 +67,17 @@ class QueueManager:
 
     @property
     def broker(self) -> str:
-        """The broker's product and version, as it says itself."""
+        """The product and version in the broker's open frame."""
         words = [word for word in (self._product, self._version) if word]
         return " ".join(words) or "this broker"
 
     @property
     def deletes(self) -> bool:
-        """Whether the broker has a way to delete a queue."""
+        """Whether the broker can delete a queue."""
         return has_paths(self._product, self._version)
 
     def address(self, path: str) -> str:
-        """Return the address that a URL's path means here; see :func:`node_address`."""
+        """Return the address for a URL's path at this broker; see :func:`node_address`."""
         return node_address(path, self._product, self._version)
 
     def declare(self, address: str) -> None:

@@ -5,7 +5,7 @@ cdef enum BodyFault:
     BODY_NOT_DATA     # a section that is no Data, or no section at all
     BODY_NOT_X        # a byte that is no x
 
-# Where a message that arrives in pieces stands: in the head of a section or in its content.
+# The position within a message that arrives in pieces: in a section's head or content.
 cdef struct Body:
     # The bytes so far of a section's head: descriptor, constructor and size.
     uint8_t[64] head

@@ -20,7 +20,7 @@ cdef void begin_body(Body *body) noexcept nogil:
 
 
 cdef bint body_is_whole(const Body *body) noexcept nogil:
-    """Say whether a message may end here: no section is open, and none was wrong."""
+    """Say whether a message may end here: no section is open, and none was invalid."""
     return body.fault == BODY_FINE and body.left == 0 and body.head_size == 0
 
 
@@ -43,7 +43,7 @@ cdef void check_body(Body *body, const uint8_t *piece, size_t size) noexcept nog
 
 
 cdef inline bint is_all_x(const uint8_t *bytes, size_t size) noexcept nogil:
-    # Bytes that equal their neighbours are equal; memcmp is the fastest reader there is.
+    # All bytes are equal if each equals the next one; memcmp is fast.
     return bytes[0] == c"x" and memcmp(bytes, bytes + 1, size - 1) == 0
 
 
@@ -80,11 +80,11 @@ cdef amqp_fault enter_section(Body *body) noexcept nogil:
 
 
 cdef int size_width(amqp_section section, uint8_t code) noexcept nogil:
-    """Return how many bytes of size follow a section's constructor; -1 if it is wrong."""
+    """Return the width of the size after a section's constructor; -1 for an invalid one."""
     if section == AMQP_SECTION_DATA:
         return 1 if code == BINARY8 else 4 if code == BINARY32 else -1
     if AMQP_SECTION_DATA < section < AMQP_SECTION_FOOTER:
-        # An amqp-sequence or amqp-value: a body, but not of bytes.
+        # An amqp-sequence or amqp-value is a body, but not one of bytes.
         return -1
     if code == LIST8 or code == MAP8:
         return 1

@@ -1,4 +1,4 @@
-"""Many ends in one process: opening their connections side by side, and their counts together."""
+"""Many ends in one process: how their connections open at the same time, and their sums."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from quiver_fast.arrow.run.course import Limits
     from quiver_fast.records.writer import RecordWriter
 
-# Connections that are being opened at a time: more would not fit the backlog of a listener.
+# Connections that open at the same time: more would not fit the backlog of a listener.
 _OPENING = 64
-# Descriptors of a process besides its connections.
+# Descriptors of a process besides those of its connections.
 _OTHER_FILES = 32
-# While some connections wait for the others, their time-outs are looked at so often (seconds).
+# Open connections wait for the others: their time-outs are checked so often (seconds).
 _SERVE_PERIOD = 1.0
 
 
 def allow_files(connections: int) -> None:
-    """Let this process have a descriptor for each connection, as far as its hard limit goes.
+    """Raise the limit of open files, so that each connection has a descriptor.
 
     Raises:
-        QuiverError: the limit does not suffice.
+        QuiverError: the hard limit is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + _OTHER_FILES
@@ -54,16 +54,16 @@ class EndsShape:
     """How the ends of a process are connected.
 
     Attributes:
-        connections: how many there are.
-        links: of each, every one with a session of its own.
-        sends: they send.
+        connections: their number.
+        links: links of each connection, each with a session of its own.
+        sends: the ends are senders.
         listens: the peer opens the connections.
         passive: the peer opens sessions and links.
         host, port: where to connect to, or to listen.
-        place: how messages name that.
-        first: the number of the first end, among all of its side.
-        goal: messages with which receivers that know no number of their own have all; 0 for none.
-        exact: keep schedules awake.
+        place: the name of that in messages.
+        first: the number of the first end, among all ends of its side.
+        goal: messages that end the run of all receivers together; 0 for none.
+        exact: spin until messages are due, instead of sleeping.
         patience: seconds to wait for peers that connect; None for ever.
         counts_turns: see EndsLoop.
     """
@@ -84,17 +84,17 @@ class EndsShape:
 
     @property
     def count(self) -> int:
-        """How many ends there are."""
+        """Number of ends."""
         return self.connections * self.links
 
     def name_of(self, number: int) -> str:
-        """Return what messages call a connection."""
+        """Return the name of a connection in messages."""
         return f"{self.place} (connection {number + 1} of {self.connections})"
 
 
 @dataclass(eq=False)
 class _Opening:
-    """A connection that is not ready yet: first its socket, then its frames, then its links."""
+    """A connection that opens: its socket, then its frames, then its links."""
 
     number: int
     sock: socket.socket
@@ -106,17 +106,17 @@ class _Opening:
 
     @property
     def events(self) -> int:
-        """What to wait for."""
+        """The events of the socket to wait for."""
         return select.POLLIN | (select.POLLOUT if self.writes else 0)
 
 
 class Ends:
-    """All ends of a process, which are of one kind; to an arrow they are one endpoint.
+    """All ends of a process: senders or receivers. An arrow uses them like one endpoint.
 
     Args:
         shape: how they are connected.
         writer: where the records go.
-        limits: when all of them are to stop.
+        limits: when all of them stop.
         make_connection: makes a connection of a connected socket, its name and its number.
         make_endpoint: makes the endpoint of a connection, given its limits and its number.
     """
@@ -156,7 +156,7 @@ class Ends:
             timeout: seconds that a peer may take for each connection.
 
         Raises:
-            PeerError, SecurityError, LinkError: one of them cannot be had; the message names it.
+            PeerError, SecurityError, LinkError: one of them failed; the message names it.
         """
         begin = time.monotonic()
         if self._shape.listens:
@@ -176,7 +176,7 @@ class Ends:
             self._opening = []
 
     def _connect_first(self, timeout: float) -> None:
-        """Connect once, waiting: the others use the address of the host that works."""
+        """Connect once, and wait: the others use the address that works."""
         first = sockets.connect(self._shape.host, self._shape.port, timeout)
         self._family, self._address = first.family, first.getpeername()
         self._begin(first, timeout)
@@ -185,11 +185,11 @@ class Ends:
         deadline = time.monotonic() + timeout
         writes = not self._shape.listens
         self._opening.append(_Opening(self._begun if writes else -1, sock, deadline, writes=writes))
-        # Of peers that connect, only those count that speak.
+        # Peers that connect count when they send their first byte.
         self._begun += writes
 
     def _begin_more(self, timeout: float) -> None:
-        """Begin as many connections as may be opened at a time."""
+        """Begin connections, up to _OPENING at the same time."""
         unspoken = sum(one.number < 0 for one in self._opening)
         left = self._shape.connections - self._begun - unspoken
         most = min(_OPENING - len(self._opening), left)
@@ -209,9 +209,9 @@ class Ends:
         return f"{self._shape.name_of(number)}: cannot connect: {error.strerror or error}"
 
     def _wait(self, begin: float) -> set[int] | None:
-        """Wait until connections that are being opened can go on.
+        """Wait for the sockets of connections that open.
 
-        Returns their descriptors; None for all, whose time may be over.
+        Returns the ready descriptors, or None: then the times of all are checked.
 
         Raises:
             SignalError: a signal came.
@@ -240,7 +240,7 @@ class Ends:
         return {fd for fd, _ in ready} or None
 
     def _step(self, ready: set[int] | None) -> None:
-        """Take connections that are being opened as far as they go: those of ``ready``, or all."""
+        """Advance the connections that open: those of ``ready``, or all."""
         for one in list(self._opening):
             if ready is not None and one.sock.fileno() not in ready:
                 continue
@@ -253,7 +253,7 @@ class Ends:
                 self.connection = self.connection or one.connection
 
     def _has_socket(self, one: _Opening) -> bool:
-        """Make the connection of a socket that is connected; say whether it has one."""
+        """Make a connection over a connected socket; say whether there is one."""
         if self._shape.listens:
             spoken = sockets.has_spoken(one.sock)
             if spoken is False:
@@ -284,7 +284,7 @@ class Ends:
             )
 
     def _is_ready(self, one: _Opening, connection: Connection) -> bool:
-        """Go on with open, begin and attach; say whether all links are attached."""
+        """Advance open, begin and attach; say whether all links are attached."""
         one.writes = connection.serve()
         if not one.endpoints:
             deadline = int(one.deadline * 1e9)
@@ -296,7 +296,7 @@ class Ends:
             passive=self._shape.passive
         ):
             one.attached += 1
-        # Our attaches, or our answers to the peer's, are still to be sent.
+        # Send our attaches, or our answers to the peer's.
         one.writes = connection.serve()
         if one.attached == self._shape.links:
             return True
@@ -331,7 +331,7 @@ class Ends:
         Raises:
             OutcomeError: messages were rejected, released or modified.
             MessageError: deliveries were aborted.
-            PeerError, LinkError, OutputError: as each end raises them.
+            PeerError, LinkError, OutputError: an end failed.
         """
         self._loop.run(self.delays)
         if self._shape.sends and self.rejected + self.released + self.modified:
@@ -345,13 +345,13 @@ class Ends:
         """Close all connections; never raises. See Connection.close."""
         self._loop.close(ended=ended)
 
-    # ---- what all ends did -----------------------------------------------------------
+    # ---- sums of all ends ------------------------------------------------------------
 
     def _sum(self, name: str) -> int:
         return sum(getattr(one, name, 0) for one in self.endpoints)
 
     def __getattr__(self, name: str) -> int:
-        """Return a count of all ends, called as it is of one."""
+        """Return the sum of a count, which has the name of the count of one end."""
         if name in _COUNTS:
             return self._sum(name)
         raise AttributeError(name)
@@ -363,7 +363,7 @@ class Ends:
 
     @property
     def first_refusal(self) -> str:
-        """Why the first message that was not accepted was not."""
+        """The reason of the first message that was not accepted."""
         return next((one.first_refusal for one in self.endpoints if one.first_refusal), "")
 
     @property
@@ -373,12 +373,12 @@ class Ends:
 
     @property
     def queue_empty(self) -> bool | None:
-        """Whether all ends saw their queue empty; None where one was not asked, or cannot say."""
+        """Whether all ends read their queue to its end; None if one of them does not know."""
         return _all_of(getattr(one, "queue_empty", None) for one in self.endpoints)
 
     @property
     def counts(self) -> list[int]:
-        """The messages of each end, in the order of their numbers; 0 of one that was not opened."""
+        """The messages of each end, by its number; 0 for an end that was not opened."""
         name = "sent" if self._shape.sends else "received"
         found = [0] * self._shape.count
         for one in self.endpoints:

@@ -1,4 +1,4 @@
-"""What a sender's messages carry besides their body: encoded once, for the template.
+"""The fields of a sender's messages besides their body: encoded once, for the template.
 
 The sections are those of AMQP 1.0 part 3: the header (3.2.1), the properties (3.2.4) and the
 application properties (3.2.5). Types are those of part 1.6.
@@ -27,7 +27,7 @@ _LARGEST = 4096
 
 
 class MessageFields(NamedTuple):
-    """The fields that all messages of a sender have alike.
+    """The fields that all messages of a sender share.
 
     Attributes:
         durable: a server has to store the message.
@@ -46,7 +46,7 @@ class MessageFields(NamedTuple):
     properties: Mapping[str, str | int | bool] = MappingProxyType({})
 
     def header(self) -> bytes:
-        """Return the header section; nothing where all of it is as a missing one says."""
+        """Return the header section; empty if all its fields have their defaults."""
         if self.ttl:
             fields = [self._durable, self._priority, b"\x70" + self.ttl.to_bytes(4, "big")]
         elif self.priority != DEFAULT_PRIORITY:
@@ -64,7 +64,7 @@ class MessageFields(NamedTuple):
         return b"\x50" + bytes([self.priority])
 
     def message_properties(self, message_id: bytes) -> tuple[bytes, int]:
-        """Return the properties section and where in it the id begins.
+        """Return the properties section, and the offset of the id in it.
 
         Args:
             message_id: text; empty for none.
@@ -128,14 +128,14 @@ def _value(value: str | int | bool) -> bytes:
 
 
 def _text(data: bytes) -> bytes:
-    """Encode UTF-8 as a string: str8, or str32 where it is too long for one."""
+    """Encode UTF-8 as a string: str8, or str32 if it is too long for that."""
     if len(data) < 256:
         return b"\xa1" + bytes([len(data)]) + data
     return b"\xb1" + len(data).to_bytes(4, "big") + data
 
 
 def _list(fields: Sequence[bytes]) -> bytes:
-    """Encode fields as a list: list8, or list32 where they are too long for one."""
+    """Encode fields as a list: list8, or list32 if they are too long for that."""
     data = b"".join(fields)
     if len(data) < 255:
         return b"\xc0" + bytes([len(data) + 1, len(fields)]) + data

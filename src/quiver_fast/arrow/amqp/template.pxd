@@ -3,10 +3,10 @@ from libc.stdint cimport int64_t, uint64_t
 from quiver_fast.arrow.run.sizes cimport Sizes
 
 cdef class MessageTemplate:
-    # Of the present message, and of the largest: they are the same without `sizes`.
+    # The size of the present body, and of the largest; they differ only with `sizes`.
     cdef readonly uint64_t body_size
     cdef readonly uint64_t largest_size
-    # None: all bodies have one size.
+    # None: all bodies have the same size.
     cdef Sizes sizes
     # None: the body is x bytes.
     cdef bytes content
@@ -27,7 +27,7 @@ cdef class MessageTemplate:
     # The id's decimal digits, inside the head.
     cdef char *digits
     cdef int digit_count
-    # The number before that of the first message.
+    # The number of the first message, minus one.
     cdef int64_t before
     # The largest of the body's Data sections; the first one is in the head.
     cdef uint64_t section_size

@@ -3,9 +3,8 @@
     [header] [properties: message-id] application-properties: SendTime …  body: x x x ...
     ^ head                                                                ^ body
 
-A streaming message announces its size in the application property BodySize, and a body
-that no Data section can hold is a row of them. Where bodies differ in size, that of each is patched
-in too.
+A streaming message announces its size in the application property BodySize; a body of more than
+4 GiB is several Data sections. Where bodies differ in size, the sizes are patched as well.
 
 The sections and their order are those of AMQP 1.0 part 3, section 3.2.
 """
@@ -21,14 +20,14 @@ cdef size_t BLOCK = 65536
 cdef int MAX_PREFIX = 200
 # The bytes of BodySize in the application properties, and of SendTime.
 cdef int OUR_PROPERTY = 19
-# What the head's own sections, an id and SendTime take at most, beside the user's fields.
+# The most bytes of the head, without the user's fields.
 cdef size_t HEAD_LIMIT = 512
 
 # AMQP 1.0 part 1.6: vbin32 carries its length in 32 bits.
 MAX_BODY_SIZE = 0xFFFFFFFF
-# What an AMQP long can announce, and more than anyone can send.
+# The largest size that BodySize, an AMQP long, can announce.
 MAX_STREAM_SIZE = 2 ** 62
-# Sections of a body that takes several: a size that clients hold in 31 bits.
+# The size of the sections of such a body: clients have sizes of 31 bits.
 cdef uint64_t SECTION_SIZE = 1 << 30
 
 
@@ -39,7 +38,7 @@ cdef inline void put_big_endian(char *field, uint64_t value, int width) noexcept
 
 
 cdef bytes application_properties(int count, bytes entries):
-    """Encode the section of a map with so many keys and values (part 1.6.23)."""
+    """Encode application properties: a map of ``count`` keys and values (part 1.6.23)."""
     if count < 256 and len(entries) < 255:
         head = b"\xc1" + bytes([len(entries) + 1, count])
     else:
@@ -48,7 +47,7 @@ cdef bytes application_properties(int count, bytes entries):
 
 
 cdef class MessageTemplate:
-    """The one message that a sender sends again and again.
+    """The message of a sender, encoded once.
 
     Args:
         body_size: number of bytes in the body, one Data section; a streaming
@@ -57,9 +56,9 @@ cdef class MessageTemplate:
         id_prefix: ASCII text that makes ids unique among runs.
         first_id: the number in the first message's id.
         streaming: announce the body's size in the application properties.
-        fields: what all messages have alike.
+        fields: the fields that all messages share.
         content: the body; None for ``x`` bytes.
-        sizes: how long each body is, where they differ: then ``body_size`` is the largest.
+        sizes: draws the size of each body, where they differ; ``body_size`` is the largest.
 
     Raises:
         ValueError: the body or the prefix is too long.
@@ -122,7 +121,7 @@ cdef class MessageTemplate:
         head += properties
         ours = b"\xa1\x08SendTime\x81" + bytes(8)
         if self.streaming:
-            # Before SendTime, where a scanner that stops there has seen it.
+            # In front of SendTime: a scanner stops there.
             ours = b"\xa1\x08BodySize\x81" + self.body_size.to_bytes(8, "big") + ours
         count = 2 * (1 + self.streaming + len(self.fields.properties))
         head += application_properties(count, ours + self.entries)
@@ -168,7 +167,7 @@ cdef class MessageTemplate:
         put_big_endian(self.section + 4, size, 4)
 
     def encode(self, send_time: int) -> bytes:
-        """Advance to the next message and return it whole, as it would be sent."""
+        """Advance to the next message and return all of its bytes."""
         self.next_message(send_time)
         if self.body_size > MAX_BODY_SIZE:
             raise ValueError("a body of several sections is not for memory")
@@ -181,7 +180,7 @@ cdef class MessageTemplate:
 
 
 cdef class MixedTemplate(MessageTemplate):
-    """A message whose body is as long as the next of ``sizes`` says."""
+    """A message whose body has a new size each time."""
 
     cdef int next_message(self, int64_t send_time) except -1 nogil:
         cdef int is_new = MessageTemplate.next_message(self, send_time)
