@@ -7,7 +7,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from quiver_fast.options.arrow import SUMMARY_OPTIONS
+from quiver_fast.options.arrow import LOAD, MESSAGE, PAIR, RECEIVER, SUMMARY_OPTIONS
 from quiver_fast.options.option import CHOICE, NUMBER, SWITCH, TEXT
 
 VERSIONS = {
@@ -77,10 +77,12 @@ def _read(name: str) -> dict[str, Any]:
 def _definitions() -> dict[str, Any]:
     """Return the definitions; those of options follow from the options' kinds."""
     definitions = _read("definitions")
-    config = definitions["config"]["properties"]
+    config, bench = definitions["config"], definitions["bench-options"]
     for option in SUMMARY_OPTIONS:
-        if option.name not in config:
-            config[option.name] = {"type": _TYPES[option.kind]}
+        kind = {"type": _TYPES.get(option.kind)}
+        config["properties"].setdefault(option.name, kind)
+        if option.group in (LOAD, MESSAGE, PAIR, RECEIVER):
+            bench["properties"].setdefault(option.dest, kind)
     return definitions
 
 

@@ -20,7 +20,7 @@ from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import count, duration, positive_count, within
 from quiver_fast.cli.shared.thresholds import all_thresholds, refuse_comparisons, threshold
 from quiver_fast.errors import UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.arrow import ARROW_OPTIONS, MESSAGE
 
 BASELINE_HELP = """\
 baselines of --baseline:
@@ -44,8 +44,9 @@ _HOLD_OPTIONS = {
     "format", "quiet", "verbose", "init-only",
 }  # fmt: skip
 _CHURN_OPTIONS = _HOLD_OPTIONS - {"hold"} | {
-    "churn", "churn-of", "body-size", "body-file", "durable", "set-message-id", "priority", "ttl",
-    "subject", "group-id", "properties", "address", "declare", "purge", "delete", "unique-queue",
+    "churn", "churn-of", "body-size", "body-file", "durable", "set-message-id", "address",
+    "declare", "purge", "delete", "unique-queue",
+    *(option.key for option in ARROW_OPTIONS if option.group == MESSAGE),
 }  # fmt: skip
 
 
