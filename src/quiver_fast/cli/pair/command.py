@@ -69,11 +69,11 @@ example usage:
   $ quiver amqp://example.net/queue0    # Test through a server
   $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
   $ quiver //localhost/q0 --sweep rate=1k..100k:6   # Latency over throughput
-  $ quiver --workload nightly.toml --rate 20k   # What a file says, at another rate
-  $ quiver --resume --output out        # Go on with the sweep in there
-  $ quiver --workload result.json       # Measure again what a result is of
+  $ quiver --workload nightly.toml --rate 20k   # Options of a file, at another rate
+  $ quiver --resume --output out        # Go on with the sweep in out
+  $ quiver --workload result.json       # Measure a result again
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
-  $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate that keeps it
+  $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate within it
   $ quiver //localhost/q0 --churn 1k   # A thousand new connections per second
   $ quiver //localhost/q0 --hold 10k   # Idle connections, and the cost of each
   $ quiver schema run                   # The JSON Schema of what --json prints

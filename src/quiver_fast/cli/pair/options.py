@@ -24,13 +24,13 @@ from quiver_fast.options.arrow import ARROW_OPTIONS, MESSAGE
 
 BASELINE_HELP = """\
 baselines of --baseline:
-  Blanks divide the value into words, as a shell does. The first word tells what it is:
+  Blanks divide the value into words, as a shell does. The first word tells its kind:
 
   '--credit 10'              begins with '-': options that replace or add to the given ones
   //host/q0, amqp://h/q0     begins with '//' or 'SCHEME:': another URL; options may follow
   /opt/old/bin/quiver        has '/' elsewhere, or more words follow it: a program like
-                             quiver. It gets the given options but those that it names
-                             itself, the given URL unless it has one, and --output
+                             quiver. It gets the given options except those among its
+                             words, the given URL unless it has one, and --output
   rhea                       anything else: an implementation, as of --impl
 
   Write --baseline='-c 10', with '=', if the value begins with '-'. A queue's name alone
@@ -97,13 +97,13 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         "--runs",
         metavar="COUNT",
         type=positive_count,
-        help="Measure COUNT times, each run into a directory of its own below DIR, and sum up",
+        help="Measure COUNT times, each run in a directory of its own below DIR; report medians",
     )
     add(
         "--baseline",
         metavar="BASELINE",
-        help="Measure BASELINE as often, in turns (ABBA), and compare: other options, a URL, "
-        "a program or an implementation (see below)",
+        help="Also measure BASELINE COUNT times, in turns (ABBA), and compare: other options, "
+        "a URL, a program or an implementation (see below)",
     )
     add(
         "--fail-if",
@@ -111,7 +111,7 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         type=threshold,
         action="append",
         default=[],
-        help="Exit with 99 if CONDITION holds of any run, the baseline's aside, or of the "
+        help="Exit with 99 if CONDITION holds for a run, except the baseline's, or for the "
         "comparison, or if a run does not have the figure (may be repeated)",
     )
     add(
@@ -120,13 +120,13 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         type=period_condition,
         action="append",
         default=[],
-        help="Stop the run, which fails then, when CONDITION, such as 'p99>1s', holds of a period "
-        "of 2 seconds in which it sends: p50, p99, mean, rate or sender-rate (may be repeated)",
+        help="Stop the run as failed when CONDITION, such as 'p99>1s', holds for a period of "
+        "2 seconds in which it sends: p50, p99, mean, rate or sender-rate (may be repeated)",
     )
     add(
         "--allow-incomplete",
         action="store_true",
-        help="Go on after an incomplete run of a set, and count what it measured",
+        help="Go on after an incomplete run of a set, and count its figures",
     )
     add_search_options(group)
     _add_sweep(group)
@@ -144,7 +144,7 @@ def add_search_options(group: argparse._ArgumentGroup) -> None:
         default=[],
         help="Find the highest rate at which CONDITION, such as 'p99<10ms' or 'p99<10ms and "
         "max<1s', holds, the schedule is kept and nothing queues up. Begins at --rate, or at 1k; "
-        "each trial takes --duration, or else as long as 25 trials fit in",
+        "each trial takes --duration, or else a time that lets 25 trials fit",
     )
     add(
         "--within",

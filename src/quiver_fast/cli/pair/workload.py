@@ -64,7 +64,7 @@ def add_workload_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--print-workload",
         action="store_true",
-        help="Print the options that are in force as a workload file, and exit",
+        help="Print the options as a workload file, and exit",
     )
 
 
