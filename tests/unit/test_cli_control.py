@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from quiver_fast.cli.arrow import drain
 from quiver_fast.cli.arrow.control import Control, Flushed
-from quiver_fast.cli.arrow.drain import Drain
 from quiver_fast.cli.arrow.run import Ending
+from quiver_fast.cli.pair import ends_drain
 
 
 @pytest.fixture(name="ends")
@@ -98,28 +97,32 @@ def sender(running=False, complete=True, transferred=500):
     return SimpleNamespace(running=running, transferred=transferred, ending=lambda: ending)
 
 
+def pair_drain(sending, receiver, timeout):
+    return ends_drain.QueueDrain([sending], [receiver], timeout, only_complete=True)
+
+
 @pytest.fixture(name="clock")
 def settable_clock(monkeypatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(drain.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(ends_drain.time, "monotonic", lambda: clock.now)
     return clock
 
 
 def test_nothing_is_said_while_the_sender_runs(clock):
     receiver = Receiver()
-    Drain(sender(running=True), receiver, 30).advance()
+    pair_drain(sender(running=True), receiver, 30).advance()
     assert (receiver.said, receiver.tolerant) == ([], False)
 
 
 def test_nothing_is_said_when_the_sender_failed(clock):
     receiver = Receiver()
-    Drain(sender(complete=False), receiver, 30).advance()
+    pair_drain(sender(complete=False), receiver, 30).advance()
     assert (receiver.said, receiver.tolerant) == ([], False)
 
 
 def test_the_drain_ends_after_its_time(clock):
     receiver = Receiver()
-    course = Drain(sender(), receiver, 30)
+    course = pair_drain(sender(), receiver, 30)
     course.advance()
     assert (receiver.said, receiver.tolerant) == (["sent 500"], True)
     clock.now += 29.9
@@ -133,14 +136,14 @@ def test_the_drain_ends_after_its_time(clock):
 
 def test_zero_leaves_the_rest_at_once(clock):
     receiver = Receiver()
-    Drain(sender(), receiver, 0).advance()
+    pair_drain(sender(), receiver, 0).advance()
     assert receiver.said == ["sent 500", "stop"]
 
 
 @pytest.mark.parametrize(("timeout", "said"), [(10, ["sent 500", "stop"]), (0, ["sent 500"])])
 def test_the_drain_ends_when_nothing_moves(clock, timeout, said):
     receiver = Receiver(timeout)
-    course = Drain(sender(), receiver, 30)
+    course = pair_drain(sender(), receiver, 30)
     course.advance()
     receiver.silence = 10.1
     course.advance()
@@ -150,7 +153,7 @@ def test_the_drain_ends_when_nothing_moves(clock, timeout, said):
 
 def test_a_receiver_that_does_not_obey_is_at_fault(clock):
     receiver = Receiver()
-    course = Drain(sender(), receiver, 0)
+    course = pair_drain(sender(), receiver, 0)
     course.advance()
     clock.now += 20
     course.advance()
@@ -163,5 +166,5 @@ def test_a_receiver_that_does_not_obey_is_at_fault(clock):
 def test_a_foreign_receiver_ends_by_itself(clock):
     receiver = Receiver()
     receiver.control = None
-    Drain(sender(), receiver, 0).advance()
+    pair_drain(sender(), receiver, 0).advance()
     assert not receiver.tolerant

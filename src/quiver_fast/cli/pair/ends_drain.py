@@ -1,7 +1,7 @@
-"""The end of a run of many ends: each queue's senders have ended, and its receivers take the rest.
+"""The end of a run: the senders of a queue have ended, and its receivers take the rest.
 
-One receiver of a queue is told how many messages it has to come to. Of several, none can know: they
-end when all together have accepted or rejected as many as were sent.
+A queue's only receiver is told how many messages were sent, and ends with the last one. Several
+receivers end when all together have accepted or rejected as many messages as were sent.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from quiver_fast.cli.arrow.run import ArrowRun
 
 # A peer may take seconds to answer that its queue is empty.
 _STOP_PATIENCE = 20.0
-# While several receivers drain a queue, their records are looked at so often.
+# The interval at which the records of several receivers are read while they drain a queue.
 _LOOK_SECONDS = 0.2
 
 
 class Crew:
-    """All ends of one queue, to whom one that is silent is compared."""
+    """All ends of one queue: --timeout applies only where all of them are silent."""
 
     def __init__(self, runs: Sequence[ArrowRun]) -> None:
         self._runs = runs
@@ -35,21 +35,32 @@ class Crew:
 
 
 class QueueDrain:
-    """Tells the receivers of one queue when to end, once its senders have ended."""
+    """Tells the receivers of one queue when to end, once its senders have ended.
+
+    The receivers go on until they have all sent messages, until nothing moves for the run's
+    time-out, or until the drain's time-out is over. None of these is a failure.
+    """
 
     def __init__(
-        self, senders: Sequence[ArrowRun], receivers: Sequence[ArrowRun], timeout: float
+        self,
+        senders: Sequence[ArrowRun],
+        receivers: Sequence[ArrowRun],
+        timeout: float,
+        *,
+        only_complete: bool = False,
     ) -> None:
         """Prepare to drain.
 
         Args:
             senders: started arrows.
-            receivers: likewise; those without a control end by themselves.
+            receivers: started arrows; those without a control end by themselves.
             timeout: seconds from the senders' end; 0 leaves the rest in the queue.
+            only_complete: a failed sender begins no drain: its failure stops the receivers.
         """
         self._senders = senders
         self._receivers = receivers
         self._timeout = timeout
+        self._only_complete = only_complete
         self._deadline: float | None = None
         self._stopped: float | None = None
         self._looked = 0.0
@@ -63,7 +74,8 @@ class QueueDrain:
         if self._stopped is not None:
             self._check_end(running, now - self._stopped)
         elif self._deadline is None:
-            self._begin(running, now)
+            if not self._only_complete or all(run.ending().complete for run in self._senders):
+                self._begin(running, now)
         elif now >= self._deadline or self._is_silent(running) or self._have_all(running, now):
             self._stop(running, now)
 
@@ -81,7 +93,7 @@ class QueueDrain:
         return sum(run.transferred for run in self._senders)
 
     def _have_all(self, running: Iterable[ArrowRun], now: float) -> bool:
-        """Say whether all messages were received; of one receiver, it knows."""
+        """Say whether several receivers have all messages; a single one ends by itself."""
         if len(self._receivers) == 1 or now - self._looked < _LOOK_SECONDS:
             return False
         self._looked = now

@@ -19,7 +19,6 @@ from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.local import PairAnalysis
 from quiver_fast.analysis.read.sources import run_bounds, run_data
-from quiver_fast.cli.arrow.drain import Drain
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.run import ArrowRun
@@ -204,7 +203,7 @@ class RunFrame:
         self._starting = ReceiverStart(self._look, lambda: bool(signals.count))
         self._senders: list[ArrowRun] = []
         self._receivers: list[ArrowRun] = []
-        self._drains: list[Drain | QueueDrain] = []
+        self._drains: list[QueueDrain] = []
         self._abort = Abort(plans.abort_if, plans.warmup)
         self._interruption: str | None = None
         self._queues = [
@@ -361,7 +360,8 @@ class PairRun(RunFrame):
             receiver, port = started
             sender = filling or self._start_arrow("send", port)
             sender.accompany(receiver)
-            self._drains.append(Drain(sender, receiver, self._plans.drain_timeout))
+            timeout = self._plans.drain_timeout
+            self._drains.append(QueueDrain([sender], [receiver], timeout, only_complete=True))
             self._view.begin()
 
     def _fill(self, sender: ArrowRun, backlog: int) -> bool:
