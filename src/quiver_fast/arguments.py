@@ -9,12 +9,12 @@ from quiver_fast.errors import UsageError
 
 
 class Given(NamedTuple):
-    """What a command line gives.
+    """The arguments of a command line.
 
     Attributes:
         values: the values of the keys that are known.
-        unknown: the keys that are not, in order. "Implementations should avoid validating
-            inputs": a wrapper that is newer than this program may pass more.
+        unknown: the other keys, in order. They are no error ("Implementations should avoid
+            validating inputs"): a wrapper that is newer than this program may pass more keys.
     """
 
     values: dict[str, str]
@@ -22,7 +22,7 @@ class Given(NamedTuple):
 
 
 def split(arguments: list[str], known: Collection[str], required: Collection[str]) -> Given:
-    """Return the values by key; an optional key with an empty value is as absent.
+    """Return the values by key; an optional key with an empty value counts as absent.
 
     Raises:
         UsageError: a word has no ``=``, or a key is missing or given twice; the message
@@ -35,8 +35,8 @@ def split(arguments: list[str], known: Collection[str], required: Collection[str
         if not equals:
             raise UsageError(f"'{argument}' is not KEY=VALUE")
         if not value and key not in required:
-            # Wrappers pass every key that they know, whether they have a value or not:
-            # upstream's passes `scheme=` for a URL without a scheme.
+            # Wrappers pass every key that they know, with or without a value: upstream's wrapper
+            # passes `scheme=` for a URL without a scheme.
             continue
         if key not in known:
             unknown[key] = None
@@ -54,7 +54,7 @@ def number(key: str, text: str, least: int, most: int) -> int:
     """Return ``text`` as a whole number in a range.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no such number.
     """
     if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
         raise UsageError(f"{key} must be a whole number from {least} to {most}, not '{text}'")
@@ -100,7 +100,7 @@ def host(text: str) -> str:
     """Return ``text`` if it may be a host.
 
     Raises:
-        UsageError: it has a user before it, of whom the message shows nothing.
+        UsageError: it has a user before it; the message does not show the user.
     """
     if "@" in text:
         raise UsageError("host has an '@': it is a name or an address, without a user and a URL")

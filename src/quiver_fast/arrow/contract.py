@@ -1,7 +1,7 @@
 """The arrow contract: arguments in, one checked configuration out.
 
 Three revisions of the contract are in use. They differ in their arguments and
-in their records, and are told apart by the arguments alone:
+in their records; the arguments alone tell them apart:
 
     v1  nine positional arguments            records with ids
     v2  named, with `settlement`             records with ids, and S and s lines
@@ -156,7 +156,7 @@ def _values(given: dict[str, str], revision: str) -> dict[str, object]:
 
 
 def _file_body(file: str, as_text: bool) -> bytes:
-    """Return a body out of a file; as a text of the queue protocol, if it is to be one."""
+    """Return the body in a file; with ``as_text`` encoded for the queue protocol."""
     try:
         with open(file, "rb") as stream:
             body = stream.read(LARGEST_SECTION + 1)

@@ -47,7 +47,7 @@ PROGRAM = "quiver-arrow-pyfast"
 STDOUT = 1
 # A peer that does not answer a handshake step in this time (seconds) never will.
 SETUP_TIMEOUT = 10.0
-# A side that listens waits at least so long (seconds) for its peer to be started.
+# The least time (seconds) that a side that listens waits for its peer.
 PEER_TIMEOUT = 60.0
 UNKNOWN_PEER = dict.fromkeys(("product", "version", "container", "address", "port"))
 
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def start(words: list[str]) -> None:
-    """Do the run that ``words`` ask for.
+    """Do the run of the arguments ``words``.
 
     Raises:
         QuiverError: the arguments are wrong, or the run failed.
@@ -69,10 +69,10 @@ def start(words: list[str]) -> None:
 
 
 def run(config: ArrowConfig) -> None:
-    """Do one run, and report it where the configuration asks for that.
+    """Do one run, and write its report if there is a report file.
 
     Raises:
-        QuiverError: the run failed; its class tells how.
+        QuiverError: the run failed; the class of the error tells how.
     """
     interrupt.install()
     writer = RecordWriter(STDOUT)
@@ -140,7 +140,7 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
 
 def patience_of(config: ArrowConfig) -> float | None:
     """Return how many seconds a side that listens waits for its peers; None for ever."""
-    # A run that has an end also bounds the wait for its peer.
+    # The duration of the run, if it has one, also bounds the wait for the peer.
     return max(float(config.duration), PEER_TIMEOUT) if config.duration else None
 
 
@@ -193,7 +193,7 @@ def make_connection(
 
 
 def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends:
-    """Return the ends of a process with several of them, which are not connected yet.
+    """Return the ends of a process with several ends, before they connect.
 
     Raises:
         QuiverError: the process may not have so many connections.
@@ -427,7 +427,7 @@ def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -
 def make_remote_endpoint(
     config: ArrowConfig, writer: RecordWriter, limits: Limits
 ) -> RemoteSender | RemoteReceiver:
-    """Connect to a queue server, and return the end that the configuration asks for.
+    """Connect to a queue server, and return the sending or receiving end.
 
     Raises:
         QuiverError: the server cannot be reached.

@@ -1,7 +1,7 @@
-"""The summary that fits a terminal: a row for each thing that was asked for or seen.
+"""The summary that fits a terminal: a row for each option and each finding.
 
-Pure functions from summary documents to rows. Nothing that is zero has a row; ``--verbose`` shows
-it, with the text that pipes get.
+Pure functions from summary documents to rows. A figure of zero has no row; ``--verbose``
+shows it, in the text that pipes get.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Flushed:
     """The report of an arrow that it has written its records.
 
     Attributes:
-        time: when that was, in nanoseconds of the monotonic clock.
+        time: the time of the flush, in nanoseconds of the monotonic clock.
         size: the size of the file with all records up to that time.
     """
 
@@ -57,7 +57,7 @@ class Control:
         self._theirs.close()
 
     def is_ready(self) -> bool:
-        """Say whether the arrow has said that it is ready. Does not wait."""
+        """Say whether the arrow has reported that it is ready. Does not wait."""
         self._listen()
         return self._ready
 

@@ -65,7 +65,7 @@ def print_arrow(
     verbose: bool,
     findings: Sequence[Row] = (),
 ) -> None:
-    """Print the summary of one arrow likewise; without ``summarize`` only its headline."""
+    """Print the summary of one arrow; without ``summarize`` only its headline."""
     console = _print_headline(terminal, arrow_headline(summary))
     if not summarize:
         return

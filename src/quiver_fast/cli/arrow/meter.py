@@ -26,8 +26,8 @@ class Period:
     """The work of an arrow from one snapshot to the next.
 
     Attributes:
-        messages: how many it transferred.
-        cpu_ms: CPU time that it took.
+        messages: the number of transfers.
+        cpu_ms: the CPU time.
         rss: resident bytes at its end.
         latencies: a receiver's latencies of messages; a sender has none.
         mean_us: their mean; 0 without any.
@@ -61,7 +61,7 @@ class _End:
         self.cpu_seconds += period.cpu_ms / 1000
         self.rss = period.rss
         self.count += period.latencies.count
-        # Clocks that differ make latencies below 0; a sum that falls would be taken for a restart.
+        # Clocks that differ make latencies below 0; Prometheus takes a falling sum for a restart.
         self.sum += max(period.mean_us, 0) / 1e6 * period.latencies.count
         self.settlement = None if period.settlement_us is None else period.settlement_us / 1e6
         ticks = 1000 * per_millisecond(period.unit)

@@ -46,9 +46,9 @@ _JMS_IMPLEMENTATIONS = ("activemq-jms", "activemq-artemis-jms")
 class ArrowOptions(SimpleNamespace):
     """The values of the options that both arrows of a pair share, by the options' names.
 
-    Durations are seconds, sizes bytes. Here are the types of those that code computes with.
-    ``pacing`` is how a sender waits for its schedule, "exact" or "sleep"; with None the unit of
-    its times decides.
+    Durations are seconds, sizes bytes. The class has the types of values that code computes with.
+    ``pacing`` is the way in which a sender waits for its schedule, "exact" or "sleep"; None lets
+    the unit of its times decide.
     """
 
     rate: float
@@ -124,7 +124,7 @@ class ArrowOptions(SimpleNamespace):
     def patience(self) -> float:
         """For how many seconds a run may be silent; 0 for ever.
 
-        A receiver that was asked to be slow is silent for longer than ``timeout``.
+        A receiver that delays or pauses is silent for longer than ``timeout``.
         """
         asked = asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
         return self.timeout + asked if self.timeout else 0
@@ -143,7 +143,7 @@ class ArrowOptions(SimpleNamespace):
         return min((float(min(step.first, step.last)) for step in steps), default=self.rate)
 
     def in_fine_units(self) -> ArrowOptions:
-        """Return the options with times in microseconds, unless another unit was asked for.
+        """Return the options with times in microseconds, unless a unit was given.
 
         A sender keeps a core awake for fine times only if its user asked for them.
         """
@@ -256,7 +256,7 @@ class ArrowPlan:
                 raise UsageError(f"--exit-when does not go with {flag}")
 
     def _check_patience(self) -> None:
-        """Refuse a rate at which nothing moves for so long that the run would fail."""
+        """Refuse a rate whose gaps between messages exceed the time-out."""
         timeout, rate = self.options.timeout, self.options.slowest
         if 0 < rate < 1 and 0 < timeout * rate <= 1:
             raise UsageError(
@@ -392,7 +392,7 @@ def contract_arguments(
         plan: the plan of the arrow.
         password_fd: the descriptor from which an implementation with extensions reads the password.
         report_file: where an implementation with extensions writes its report.
-        control_fd: the socket between a controlled one and the wrapper.
+        control_fd: the arrow's end of the control socket.
     """
     ours = plan.implementation.extensions
     arguments: dict[str, Any] = {

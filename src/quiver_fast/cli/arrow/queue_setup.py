@@ -115,12 +115,12 @@ class QueueSetup:
         console: Console,
         signals: SignalWatch,
     ) -> None:
-        """Plan it.
+        """Plan the preparation.
 
         Args:
             command: the command that warns.
             options: the options of the queue.
-            plan: an arrow of the run: where the queue is, and how to get there.
+            plan: the plan of an arrow of the run, which has URL and security.
             console: where it reports its steps.
             signals: the watch on signals, entered.
         """
@@ -136,10 +136,10 @@ class QueueSetup:
         """How many messages were purged; None if none were to be."""
 
     def prepare(self) -> None:
-        """Declare and purge the queue, if the user wants that.
+        """Declare and purge the queue, if the options say so.
 
         Raises:
-            QuiverError: it cannot be done.
+            QuiverError: the broker cannot be reached, or refuses.
         """
         options = self._options
         if not (options.declare or options.purge or options.delete or options.unique):
@@ -176,7 +176,7 @@ class QueueSetup:
             self._console.note(f"Did not learn which broker this is: {error}")
 
     def close(self) -> None:
-        """Delete the queue if the user wants that; warn if that fails."""
+        """Delete the queue if the options say so; warn if the broker refuses."""
         if not self._prepared or not (self._options.delete or self._options.unique):
             return
         try:

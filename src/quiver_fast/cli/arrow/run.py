@@ -40,7 +40,7 @@ class Ending:
 
     Attributes:
         complete: the arrow did all of its task.
-        reason: why not, or None.
+        reason: the cause of an incomplete task, or None.
         at_fault: the arrow itself failed; it was not stopped from outside.
     """
 

@@ -33,7 +33,7 @@ class Snapshot:
         count: records since the start; every record is counted.
         period_count: records in this period.
         latency: mean milliseconds of the period, signed; 0 without any. A receiver's
-            is the latency of messages; a sender's that of settlements, as ``settlement_us``.
+            is the latency of messages; a sender's is the latency of settlements.
         cpu_time: CPU milliseconds since the start.
         period_cpu_time: CPU milliseconds in this period.
         rss: resident bytes.
@@ -44,7 +44,8 @@ class Snapshot:
             Not in the file.
         latency_p50_us: median latency of the period, to within 0.2 %; None without any.
             Not in the file.
-        latency_p99_us: 99th percentile likewise. Not in the file.
+        latency_p99_us: 99th percentile of the period, to within 0.2 %; None without any. Not in
+            the file.
         covered_ms: milliseconds of the period in which its records came: the first period with
             records begins with them, and the last one ends with them. None for all of it. Not
             in the file.
@@ -195,7 +196,7 @@ class SnapshotTaker:
         return flushed.time
 
     def _write(self, snapshot: Snapshot) -> None:
-        """Append the line; on a full disk keep the whole lines before it, and say so."""
+        """Append the line; on a full disk keep the whole lines before it, and note the problem."""
         if self.problem is not None:
             return
         size = self._file.stat().st_size

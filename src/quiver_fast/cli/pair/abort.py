@@ -16,7 +16,7 @@ def _milliseconds(microseconds: float | None) -> float | None:
     return None if microseconds is None else microseconds / 1000
 
 
-# Of the snapshots of a period, the sender's and the receiver's, in the units of a condition.
+# The figures of a period, from the snapshots of both ends, in the units of conditions.
 _FIGURES: dict[str, Callable[[Snapshot, Snapshot], float | None]] = {
     "p50": lambda _, receiver: _milliseconds(receiver.latency_p50_us),
     "p99": lambda _, receiver: _milliseconds(receiver.latency_p99_us),

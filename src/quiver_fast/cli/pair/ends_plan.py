@@ -99,7 +99,7 @@ class EndsPlans(PairPlans):
         self._check_foreign_receivers()
         self.processes = self._spread(args) if share_processes else Processes()
         _check_parts(self)
-        # Whether each end can do its part.
+        # An end checks that it can have its share.
         for number in range(self.process_count("send")):
             self.end("send", number)
 
@@ -138,7 +138,7 @@ class EndsPlans(PairPlans):
             for side in ("send", "receive")
             if not self.plan(side).implementation.extensions
         ]
-        # Between peers, both sides have as many processes.
+        # Between peers, both sides have the same number of processes.
         if foreign and (self.peer_to_peer or len(foreign) == 2):
             return f"implementation '{foreign[0].name}'"
         return ""
@@ -223,7 +223,7 @@ class EndsPlans(PairPlans):
             for number in range(part.first, part.first + part.count)
         )
         if operation == "receive":
-            # From a server no receiver knows how many there are for it: we tell it when to end.
+            # A receiver of a server does not know its share of the messages: its drain ends it.
             count = count if self.peer_to_peer else 0
             return options.changed(count=count, rate=0, rate_steps=None)
         return options.changed(
@@ -271,12 +271,12 @@ class EndsPlans(PairPlans):
         }
 
     def _receiver_part(self, options: ArrowOptions, queue: int, extended: bool) -> ArrowOptions:
-        """Return a receiver's options: where we tell it when to end, no count does."""
+        """Return a receiver's options; without a count where its drain ends it."""
         of_queue = 0 if extended and not self.peer_to_peer else sum(
             part_of(options.count, number, self.senders)
             for number in range(queue, self.senders, self.queues)
         )  # fmt: skip
-        # The rate is the senders'.
+        # Only senders have a rate.
         return options.changed(count=of_queue, rate=0, rate_steps=None)
 
     def _in_all(self, number: int, queue: int | None) -> dict[str, Any]:

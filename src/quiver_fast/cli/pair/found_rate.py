@@ -214,7 +214,7 @@ class FindRate:
         if self._progress is None and not self._args.quiet:
             print(f"{label}: {trial_text(_line(run))}", file=sys.stderr, flush=True)
         if not run.found.received:
-            # Not a matter of the rate: the target is not there, or refuses.
+            # The rate is not the cause: the target is not there, or refuses.
             self._fault = f"{name}: {run.found.failure}"
 
     def document(self) -> dict[str, Any]:

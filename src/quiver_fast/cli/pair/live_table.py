@@ -33,12 +33,12 @@ class Period:
 
     Attributes:
         elapsed: milliseconds since the run began.
-        unit: that of the records' times: "ms", "us" or "ns".
+        unit: the unit of the records' times: "ms", "us" or "ns".
         behind: the sender is behind its schedule.
         sender: its snapshot, or None if there is none of this moment.
         receiver: its snapshot.
-        queued: messages sent and not received, or None where no sender has told.
-        queued_before: those of the row before.
+        queued: messages sent and not received, or None without a snapshot of the sender.
+        queued_before: the same of the row before.
     """
 
     elapsed: int

@@ -21,7 +21,7 @@ from quiver_fast.cli.pair.live_table import (
     table_columns,
 )
 
-# Redrawing the line of state costs the CPU that is measured.
+# Drawing the line of state takes CPU time from the measurement.
 _INTERVAL = 0.2
 _LEAST_ROWS = 8
 _BAR_WIDTH = 30
@@ -70,9 +70,9 @@ class LiveView:
 
         Args:
             console: the terminal.
-            unit: that of the records' times.
+            unit: the unit of the records' times.
             limits: the count and the duration that end the run.
-            rate: messages per second that are to be sent; 0 for as many as can be.
+            rate: the asked messages per second; 0 for as many as possible.
             peer_to_peer: no queue lies between the arrows.
             settlement: the sender records settlements.
         """

@@ -1,4 +1,4 @@
-"""The options of `quiver`: those of one measurement, and those of a set of them."""
+"""The options of `quiver`: of one measurement, and of a set of measurements."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _check_verdict_files(args: argparse.Namespace) -> None:
 
 
 def _check_connecting(args: argparse.Namespace, flag: str, allowed: set[str]) -> None:
-    """Refuse options that have no effect on connections that are opened alone.
+    """Refuse options that have no effect on --churn or --hold.
 
     Raises:
         UsageError: there is one, or there is no server or no duration.

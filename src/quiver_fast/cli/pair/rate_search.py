@@ -1,7 +1,7 @@
 """The search for the highest rate that a target sustains: which rate to try next.
 
-Nothing here measures: all is a function of the trials so far, so that a simulated target can be
-searched as well. The *limit* is the rate that is sustained in half of the trials. How likely each
+Nothing here measures: all functions take the trials so far, so that tests can search a simulated
+target. The *limit* is the rate that is sustained in half of the trials. How likely each
 rate is to be the limit follows from the trials by Bayes' theorem; `_chances` has the model.
 """
 
@@ -23,19 +23,19 @@ OVERHEAD = 2
 """Seconds that a trial takes besides its duration, about: start, drain, analysis."""
 
 _HIGHEST = 1_000_000_000
-# The rates that may be the limit, as logarithms: so far apart, and so far around those tried.
+# The candidates for the limit, as logarithms: their distance, and their range around the trials.
 _STEP = 0.005
 _AROUND = 3.0
-# From run to run the limit differs by one of these shares (standard deviations), all as likely.
+# From run to run the limit differs by one of these shares (standard deviations), equally likely.
 _NOISES = np.array([0.005, 0.01, 0.02, 0.04, 0.08])[:, None]
-# Machines stall now and then: below the limit so many trials fail. Hardly any above it holds.
+# Machines stall now and then: this share of trials below the limit fails. Almost all above fail.
 _STALLS = 0.04
 _LUCK = 0.004
 # The logistic function of this times x is close to the normal distribution's at x.
 _LOGISTIC = 1.702
 # The limit is known well enough to be confirmed (standard deviation).
 _SETTLED = 0.012
-# The answer and the rate just above it are so far below and above the likeliest limit.
+# The distance of the answer, and of the rate just above it, from the likeliest limit.
 _BESIDE = 0.007
 # Wider than its 95 %, because the model is simpler than any server.
 _INTERVAL = (0.012, 0.988)
@@ -50,7 +50,7 @@ class Trial:
     Attributes:
         rate: messages per second.
         sustained: the target sustained it.
-        confirms: the run was one of those that confirm the answer.
+        confirms: the run is part of the confirmation of the answer.
     """
 
     rate: int
@@ -149,7 +149,7 @@ class Limit:
 
 
 def trial_seconds(within: int) -> int:
-    """Return how long trials may be, so that all of them fit in so many seconds."""
+    """Return the duration of a trial that lets all trials fit in this many seconds."""
     return max(within // MOST_TRIALS - OVERHEAD, 1)
 
 
@@ -222,5 +222,5 @@ def _doubled(trials: Sequence[Trial], start: int, top: int | None) -> int | None
         return start
     if min(rates) > 1:
         return max(min(rates) // 2, 1)
-    # A stall at the lowest rate is none of the target's limits.
+    # A stall at the lowest rate is not a limit of the target.
     return 1 if rates.count(1) < 2 else None

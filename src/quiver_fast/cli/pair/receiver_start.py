@@ -21,8 +21,8 @@ class ReceiverStart:
         """Prepare to start receivers.
 
         Args:
-            look: called again and again with the receiver that is waited for.
-            must_end: says whether the run was told to end meanwhile.
+            look: called again and again with the receiver, during each wait.
+            must_end: says whether the run must end.
         """
         self._look, self._must_end = look, must_end
 
@@ -52,12 +52,12 @@ class ReceiverStart:
     ) -> tuple[ArrowRun, int] | None:
         """Start a receiver on a free port and return both once it listens there.
 
-        Between our finding of a free port and the receiver's taking of it another process
-        may take it: then the next one is tried.
+        Before the receiver listens, another process may take the port: then the next one is
+        tried.
 
         Args:
             start: starts the receiver on a port.
-            drop: forgets a receiver whose port was taken.
+            drop: removes a receiver whose port was taken.
 
         Returns:
             None if the receiver ended or must end.
@@ -65,7 +65,7 @@ class ReceiverStart:
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             port = free_port()
             run = start(port)
-            # Connecting to the port to see would be taken for the one sender that it waits for.
+            # The receiver waits for one sender, and would take a connection of ours for it.
             listens = partial(run.child.listens_on, port)
             if self.wait_for(run, listens, f"not listening on port {port}"):
                 return run, port

@@ -37,7 +37,7 @@ from quiver_fast.errors import UsageError
 from quiver_fast.wall_clock import WallClock
 
 ROLES = ("sender", "receiver")
-# How often the records of a sender are looked at while it fills the queue, in seconds.
+# The interval in seconds at which a sender is looked at while it fills the queue.
 _FILL_LOOK = 0.1
 
 
@@ -54,7 +54,7 @@ class PairPlans:
                 ``unique_queue`` and ``verbose``.
 
         Raises:
-            UsageError: an implementation is not there, or cannot do it.
+            UsageError: an implementation is not there, or does not support an option.
         """
         self._args = args
         self._implementations = {
@@ -131,10 +131,10 @@ class PairPlans:
         return url if self._path is None else dataclasses.replace(url, path=self._path)
 
     def prepare_queue(self, queue: QueueSetup) -> None:
-        """Get the queue ready, and learn its address for all plans that follow.
+        """Prepare the queue, and note its address for all plans that follow.
 
         Raises:
-            QuiverError: it cannot be done.
+            QuiverError: the broker cannot be reached, or refuses.
         """
         queue.prepare()
         queue.tell_what_stays()
@@ -394,8 +394,8 @@ class PairRun(RunFrame):
     def analyse(self) -> dict[str, Any]:
         """Summarise and save both ends, and return the document of the whole run.
 
-        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None if none
-        were to be), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
+        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None without
+        a purge), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
         ``queue_growth``, ``steps``, ``clock_step``, ``cpu_ms`` by role, and the summaries
         ``sender`` and ``receiver``, None for one that was not started.
 

@@ -1,4 +1,4 @@
-"""`quiver --runs`: a set of runs, alone or in turns with those of a baseline."""
+"""`quiver --runs`: a set of runs, alone or in turns with runs of a baseline."""
 
 from __future__ import annotations
 

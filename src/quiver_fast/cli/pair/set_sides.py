@@ -219,7 +219,7 @@ class _Program:
 
         Args:
             command: its words.
-            output: the file that its standard output goes to the end of.
+            output: the file to which its standard output is appended.
             errors: where its standard error goes.
 
         Raises:

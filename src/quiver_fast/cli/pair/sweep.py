@@ -31,7 +31,7 @@ class _Place:
 
     Attributes:
         name: its directory, below that of the sweep.
-        point: the values there.
+        point: the values of the options.
         found: how the run ended.
     """
 
@@ -86,7 +86,7 @@ class Sweep:
         return self._report()
 
     def _kept(self) -> dict[str, _Place]:
-        """Return, by name, the points that were measured to their end by a sweep to resume.
+        """Return, by name, the complete points of the sweep to resume.
 
         Raises:
             RecordError: the document of that sweep is damaged.

@@ -26,7 +26,7 @@ class Point:
 
     Attributes:
         values: the text of each swept option, by the option's name.
-        given: the arguments that this makes, by attribute.
+        given: the arguments of these values, by attribute.
     """
 
     values: dict[str, str]
@@ -41,7 +41,7 @@ def sweep_points(sweeps: Sequence[str]) -> list[Point]:
             equal ratios, as whole numbers.
 
     Raises:
-        UsageError: one is not of this form, or has an option or a value that there is not.
+        UsageError: one is not of this form, or its option or a value does not exist.
     """
     axes: dict[str, list[str]] = {}
     for sweep in sweeps:

@@ -25,7 +25,7 @@ def heading(unit: str, streaming: bool = False, settlement: bool = False) -> str
     """Return the three lines above the first row and again above every twentieth.
 
     Args:
-        unit: that of the column of latencies: that of the records, "us" for "ns".
+        unit: the unit of the records; the column of latencies has "us" for "ns".
         streaming: bodies are streamed: two columns more.
         settlement: the sender records settlements: one column more of the sender.
     """

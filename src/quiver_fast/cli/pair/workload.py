@@ -1,7 +1,7 @@
 """Where `quiver` gets its options from: the environment, a workload file, the command line.
 
-Each replaces what the ones before it say of the same option. Names of options are the keys of a
-file, and the names of variables with ``QUIVER_`` before them. A file is TOML, or a document in
+Each overrides the ones before it. The keys of a file are names of options; variables have the same
+names with ``QUIVER_`` before them. A file is TOML, or a document in
 JSON that a measurement has left: its ``workload`` has such keys.
 """
 
@@ -73,7 +73,7 @@ def read_arguments(
 ) -> argparse.Namespace:
     """Return the arguments that the command line, its workload file and the environment make.
 
-    The namespace has ``workload`` besides: the options that are not as by default, by name.
+    The namespace also has ``workload``: the options that differ from their defaults, by name.
 
     Raises:
         UsageError: one of them cannot be read, or is no option of the parser; the message names
@@ -147,7 +147,7 @@ def _check_passwords(file: str, given: dict[str, Any], top: dict[str, Any]) -> N
     """Refuse the text that a document has in place of a password.
 
     Raises:
-        UsageError: it is in force.
+        UsageError: no option on the command line replaces it.
     """
     for name in _WITH_PASSWORDS:
         if name not in top and _HIDDEN in (given.get(name) or ""):
@@ -157,9 +157,9 @@ def _check_passwords(file: str, given: dict[str, Any], top: dict[str, Any]) -> N
 
 
 def workload_of(parser: ArgumentParser, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a parser that are not as by default, as a file has them.
+    """Return the options of a parser that differ from their defaults, as a file has them.
 
-    Passwords are hidden. Other commands than `quiver` lack some options, which are as by default.
+    Passwords are hidden. Options that another command than `quiver` lacks have their defaults.
     """
     defaults = vars(parser.parse_args([]))
     found: dict[str, Any] = {}
@@ -234,14 +234,14 @@ def given_by(parser: ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
     """Return the options that words give, by attribute; none that they do not name."""
     unset = argparse.Namespace()
     for action in parser._actions:
-        # Lists are appended to.
+        # argparse appends to a list, so it must not be the marker.
         setattr(unset, action.dest, None if isinstance(action.default, list) else _UNSET)
     parsed = vars(parser.parse_args(list(words), unset))
     lists = {action.dest for action in parser._actions if isinstance(action.default, list)}
     return {
         name: value
         for name, value in parsed.items()
-        # A URL that is not there is set to None all the same.
+        # argparse sets a URL that is not there to None.
         if value is not _UNSET and not (value is None and name in {_URL, *lists})
     }
 
@@ -293,7 +293,7 @@ def _of_file(parser: ArgumentParser, file: str) -> dict[str, Any]:
 def _read(file: str) -> dict[str, Any]:
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
-        # No TOML begins so.
+        # A TOML file does not begin with a brace.
         return _kept_in(file, text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"--workload: {error_text(error)}") from None
