@@ -71,7 +71,7 @@ def test_a_new_key_is_noticed_wherever_it_is() -> None:
         assert faults("run", changed), path
 
 
-def test_what_is_asked_for_wrongly() -> None:
+def test_unknown_names_are_refused() -> None:
     end = quiver("schema", "runs")
     assert (end.code, end.stdout) == (2, "")
     assert end.stderr == (

@@ -172,7 +172,7 @@ def test_a_connection_that_is_lost_is_opened_again(churn: Churn) -> None:
     )
 
 
-def test_a_signal_ends_it_with_what_was_seen(server: Server, tmp_path: Path) -> None:
+def test_a_signal_ends_it_with_the_counts_so_far(server: Server, tmp_path: Path) -> None:
     url = f"amqp://localhost:{server.port}/queue0"
     words = ("--churn", "100", "--duration", "60s", "--output", str(tmp_path / "out"), "--json")
     before = server.process.cpu_times().user

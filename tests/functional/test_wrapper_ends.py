@@ -95,7 +95,7 @@ def test_a_backlog_is_there_before_the_receiver(server: Server, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("processes", ["2", "8"])
-def test_what_is_released_or_rejected_is_accounted_for(
+def test_released_and_rejected_messages_are_accounted_for(
     server: Server, tmp_path: Path, processes: str
 ) -> None:
     end = quiver(
@@ -382,7 +382,7 @@ def test_a_killed_sender_ends_the_others_in_order(server: Server, tmp_path: Path
     assert delivery["sent"] == sum(map(len, ids_of(out, "sender")))
 
 
-def test_a_signal_ends_all_with_what_they_measured(server: Server, tmp_path: Path) -> None:
+def test_a_signal_ends_all_with_their_figures_so_far(server: Server, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = [f"//127.0.0.1:{server.port}/signal", "--senders", "2", "--receivers", "2",
              "--processes", "4", "--rate", "500", "--duration", "60s",

@@ -80,7 +80,7 @@ def test_a_server_that_ends_loses_them_all(tmp_path: Path) -> None:
     assert f"{COUNT} of {COUNT} connections were lost" in end.stderr.splitlines()[-1]
 
 
-def test_a_signal_ends_it_with_what_was_seen(tmp_path: Path) -> None:
+def test_a_signal_ends_it_with_the_counts_so_far(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         end, document = end_of_hold(server, lambda quiver: quiver.send_signal(signal.SIGINT))
     assert end.code == 130

@@ -66,7 +66,7 @@ def test_without_a_server_it_ends_at_the_first_point() -> None:
     assert end.stderr.splitlines()[-1].startswith("quiver: error: run-01: ")
 
 
-def test_a_signal_ends_it_with_what_was_measured(tmp_path: Path) -> None:
+def test_a_signal_ends_it_with_the_points_so_far(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("--sweep", "rate=1k..1m:9", "--duration", "2s", "--output", str(out), "--json")
     with Running([*QUIVER, *words]) as running:

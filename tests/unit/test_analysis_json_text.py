@@ -23,7 +23,7 @@ numbers = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(documents)
-def test_reads_as_what_json_writes(document):
+def test_it_reads_as_the_text_of_json(document):
     assert json.dumps(json.loads(json_text(document))) == json.dumps(document)
 
 

@@ -54,13 +54,13 @@ def test_a_text_says_sizes(text: str, expected: object) -> None:
         (",".join(["1:1%"] * 101), "101 parts are more than 100"),
     ],
 )
-def test_a_text_that_says_none(text: str, says: str) -> None:
+def test_a_text_without_sizes(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         parse_body_size(text)
 
 
 def drawn(mix: tuple[BodySize, ...], seed: int) -> Iterator[int]:
-    """Yield the sizes of a mix: what `Sizes` does, from the definition of splitmix64."""
+    """Yield the sizes of a mix as `Sizes` does, from the definition of splitmix64."""
     state = seed
 
     def below(limit: int) -> int:

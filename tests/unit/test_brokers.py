@@ -1,4 +1,4 @@
-"""What the launchers write for their brokers, and what they refuse."""
+"""The files that launchers write for their brokers, and the keys that they refuse."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ def config_of(*words):
 @pytest.mark.parametrize(
     "word", ["store=d", "addresses=a", "queue-limit=65536", "sasl-mechanisms=PLAIN", "verify=1"]
 )
-def test_what_only_our_server_does_is_refused(word, capsys):
+def test_keys_of_our_server_alone_are_refused(word, capsys):
     assert skrouterd.BROKER.main([*BASE, word]) == 2
     error = capsys.readouterr().err
     assert error.splitlines() == [
@@ -54,7 +54,7 @@ def test_what_only_our_server_does_is_refused(word, capsys):
         ["store=", "user="],
     ],
 )
-def test_what_asks_for_nothing_is_taken(words):
+def test_keys_that_ask_for_nothing_are_taken(words):
     assert launcher._parse(skrouterd.BROKER, [*BASE, *words]).unknown == ()
 
 
@@ -121,7 +121,7 @@ def test_rabbitmq_users_and_queue(major):
     [user] = definitions["users"]
     salted = base64.b64decode(user["password_hash"])
     assert user["name"] == "ü"
-    # rabbit_password_hashing_sha256: four bytes of salt before what is hashed with it.
+    # rabbit_password_hashing_sha256: four bytes of salt before the hash.
     assert salted[4:] == hashlib.sha256(salted[:4] + b"geheim").digest()
     assert [queue["name"] for queue in definitions["queues"]] == ["q0"]
     assert [queue["durable"] for queue in definitions["queues"]] == [major == 4]
@@ -199,7 +199,7 @@ def test_rabbitmq_out_of_another_system(tmp_path, monkeypatch):
 
 
 def test_without_a_mount_namespace(tmp_path, monkeypatch):
-    """A container that forbids it is told of in one line, in the words of what was forbidden."""
+    """Where a container forbids it, one line has the system's own words."""
     forbidding = tmp_path / "unshare"
     forbidding.write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2; exit 1\n")
     forbidding.chmod(0o755)

@@ -27,7 +27,7 @@ class Run:
 
 
 def snapshot(seconds: float, count: int, covered: float = 2000, **more: Any) -> Snapshot:
-    """Return that of a period of two seconds in which all messages came."""
+    """Return the snapshot of a period of two seconds in which all messages came."""
     return Snapshot(round(seconds * 1000), 2000, count, count, 0, 0, 0, 0,
                     covered_ms=covered, **more)  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_the_warm_up_is_passed_over() -> None:
     assert looked("rate>0", warmup=0) is not None
 
 
-def test_what_comes_before_the_first_message_is_passed_over() -> None:
+def test_periods_before_the_first_message_are_passed_over() -> None:
     found = Abort([period_condition("rate<1k")], 0)
     found.look({"receiver": snapshot(2, 0), "sender": snapshot(2, 0)}, [])
     found.look({"receiver": snapshot(2, 5)}, [])

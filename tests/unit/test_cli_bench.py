@@ -134,7 +134,7 @@ def test_text_of_searches():
     assert re.fullmatch(r" *2  c -> d +1,200 +1,100 +1,300  -", lines[6])
 
 
-def test_what_failed_is_in_the_list_with_its_reason():
+def test_a_failed_combination_is_in_the_list_with_its_reason():
     results = [result("a -> b", 10), result("x", None, status="FAILED")]
     assert failures_text(results).splitlines() == ["", "FAILURES", "", "x: it <broke>"]
     assert failures_text(results[:1]) == ""
@@ -154,7 +154,7 @@ def test_html_is_one_document_and_escaped():
     assert "src=" not in page
 
 
-def test_the_page_says_what_failed_and_what_the_servers_were(tmp_path):
+def test_the_page_has_failures_and_servers(tmp_path):
     (tmp_path / "pair").mkdir()
     (tmp_path / "pair" / "output.txt").write_text("".join(f"line {n} <b>\n" for n in range(40)))
     broker = {"product": "A Broker", "version": "4.1", "command": "/usr/sbin/broker --port 1"}

@@ -1,4 +1,4 @@
-"""`quiver --churn` and `--hold` without a server: what they refuse, and their reports."""
+"""`quiver --churn` and `--hold` without a server: refused options, and reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DOCUMENT: dict[str, Any] = {
         (["csp://localhost/q0", "--churn", "1"], "--churn needs an amqp or amqps URL"),
     ],
 )
-def test_what_does_not_go_with_it(
+def test_options_without_effect_are_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2

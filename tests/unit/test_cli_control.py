@@ -43,7 +43,7 @@ def test_the_last_that_was_told_of_records_counts(ends):
     assert control.flushed() == Flushed(2_000_000_000, 2400)
 
 
-def test_what_was_rejected_last_counts(ends):
+def test_the_last_count_of_rejected_messages_counts(ends):
     control, arrow = ends
     assert control.rejected() == 0
     arrow.sendall(b"flushed 1 0\nrejected 7\nflushed 2 0\nrejected 12\nrejected ")
@@ -61,7 +61,7 @@ def test_an_arrow_that_is_gone_is_not_ready_and_hears_nothing(ends):
     control.stop()
 
 
-def test_what_is_said(ends):
+def test_commands_to_an_arrow_are_lines(ends):
     control, arrow = ends
     control.sent(20_000)
     control.stop()

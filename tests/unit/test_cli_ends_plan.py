@@ -122,7 +122,7 @@ def test_peers_are_pairs() -> None:
         (["//h/q", "--senders", "2", "--warmup", "1"], "--warmup does not go with"),
     ],
 )
-def test_what_cannot_be_spread_is_refused(words: list[str], message: str) -> None:
+def test_options_that_cannot_be_spread_are_refused(words: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         plans(*words)
     assert message in str(caught.value)

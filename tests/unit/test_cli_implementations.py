@@ -69,7 +69,7 @@ def test_the_path_comes_before_home_and_in_order(tmp_path):
     assert find_arrow("x", environ).command == (f"{tmp_path}/home/impls/quiver-arrow-x",)
 
 
-def test_what_is_not_executable_is_not_an_implementation(tmp_path):
+def test_a_file_that_is_not_executable_is_no_implementation(tmp_path):
     path = make(tmp_path, "quiver-arrow-x")
     (tmp_path / "quiver-arrow-x").chmod(0o644)
     with pytest.raises(UsageError, match=f"no implementation 'quiver-arrow-x' found .{path}"):

@@ -1,4 +1,4 @@
-"""The terminal's table: which columns fit, what their cells say, and what is coloured."""
+"""The terminal's table: its columns, its cells and its colours."""
 
 import io
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_no_line_is_wider_than_the_terminal(kinds, width):
     assert len(lines[1].plain) == len(lines[2].plain)
 
 
-def test_narrow_terminals_keep_what_matters_most():
+def test_narrow_terminals_keep_the_most_important_columns():
     assert names(fitting(COLUMNS, 1)) == ["Received/s"]
     assert names(fitting(COLUMNS, 32)) == ["Received/s", "p50", "p99"]
     assert names(fitting(COLUMNS, 70)) == [
@@ -96,13 +96,13 @@ def test_nothing_is_coloured_without_a_reason():
         ("latency p50", "red", {"receiver": replace(RECEIVER, latency_p50_us=-3.0)}),
     ],
 )
-def test_what_deserves_a_look_is_coloured(name, style, change):
+def test_striking_figures_are_coloured(name, style, change):
     changed = cells(replace(PERIOD, **change))
     assert changed[name][1] == style
     assert sum(one in ("red", "yellow") for _text, one in changed.values()) == 1
 
 
-def test_what_is_not_known_is_a_dash():
+def test_an_unknown_figure_is_a_dash():
     empty = Snapshot(0, 0, 0, 0, 0, 0, 0, 0)
     shown = cells(replace(PERIOD, sender=None, receiver=empty, queued=None))
     unknown = {name for name, (text, _style) in shown.items() if text == "-"}
@@ -189,7 +189,7 @@ def test_headline_leads_with_rate_and_latencies():
         ("older", "7 of an earlier run", "yellow"),
     ],
 )
-def test_headline_names_what_is_wrong(key, words, style):
+def test_headline_names_faults(key, words, style):
     verdict = pair_headline(document(**{key: 7}))[-1]
     assert verdict.plain.endswith(f"; {words}")
     assert style in styles(verdict)

@@ -25,7 +25,7 @@ def proposed(command, typed):
 
 @pytest.mark.parametrize("word", other_tools._OTHER_WORDS)
 def test_each_word_of_others_has_one_of_ours_somewhere(word):
-    """Else the table says what no command has."""
+    """Else the table has a word that no command has."""
     without_it = [command for command in COMMANDS if word not in FLAGS[command]]
     assert any(proposed(command, word) for command in without_it)
 

@@ -139,7 +139,7 @@ def test_the_file_tells_the_size(tmp_path):
 def test_settlement_is_asked_of_any_implementation():
     arguments = contract_arguments(plan_of("--settlement"))
     assert arguments[-2:] == ["record-format=v2", "settlement=1"]
-    # Only ours have formats to choose from; what others record shows in their lines.
+    # Only our arrows have formats to choose from; lines of other arrows tell their format.
     for operation in ("send", "receive"):
         plan = plan_of("--settlement", impl=FOREIGN, operation=operation)
         assert contract_arguments(plan)[-1] == "settlement=1"
@@ -162,7 +162,7 @@ def test_presettled_messages_have_no_settlement():
         plan_of("--settlement", "--presettled")
 
 
-def test_what_only_a_pair_knows():
+def test_keys_that_only_a_pair_passes():
     pair = {"run_start": 1472344673324, "clock_base": 1472000000000000000, "drain_timeout": 30}
     receiver = plan_of(operation="receive", **pair)
     arguments = contract_arguments(receiver, control_fd=5)
@@ -248,7 +248,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("words", SHAPES)
 @pytest.mark.parametrize("others", [["--streaming"], ["--transaction-size", "5"]])
-def test_what_goes_only_with_plain_receivers(words, others):
+def test_options_that_only_plain_receivers_have(words, others):
     with pytest.raises(UsageError, match=f"{words[0]} does not go with {others[0]}"):
         plan_of(*words, *others)
 

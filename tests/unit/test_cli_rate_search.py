@@ -15,7 +15,7 @@ from quiver_fast.cli.pair.rate_search import CONFIRMATIONS, MOST_TRIALS, Limit, 
 SERVERS = 200
 TRIAL_SECONDS = 10
 MOST_MESSAGES = 20_000
-# Condition of the simulated servers: so many service times at most, for 99 % of the messages.
+# Condition of the simulated servers: the most service times for 99 % of the messages.
 LONGEST = 20.0
 # The utilisation at which that is so of an endless run (`test_the_limit_of_the_simulation`).
 LIMIT = 0.887
@@ -117,7 +117,7 @@ def test_a_limit_that_moves_is_not_confirmed_where_it_was(moved: int) -> None:
 
 
 @given(start=st.integers(1, 10**6), sharp=st.integers(1, 10**7), most=st.integers(1, MOST_TRIALS))
-def test_a_short_search_has_what_it_has(start: int, sharp: int, most: int) -> None:
+def test_a_short_search_gives_its_best_answer(start: int, sharp: int, most: int) -> None:
     limit, trials = searched(start, lambda rate: rate <= sharp, most)
     assert len(trials) <= most
     low, high = limit.interval

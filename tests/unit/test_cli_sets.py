@@ -1,4 +1,4 @@
-"""Sets of runs: their order, their places, and what `--baseline` means."""
+"""Sets of runs: their order, their places, and `--baseline`."""
 
 import shlex
 import sys
@@ -148,7 +148,7 @@ def command(sides: Sides, *words: str) -> list[str]:
     return list(sides.of(*words)["baseline"]._command)
 
 
-def test_a_program_gets_what_it_lacks(sides: Sides, tmp_path: Path) -> None:
+def test_a_program_gets_the_options_that_it_lacks(sides: Sides, tmp_path: Path) -> None:
     old = program(tmp_path)
     text = f"{shlex.quote(old)} --credit=5"
     found = command(sides, "//h/q", "-c", "5", "--credit", "7", "--durable", "--baseline", text)

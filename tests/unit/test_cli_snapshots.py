@@ -46,7 +46,7 @@ class Arrow:
                 file.write(f"{line}\n".encode())
 
     def tells(self, time):
-        """Return what the arrow tells if all that it has written by now was done at ``time``."""
+        """Return the report of an arrow that wrote all its records so far until ``time``."""
         return Flushed(UPTIME + round(time * 1e6), self.file.stat().st_size)
 
     def take(self, now, told=None, ended=False):
@@ -135,7 +135,7 @@ def test_a_late_sender_is_not_measured_by_the_times_of_its_schedule(tmp_path, mo
     arrow = Arrow(tmp_path, monkeypatch, "send", rate=200)
     arrow.does(*range(0, 1000, 5))
     arrow.take(1004, arrow.tells(1000))
-    # From here on it sends half of what is due.
+    # From here on it sends half of the messages that are due.
     arrow.does(*range(1000, 1250, 5))
     last = arrow.take(1600, arrow.tells(1500), ended=True)
     assert (last.covered, last.rate) == (500, 100)

@@ -54,7 +54,7 @@ def slept_clock(monkeypatch):
 
 
 def watched(*runs):
-    """Return what is shown of ``runs``."""
+    """Return the snapshots that are shown of ``runs``."""
     shown = []
     Supervisor(SignalWatch(), shown.append).watch(runs)
     return shown
@@ -90,7 +90,7 @@ def test_one_that_ends_is_shown_with_the_next_of_the_other(clock):
     assert shown[0] == {"sender": 102.005, "receiver": 102.005}
     assert shown[1] == {"sender": "end", "receiver": 104.005}
     assert shown[2:] == [{"receiver": 106.005}, {"receiver": "end"}]
-    # It is counted at its end: what it has sent is known to who tells the receiver.
+    # Its messages are counted at its end, for the report to the receiver.
     assert sender.taken == [102.005, "end"]
 
 

@@ -69,7 +69,7 @@ def test_two_options_make_all_pairs() -> None:
         (["credit=0,1"], "must be at least 1"),
     ],
 )
-def test_what_is_no_sweep(sweeps: list[str], message: str) -> None:
+def test_malformed_sweeps_are_refused(sweeps: list[str], message: str) -> None:
     with pytest.raises(UsageError) as raised:
         sweep_points(sweeps)
     assert str(raised.value).startswith("--sweep")
@@ -84,7 +84,7 @@ def test_what_is_no_sweep(sweeps: list[str], message: str) -> None:
         (["--find-rate", "p99<1ms"], "--sweep has no effect with --find-rate"),
     ],
 )
-def test_what_does_not_go_with_it(
+def test_options_without_effect_are_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--sweep", "rate=1,2", *words]) == 2
@@ -110,7 +110,7 @@ SWEEP = ["//h/q", "--sweep=rate=1,2", "--credit=5"]
         ),
     ],
 )
-def test_what_is_not_resumed(
+def test_sweeps_that_cannot_be_resumed(
     tmp_path: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workload = read_arguments(make_parser(), SWEEP, {}).workload

@@ -58,7 +58,7 @@ def test_a_missing_sender_shows_dashes():
     assert len(row) == len(heading("ms").splitlines()[0])
 
 
-def test_what_is_not_known_shows_a_dash():
+def test_an_unknown_figure_shows_a_dash():
     idle = Snapshot(1_000_004_100, 2000, 10, 0, 0, 0, 0, 0)
     assert table_row(1_000_000_000, "ms", None, idle).split()[-1] == "-"
     at_once = Snapshot(1_000_000_000, 0, 10, 10, -3, 5, 5, 1024)
@@ -234,7 +234,7 @@ def test_peers_follow_the_url():
         ({"product": "P", "version": 7, "address": "h", "port": "x"}, "P"),
     ],
 )
-def test_what_is_known_of_a_peer(peer, text):
+def test_the_text_of_a_peer(peer, text):
     found = peers_of([None, {"arrow": {"peer": peer}}], peer_to_peer=False)
     assert found == ([] if text is None else [text])
 
@@ -299,7 +299,7 @@ def test_percentiles_are_in_the_unit_that_shows_them():
     ]
 
 
-def test_what_did_not_come_is_told_apart():
+def test_unreceived_messages_are_told_apart():
     delivery = {
         "method": "ids", "sent": 100, "received": 90, "older": 50_000, "foreign": 0,
         "unreceived": 10, "lost": 4, "duplicate": 0, "reordered": 0, "negative_latency": 0,
@@ -378,7 +378,7 @@ def test_settlement_has_a_section():
         (None, None),
     ],
 )
-def test_what_the_sender_was_late_is_told(late, told):
+def test_the_delay_of_the_sender_is_told(late, told):
     schedule = SCHEDULE | {"late_us": late}
     latency = {"unit": "us", "count": 9, "mean": 1.0,
                "percentiles": dict.fromkeys(NAMES, 1000) | {"50": 100, "100": 2000}}  # fmt: skip
@@ -473,7 +473,7 @@ def test_settlement_adds_a_column_of_the_sender(unit, shown):
 # ---- The summary on a terminal --------------------------------------------------------
 
 
-def test_a_plain_run_has_a_row_for_what_was_asked_and_seen():
+def test_a_plain_run_has_a_row_for_options_and_figures():
     peer = {"arrow": {"peer": {"product": "RabbitMQ", "version": "4.1", "address": "h", "port": 5}}}
     delivery = {"sent": 10, "received": 10, "released": 0, "rejected": 0}
     nothing = {"drain": {"messages": 0, "seconds": 0.0}, "queue_growth": {"per_second": 0}}
@@ -489,7 +489,7 @@ def test_a_plain_run_has_a_row_for_what_was_asked_and_seen():
     ]
 
 
-def test_what_a_run_has_besides_has_rows_too():
+def test_other_sections_of_a_run_have_rows_too():
     late = {"p50": 9, "p99": 600, "max": 1000}
     schedule = SCHEDULE | {"never_sent": 1, "missed": True, "late_us": late}
     values = (0.0, 1.0, 50.0, 900.0, 99.0, 99.0, 300.0, 400.0)

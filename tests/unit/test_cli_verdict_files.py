@@ -134,7 +134,7 @@ def test_a_comparison_in_markdown() -> None:
     assert cases(document)["comparison: latency max"][0] == "skipped"
 
 
-def test_an_analysis_judges_what_it_was_told_to() -> None:
+def test_an_analysis_judges_the_given_conditions() -> None:
     analysis = with_thresholds(run() | {"schema": {"name": "analysis"}, "complete": False})
     assert cases(analysis) == {}
     assert markdown_text(analysis).startswith("## quiver-analyze\n\n| run | Throughput |")
@@ -180,7 +180,7 @@ def test_files_are_written_with_the_document(tmp_path: Path) -> None:
         write_verdicts(document, markdown=str(tmp_path))
 
 
-def test_an_analysis_writes_what_it_says(
+def test_an_analysis_writes_its_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -213,6 +213,6 @@ def test_a_file_that_cannot_be_made_is_refused_at_once(flag: str, tmp_path: Path
     [["--churn", "5", "//h/q"], ["--hold", "5", "//h/q"], ["--sweep", "rate=1,2"],
      ["--find-rate", "p99<1s"]],
 )  # fmt: skip
-def test_what_has_no_verdict_writes_none(words: list[str], capsys: Any) -> None:
+def test_a_measurement_without_verdicts_writes_none(words: list[str], capsys: Any) -> None:
     assert main([*words, "--junit", "x.xml"]) == 2
     assert f"--junit has no effect with {words[0]}\n" in capsys.readouterr().err

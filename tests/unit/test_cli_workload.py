@@ -145,7 +145,7 @@ def test_other_variables_are_nobodys(tmp_path: Path) -> None:
         ("rate =", "is no TOML"),
     ],
 )
-def test_what_is_wrong_in_a_file(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_in_a_file(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(tmp_path, text)
     assert str(raised.value).startswith(str(tmp_path / "load.toml"))
@@ -155,7 +155,7 @@ def test_what_is_wrong_in_a_file(tmp_path: Path, text: str, message: str) -> Non
 @pytest.mark.parametrize(
     ("variable", "text"), [("QUIVER_RATE", "fast"), ("QUIVER_DURABLE", "perhaps")]
 )
-def test_what_is_wrong_in_the_environment(tmp_path: Path, variable: str, text: str) -> None:
+def test_mistakes_in_the_environment(tmp_path: Path, variable: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"^{variable}: .*'{text}'"):
         read(tmp_path, "", **{variable: text})
 
@@ -198,7 +198,7 @@ def test_a_result_keeps_no_password(tmp_path: Path) -> None:
         ('{"workload": {"rate": null}}', "rate: the option takes text or a number"),
     ],
 )
-def test_what_is_no_result(tmp_path: Path, text: str, message: str) -> None:
+def test_files_that_are_no_results(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(tmp_path, text)
     assert str(raised.value).startswith(str(tmp_path / "load.toml"))
@@ -225,7 +225,7 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
         workload_text(make_parser(), args)
 
 
-def test_it_prints_what_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_the_options_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "load.toml").write_text(FILE)
     words = ["--workload", str(tmp_path / "load.toml"), "--rate", "20k", "--print-workload"]
     assert main(words) == 0

@@ -94,7 +94,7 @@ def test_all_optional_keys_at_once_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("key", ["connection-mode", "channel-mode", "operation"])
-def test_what_must_be_chosen_may_not_be_empty(key: str) -> None:
+def test_a_required_choice_may_not_be_empty(key: str) -> None:
     with pytest.raises(UsageError, match=f"{key} must be"):
         parse(words(**{key: ""}))
 

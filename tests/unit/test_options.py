@@ -50,7 +50,7 @@ READ_OTHERWISE = {"password-fd", "connect-password-fd"}
     ("declared", "config"),
     [(ARROW_OPTIONS, ArrowValues), (SERVER_OPTIONS, server_config.ServerConfig)],
 )
-def test_a_configuration_has_what_is_declared(declared, config) -> None:
+def test_a_configuration_has_every_declared_key(declared, config) -> None:
     expected = {key.replace("-", "_") for key in keys(declared) - READ_OTHERWISE}
     made = {"revision", "unknown", "pinned"}
     assert set(config.__annotations__) - made == expected
@@ -151,7 +151,7 @@ COMPLETIONS = pytest.mark.parametrize(
 
 
 def completed(shell: str, script: str) -> list[str]:
-    """Return what a shell prints, which must do without a word on its standard error."""
+    """Return the words that a shell prints; its standard error must be empty."""
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     done = subprocess.run(
         [shell, *options, "-c", script], capture_output=True, text=True, check=True
@@ -185,7 +185,7 @@ def test_bash_and_zsh_complete(
     script += '[ -z "$ZSH_VERSION" ] || setopt ksharrays\n'
     script += f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; {function}; echo "${{COMPREPLY[@]}}"'
     found = completed(shell, script)
-    # zsh itself looks which of the words begin with what was typed.
+    # zsh itself selects the words that begin with the typed text.
     assert [word for word in found if shell == "bash" or word.startswith(words[-1])] == expected
 
 
@@ -196,7 +196,7 @@ def test_fish_completes(
 ) -> None:
     script = completion_script(command, capsys, "fish")
     line = " ".join([command, *words])
-    # Each line has a word, a tab, and what it is for.
+    # Each line has a word, a tab, and a description.
     script += f"complete --do-complete '{line}' | string split -f 1 \\t; true"
     assert completed("fish", script) == expected
 

@@ -88,7 +88,7 @@ def test_steps_keep_their_text(steps: list[RateStep]) -> None:
 
 
 @given(STEPS)
-def test_a_ramp_sends_what_its_mean_rate_does(steps: list[RateStep]) -> None:
+def test_a_ramp_sends_as_many_as_its_mean_rate(steps: list[RateStep]) -> None:
     """Its pieces round the rate down, by less than one message per second."""
     schedule = schedule_of(0, steps)
     exact = sum(Fraction((one.first + one.last) * one.seconds, 2) for one in steps)
@@ -159,7 +159,7 @@ def test_a_schedule_of_nothing_is_empty() -> None:
         ("٣:3s", "is not RATE:DURATION"),
     ],
 )
-def test_what_is_no_step_is_said(text: str, why: str) -> None:
+def test_malformed_steps_are_named(text: str, why: str) -> None:
     with pytest.raises(UsageError, match="rate-steps") as caught:
         parse_rate_steps(text)
     assert why in str(caught.value)
