@@ -70,12 +70,12 @@ MISPLACED = [
     ("cli.queue.command", ["append", URL, "x"]),
     ("cli.queue.command", ["append", "//{user}@host/q0", "x"]),
     ("cli.queue.command", ["verify", CSP]),
-    ("arrow", [URL, "path=q0"]),
-    ("arrow", [
+    ("arrow.main", [URL, "path=q0"]),
+    ("arrow.main", [
         "connection-mode=client", "channel-mode=active", "operation=send", "path=q0", "count=1",
         "host={user}@host",
     ]),
-    ("arrow", ["out", "client", "send", "{user}@host", "5672", "q0", "1", "1", "1"]),
+    ("arrow.main", ["out", "client", "send", "{user}@host", "5672", "q0", "1", "1", "1"]),
     ("server.main", ["host={user}@host", "path=q0"]),
     ("server.main", [URL]),
 ]  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_listening_arrow_has_no_user_without_password(capfd: pytest.CaptureFix
         "connection-mode=server", "channel-mode=passive", "operation=receive", "host=localhost",
         "path=q0", "count=1", "username=u",
     ]  # fmt: skip
-    assert "--password-file" in refused("arrow", words, capfd)
+    assert "--password-file" in refused("arrow.main", words, capfd)
 
 
 @pytest.mark.parametrize("content", ["pass word", "\ufeffpass word", "\ufeffpass word\r\n"])
