@@ -124,8 +124,8 @@ def thinned_facts(
         parts = _asked(rest.unionByName(few).where(of_runs), latencies, analyse)
         values = _values(latencies, parts).persist()
         kept.append(values)
-        told = _told(values, parts)
-        yield together([rest, few, *told])
+        digests = _digests(values, parts)
+        yield together([rest, few, *digests])
     finally:
         for table in kept:
             table.unpersist()
@@ -233,14 +233,16 @@ def _values(latencies: DataFrame, parts: Sequence[_Part]) -> DataFrame:
     return chosen.groupBy("key", "value").agg(F.sum("n").alias("n"))
 
 
-def _told(values: DataFrame, parts: Sequence[_Part]) -> list[DataFrame]:
+def _digests(values: DataFrame, parts: Sequence[_Part]) -> list[DataFrame]:
     """Return the facts of the digest of each part."""
     sums = _sums(values)
     samples = _samples(values, {key: _indices(found["total"]) for key, found in sums.items()})
     rows = []
     for part in parts:
         document = sums[part.key] | {"name": part.name, "samples": samples[part.key]}
-        rows.append((part.run, part.arrow, fact_names.TOLD, None, None, None, json.dumps(document)))
+        rows.append(
+            (part.run, part.arrow, fact_names.DIGEST, None, None, None, json.dumps(document))
+        )
     spark = values.sparkSession
     steps = [
         (
@@ -257,10 +259,10 @@ def _told(values: DataFrame, parts: Sequence[_Part]) -> list[DataFrame]:
     known = values.join(F.broadcast(spark.createDataFrame(steps, columns)), "key")
     rounded = known.withColumn("value", _rounded(F.col("value")))
     total = rounded.groupBy(*ARROW, "name", "value").agg(F.sum("n").alias("n"))
-    told = as_facts(
-        total, fact_names.TOLD_ROUNDED, value=F.col("value"), n=F.col("n"), text=F.col("name")
+    rounded = as_facts(
+        total, fact_names.DIGEST_VALUES, value=F.col("value"), n=F.col("n"), text=F.col("name")
     )
-    return [spark.createDataFrame(rows, schema.FACTS), told]
+    return [spark.createDataFrame(rows, schema.FACTS), rounded]
 
 
 def _rounded(value: Column) -> Column:

@@ -137,9 +137,9 @@ def _sent(
     found = [file_analysis(file, table, run) for file in files]
     every = all_of(found)
     if every.settlement is not None:
-        told = _settlements(files[0], table, run)
-        if told.settlement is not None:
-            parts = told.settlement.all, told.settlement.sampled
+        side = _settlements(files[0], table, run).settlement
+        if side is not None:
+            parts = side.all, side.sampled
             settlement = replace(every.settlement, all=parts[0], sampled=parts[1])
             every = replace(every, settlement=settlement)
     return SentEnds(found, every, Owners(), sent_alone(senders), hides_ends(senders))

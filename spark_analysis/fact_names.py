@@ -33,8 +33,8 @@ HASHED_IDS = "hashed ids"  # of splits where some id is no number
 # These replace LATENCY, SETTLED and SAMPLED where those have many rows (digests.py).
 THINNED = "thinned latency"  # second and value as LATENCY
 WINDOWED = "windowed latency"  # the same by windows; second: the first of a window
-TOLD = "told"  # text: a DistributionDigest, and its name
-TOLD_ROUNDED = "told rounded"  # value, n: rounded latencies; text: its name
+DIGEST = "told"  # text: a DistributionDigest, and its name
+DIGEST_VALUES = "told rounded"  # value, n: rounded latencies; text: its name
 # Arrows without a file: they have the facts of the steps of a run; the second is the step.
 STEPS_SENT = "steps sent"
 STEPS_RECEIVED = "steps received"

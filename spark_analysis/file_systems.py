@@ -190,7 +190,7 @@ class RemotePath:
         Raises:
             OSError: it cannot be read.
         """
-        with _told(self):
+        with _one_line_errors(self):
             file = self._system.open(self._key, "rb")
             return _RangeReader(file, file.seek(0, os.SEEK_END), self)
 
@@ -224,7 +224,7 @@ class RemotePath:
     def exists(self) -> bool:
         """Say whether there is something."""
         # fsspec's own function returns False also if a server cannot be reached.
-        with _told(self):
+        with _one_line_errors(self):
             try:
                 self._system.info(self._key)
             except FileNotFoundError:
@@ -233,17 +233,17 @@ class RemotePath:
 
     def is_dir(self) -> bool:
         """Say whether it is a folder."""
-        with _told(self):
+        with _one_line_errors(self):
             return bool(self._system.isdir(self._key))
 
     def stat(self) -> SimpleNamespace:
         """Return the size of a file, as ``st_size``, and that it is one, as ``st_mode``."""
-        with _told(self):
+        with _one_line_errors(self):
             return SimpleNamespace(st_mode=S_IFREG, st_size=self._system.info(self._key)["size"])
 
     def read_bytes(self) -> bytes:
         """Return all of a file."""
-        with _told(self):
+        with _one_line_errors(self):
             return bytes(self._system.cat_file(self._key))
 
     def write(self, source: Path) -> None:
@@ -252,19 +252,19 @@ class RemotePath:
         Raises:
             OSError: it could not be written.
         """
-        with _told(self):
+        with _one_line_errors(self):
             self._system.makedirs(self.parent._key, exist_ok=True)
             self._system.put_file(str(source), self._key)
 
     def glob(self) -> list[RemotePath]:
         """Return the paths that this one, taken as a pattern, matches, in order; none hidden."""
-        with _told(self):
+        with _one_line_errors(self):
             found = [self._at(key) for key in sorted(self._system.glob(self._key))]
         return [path for path in found if not path.name.startswith(".")]
 
     def search(self) -> list[RemotePath]:
         """Return the files of records in the folder and those below it, in order."""
-        with _told(self):
+        with _one_line_errors(self):
             found = [self._at(key) for key in sorted(self._system.find(self._key))]
         files = [path for path in found if any(path.match(pattern) for pattern in RECORD_FILES)]
         return without_remainders(files)
@@ -348,8 +348,8 @@ def _file_system(scheme: str, authority: str, settings: Settings) -> fsspec.Abst
 
 
 @contextmanager
-def _told(path: RemotePath) -> Iterator[None]:
-    """Make of whatever a client raises an error of one line that names the URL."""
+def _one_line_errors(path: RemotePath) -> Iterator[None]:
+    """Turn each error of a client into one of a single line that names the URL."""
     try:
         yield
     # RuntimeError: other errors of a namenode.
@@ -414,7 +414,7 @@ class _RangeReader(io.RawIOBase):
         wanted = self._step
         if end is not None and self._position < end:
             wanted = min(wanted, end - self._position)
-        with _told(self._path):
+        with _one_line_errors(self._path):
             self._file.seek(self._position)
             self._block = self._file.read(min(wanted, self._size - self._position))
         if not self._block:

@@ -149,14 +149,14 @@ def analyse_hosts(
         PySparkException: Spark failed.
     """
     top = _top_name(token, work_dir)
-    told: dict[str, tuple[Any, ...]] = dict(on_every_executor(spark, _Finder(top)))
-    there = [end for end in ends if str(end.path) in told]
+    layouts: dict[str, tuple[Any, ...]] = dict(on_every_executor(spark, _Finder(top)))
+    there = [end for end in ends if str(end.path) in layouts]
     missing = [end.title for end in ends if end not in there]
     if {end.role for end in there} != {"sender", "receiver"}:
         return None, missing
-    files = [_file(number, end, told[str(end.path)]) for number, end in enumerate(there)]
+    files = [_file(number, end, layouts[str(end.path)]) for number, end in enumerate(there)]
     bounds = known_bounds(*of_both_sides(name, there))
-    parts = sum(told[file.path][-1] // _PART_SIZE + 1 for file in files)
+    parts = sum(layouts[file.path][-1] // _PART_SIZE + 1 for file in files)
     fit_partitions(spark, parts)
     rows = _read(spark, files, parts)
     skew = None if ahead is None else skew_of(files, [end.title for end in there], ahead)
@@ -259,8 +259,8 @@ def _first_to_have(context: BarrierTaskContext, mine: Sequence[str]) -> list[str
     return [path for path in mine if path not in taken]
 
 
-def _file(number: int, end: EndRecords, told: tuple[Any, ...]) -> RecordFile:
-    record_format, operation, unit, _ = told
+def _file(number: int, end: EndRecords, layout: tuple[Any, ...]) -> RecordFile:
+    record_format, operation, unit, _ = layout
     path, members = str(end.path), end.members
     known = (record_format, operation, unit, False)
     return RecordFile(number, path, _RUN, str(number), *known, members=members)

@@ -253,10 +253,10 @@ class _Update:
             if not states[name].hashed and can_have_ranges(files[name], self._bounds[name])
         }
         every = _records(self._spark, self._output / RECORDS).where(self._of(found)[1])
-        told = ends_known(every, {name: self._bounds[name] for name in found}) if found else {}
+        known = ends_known(every, {name: self._bounds[name] for name in found}) if found else {}
         for name in runs:
-            states[name].ends = told.get(name)
-        return set(told)
+            states[name].ends = known.get(name)
+        return set(known)
 
     def _write_facts(self, new: DataFrame | None) -> None:
         part = self._output / _PART

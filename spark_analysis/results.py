@@ -71,11 +71,11 @@ class _Facts:
     def table(self, *facts: str) -> pa.Table:
         return self._table.filter(pc.is_in(self._table["fact"], pa.array(facts)))
 
-    def told(self) -> dict[tuple[str, Extent], DistributionDigest]:
+    def digests(self) -> dict[tuple[str, Extent], DistributionDigest]:
         """Return the digests of distributions, by fact and extent."""
-        rounded = self.table(fact_names.TOLD_ROUNDED)
+        rounded = self.table(fact_names.DIGEST_VALUES)
         found = {}
-        for text in self.table(fact_names.TOLD)["text"].to_pylist():
+        for text in self.table(fact_names.DIGEST)["text"].to_pylist():
             document = json.loads(text)
             name = document.pop("name")
             rows = rounded.filter(pc.equal(rounded["text"], name))
@@ -186,7 +186,7 @@ def histogram_of(file: RecordFile, table: pa.Table) -> Histogram:
         return facts.histogram(fact_names.LATENCY, file.unit)
     known = {
         extent: latencies
-        for (of, extent), latencies in facts.told().items()
+        for (of, extent), latencies in facts.digests().items()
         if of == fact_names.LATENCY
     }
     seconds, windows = (
@@ -247,10 +247,10 @@ def _streams(facts: _Facts) -> Streams | None:
 
 
 def _settlement(facts: _Facts) -> Settlement | None:
-    told = facts.told()
-    sampled = told.get((fact_names.SAMPLED, WHOLE)) or facts.latencies(fact_names.SAMPLED)
+    digests = facts.digests()
+    sampled = digests.get((fact_names.SAMPLED, WHOLE)) or facts.latencies(fact_names.SAMPLED)
     both = facts.latencies(fact_names.SAMPLED, fact_names.SETTLED)
-    every = told.get((fact_names.ALL_SETTLED, WHOLE)) or both
+    every = digests.get((fact_names.ALL_SETTLED, WHOLE)) or both
     unmatched = facts.total(fact_names.UNMATCHED)
     if every.total + unmatched == 0:
         return None
@@ -306,11 +306,11 @@ def delivered_of(file: RecordFile, table: pa.Table, first: int) -> dict[int, int
 
 def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds) -> dict[str, Any]:
     """Return the delivery as far as the records of a receiver alone tell."""
-    told = receiver_alone(found, run)
+    delivery = receiver_alone(found, run)
     if not file.has_ids:
-        return told
+        return delivery
     distinct = _Facts(table, file.arrow).total(fact_names.DISTINCT_IDS)
-    return told | {"method": BY_IDS, "duplicate": found.count - distinct}
+    return delivery | {"method": BY_IDS, "duplicate": found.count - distinct}
 
 
 def bounds_of_runs(files: Sequence[RecordFile]) -> dict[str, RunBounds]:

@@ -101,11 +101,11 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     )
     transfers = records.where((F.col("kind") == schema.TRANSFER) & F.col("received").isNull())
     sent = transfers.groupBy("run").agg(F.sum("n").alias("sent_count"))
-    told = both.join(F.broadcast(asked), "run").join(F.broadcast(sent), "run")
+    known = both.join(F.broadcast(asked), "run").join(F.broadcast(sent), "run")
     counted_out = (F.col("count") > 0) & (F.col("sent_count") >= F.col("count"))
     timed = F.col("timed") & (F.col("duration_ms") > 0) & ~counted_out
     duration = F.col("duration_ms") * quotient(F.col("end_ticks"), F.lit(1000))
-    return told.select(
+    return known.select(
         "run",
         "by_ids",
         "coarse",

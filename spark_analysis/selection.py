@@ -1,6 +1,6 @@
-"""The rows that a query asks for, told before they are read: files, kinds of rows, single rows.
+"""The rows that a query asks for, chosen early: by files, by kinds of rows, then one by one.
 
-Times are told by the rows alone. Clocks may step back and records may stand in any order,
+Only the rows have times. Clocks may step back and records may stand in any order,
 so that the first and last time of a split do not say which are between them.
 """
 

@@ -46,7 +46,7 @@ def told(whole: Distribution) -> DistributionDigest:
 
 
 @given(SAMPLES)
-def test_what_is_told_is_what_the_samples_say(values):
+def test_a_digest_has_the_figures_of_its_samples(values):
     whole = Distribution.of(np.array(values, np.int64))
     found = told(whole)
     assert (len(found), found.total) == (len(whole), whole.total)
@@ -54,7 +54,7 @@ def test_what_is_told_is_what_the_samples_say(values):
     assert (found.mean(), found.stddev()) == (whole.mean(), whole.stddev())
     assert found.percentiles(RANKS) == whole.percentiles(RANKS)
     assert found.below(0) == whole.below(0)
-    with pytest.raises(ValueError, match="nothing else"):
+    with pytest.raises(ValueError, match="only the number"):
         found.below(1)
 
 

@@ -33,7 +33,7 @@ _ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 @dataclass(frozen=True)
 class DistributionDigest:
-    """A :class:`.distribution.Distribution` of at least one sample, as told by others.
+    """A :class:`.distribution.Distribution` of at least one sample, by its digest.
 
     Attributes:
         total: the number of samples.
@@ -61,17 +61,17 @@ class DistributionDigest:
         return self.distinct
 
     def parts(self) -> Iterator[Distribution]:
-        """Yield the distribution as far as it is told."""
+        """Yield the rounded distribution."""
         yield self.rounded
 
     def in_memory(self) -> Distribution:
-        """Return the distribution as far as it is told."""
+        """Return the rounded distribution."""
         return self.rounded
 
     def below(self, limit: int) -> int:
-        """Return the number of samples below zero: no other ``limit`` is told."""
+        """Return the number of samples below zero; no other ``limit`` is known."""
         if limit != 0:
-            raise ValueError("how many samples are below zero is told, and nothing else")
+            raise ValueError("only the number of samples below zero is known")
         return self.negative
 
     def mean(self) -> float:
@@ -104,7 +104,7 @@ def asking() -> Iterator[Asked]:
 
 @dataclass(frozen=True, eq=False)
 class HistogramDigest:
-    """A :class:`.histogram.SecondHistogram`, as told by others.
+    """A :class:`.histogram.SecondHistogram`, by its digests.
 
     Attributes:
         arrow: whose latencies these are.

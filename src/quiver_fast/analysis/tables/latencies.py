@@ -1,4 +1,4 @@
-"""Latencies of a run and by the second: in memory, on file, or as told by other processes."""
+"""Latencies of a run and by the second: in memory, in files, or as digests."""
 
 from __future__ import annotations
 
