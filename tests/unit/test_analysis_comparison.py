@@ -395,8 +395,6 @@ def test_dependence_is_the_autocorrelation_beside_the_best_split(values):
 
 
 def test_each_run_is_a_dot():
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
-
     def run(name, value):
         values = dict.fromkeys(FIGURES, value)
         seconds = {figure: np.full(6, value) for figure in FIGURES}
