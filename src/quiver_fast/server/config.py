@@ -49,7 +49,7 @@ class Target:
 
 
 Naming = Callable[[str], str]
-"""Tells how those who gave a key call it: a command calls it by its flag."""
+"""Returns the caller's name for a key: a command returns the key's flag."""
 
 
 def target(text: str, name: Naming = str) -> Target:
@@ -71,10 +71,10 @@ def targets(text: str, name: Naming = str) -> list[Target]:
     """Return the servers of a list of URLs.
 
     Raises:
-        UsageError: one is malformed, or names a user. The message shows none of its name.
+        UsageError: one is malformed, or names a user. The message does not show the user's name.
     """
     if "@" in text:
-        # A password may have the comma that ends a URL here.
+        # A comma ends a URL here, but it may also be part of a password.
         split_url(f"//{_URL_START.split(text)[-1]}")
         raise UsageError(
             f"{name('connect')}: name the user by {name('connect-user')}, not in the URL"
@@ -85,8 +85,8 @@ def targets(text: str, name: Naming = str) -> list[Target]:
 class ServerConfig:
     """One server's configuration; every value is checked and has its final type.
 
-    Attributes have the contract's names with underscores. ``unknown`` has the keys
-    that are not understood, and were ignored.
+    Attributes have the contract's names with underscores. ``unknown`` has the keys that are
+    unknown and were ignored.
     """
 
     unknown: tuple[str, ...]
@@ -143,12 +143,12 @@ class ServerConfig:
             setattr(self, key.replace("-", "_"), value)
 
     def has_priorities(self, address: bytes) -> bool:
-        """Say whether messages of a higher priority come first at an address."""
+        """Say whether an address delivers messages of a higher priority first."""
         return "*" in self.priorities or address.decode() in self.priorities
 
     @property
     def is_temporary(self) -> bool:
-        """Whether remote queues are served from a directory that goes with the server."""
+        """Whether remote queues are in a temporary directory, which is deleted with the server."""
         return self.scheme == "csp" and self.store is None
 
 
@@ -171,7 +171,7 @@ def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
 
 
 def _check(config: ServerConfig, name: Naming) -> None:
-    """Refuse what cannot work together, before anything starts."""
+    """Refuse values that cannot work together, before anything starts."""
     if config.scheme == "amqps" and config.cert is None:
         raise UsageError(f"{name('scheme=amqps')} needs {name('cert')} (and {name('key')})")
     if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
@@ -205,7 +205,7 @@ def _check_pair(name: Naming, values: dict[str, str | None]) -> None:
 
 
 def _check_beside_amqp(config: ServerConfig, name: Naming) -> None:
-    """Refuse options of remote queues that break promises of the AMQP side of the same store."""
+    """Refuse options of remote queues that would break promises to AMQP clients of the store."""
     if config.retain:
         raise UsageError(
             f"{name('retain')} needs {name('scheme=csp')}: it would delete messages nobody has "
@@ -242,7 +242,7 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
 
     Args:
         words: the command line.
-        name: tells how a message calls a key.
+        name: returns the name of a key for messages.
 
     Raises:
         UsageError: an argument is missing, malformed or does not fit another.

@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-# The limit of the control group, at the path that processes in a container see.
+# The limit of the control group. In a container it is at this path.
 GROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -18,6 +18,6 @@ def memory_of_machine() -> int:
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in GROUP_LIMITS:
         with contextlib.suppress(OSError, ValueError):
-            # Without a limit it is the word `max`.
+            # If there is no limit, the file has the word `max`.
             most = min(most, int(path.read_text()))
     return most

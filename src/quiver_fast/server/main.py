@@ -1,4 +1,4 @@
-"""The pyfast server's process: contract in, a broker that serves until it is told to stop."""
+"""The pyfast server's process: it reads the contract, and serves until it is told to stop."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from quiver_fast.server.metrics import ServerMetrics
 
 PROGRAM = "quiver-server-pyfast"
-# Connections that wait to be accepted; the system may allow fewer.
+# The most connections that may wait to be accepted; the system may allow fewer.
 BACKLOG = 4096
-# Descriptors that neither connections nor new queues take.
+# Descriptors that are kept free of connections and new queues.
 RESERVED = 16
 # Connections may hold this part of the machine's memory besides the contents of queues.
 MEMORY_SHARE = 4
@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def start(words: list[str]) -> None:
-    """Serve as ``words`` ask for.
+    """Serve with the arguments ``words``.
 
     Raises:
         QuiverError: the arguments are wrong, or the server cannot begin.
@@ -62,7 +62,7 @@ def serve(config: ServerConfig) -> None:
     """Serve until SIGINT or SIGTERM, then shut down in order.
 
     Raises:
-        QuiverError: the server cannot begin; its class tells why.
+        QuiverError: the server cannot begin; the subclass tells why.
     """
     interrupt.install()
     raise_descriptor_limit()
@@ -79,7 +79,7 @@ def raise_descriptor_limit() -> None:
 
 @contextmanager
 def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
-    """Hold the directory of the queues' files; without a store, a temporary one for remote queues.
+    """Lock the directory of the queues' files. Without a store, remote queues get a temporary one.
 
     Raises:
         QuiverError: the directory cannot be used.
@@ -115,11 +115,11 @@ def serve_on(reactor: Reactor, config: ServerConfig, files: QueueDirectory | Non
     amqp = None
     if config.scheme != "csp":
         amqp = AmqpService(reactor, config, files, syncer, opener)
-    # After AMQP's hook: at the end of a turn, tailers get the messages that came by AMQP too.
+    # Its hook runs after AMQP's, so tailers get the AMQP messages of the same turn.
     remote = None
     if config.csp_port and files is not None:
         remote = open_remote_queues(reactor, config, files, syncer, opener)
-    # Its hook comes last: it judges the memory after all others.
+    # Its hook comes last: it checks the memory when all others have run.
     limit = MemoryLimit(reactor, config.memory_limit or memory_of_machine() // MEMORY_SHARE)
     metrics = open_metrics(reactor, config, amqp, syncer, remote)
     announce(config)
@@ -147,7 +147,7 @@ def open_metrics(
     syncer: Syncer | None,
     remote: Service | None,
 ) -> ServerMetrics | None:
-    """Serve metrics, if that is asked for, and say where.
+    """Serve metrics if the configuration asks for it, and print the URL.
 
     Raises:
         QuiverError: a library is missing, or the address cannot be used.
@@ -180,7 +180,7 @@ def open_remote_queues(
     from quiver_fast.remote.serve.store import Store
 
     if config.scheme == "csp":
-        # Queues are verified, and old files deleted, at the start and not at the first use.
+        # Verify queues and delete old files now, and not at the first use.
         at_start = files.names() if config.verify or config.retain else []
         for name in config.addresses:
             files.appender(name)
@@ -215,14 +215,14 @@ def open_or_say(files: QueueDirectory, name: str) -> None:
 
 
 class AmqpService:
-    """The AMQP side of a server: its addresses, and the sockets that lead to them.
+    """The AMQP side of a server: its addresses, listeners and connectors.
 
     Args:
         reactor: the loop.
         config: the server's configuration.
-        files: where durable messages are kept; None to keep none.
-        syncer: what syncs them, with files.
-        opener: what opens them, with files.
+        files: the directory of durable messages; None to keep none.
+        syncer: syncs the files; None without files.
+        opener: opens the files; None without files.
 
     Attributes:
         broker: its addresses.
@@ -260,7 +260,7 @@ class AmqpService:
         self._connectors = connect(self.broker, config)
 
     def close(self) -> None:
-        """Take no more connections, close those there are in order, and free the queues."""
+        """Refuse new connections, close the others in order, and free the queues."""
         for listener in self._listeners:
             listener.close()
         for connector in self._connectors:
@@ -270,7 +270,7 @@ class AmqpService:
 
 
 def connect(broker: Broker, config: ServerConfig) -> list[Connector]:
-    """Begin to connect to the other servers, each by as many connections as are wanted."""
+    """Begin to connect to the other servers, with the configured number of connections each."""
     made = []
     for target in config.connect:
         security = Security(

@@ -1,4 +1,4 @@
-"""The server's metrics: what a reading of the loop says, as families of Prometheus."""
+"""The server's metrics: a reading of the loop as metric families of Prometheus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quiver_fast.metrics.http import MetricsServer
 from quiver_fast.server.readings import Figures, QueueFigures, Readings
 
 OTHERS = "(others)"
-"""The label of the queues that have none of their own, together."""
+"""The label for all queues without a label of their own."""
 
 
 class Remote(Protocol):
@@ -18,25 +18,25 @@ class Remote(Protocol):
 
     @property
     def count(self) -> int:
-        """Connections."""
+        """The number of connections."""
 
 
 class ServerMetrics:
     """Serves the metrics of one server until it is closed.
 
     Attributes:
-        url: where.
+        url: the URL of the metrics.
     """
 
     def __init__(
         self, host: str, port: int, readings: Readings, remote: Remote | None = None
     ) -> None:
-        """Begin to serve; the loop need not run yet.
+        """Begin to serve. The loop need not run yet.
 
         Args:
-            host: where to listen.
-            port: likewise; 0 for any.
-            readings: what asks the loop.
+            host: the host to listen on.
+            port: the port to listen on; 0 for any.
+            readings: asks the loop for readings.
             remote: the server of remote queues, if there is one.
 
         Raises:
@@ -46,12 +46,12 @@ class ServerMetrics:
         self._remote = remote
         self._server = MetricsServer(host, port, self)
         self.url = self._server.url
-        # What is there now stays: the thread's collections need not look at it, while which the
-        # loop might wait for the interpreter.
+        # The present objects stay for good. Without them this thread's garbage collections are
+        # short, and the loop waits less for the interpreter.
         gc.freeze()
 
     def close(self) -> None:
-        """Serve no more; to be called when the loop has ended."""
+        """Stop serving. Call it after the end of the loop."""
         self._server.close()
         self._readings.close()
 
@@ -64,7 +64,7 @@ class ServerMetrics:
         figures = self._readings.take()
         if figures.amqp is not None:
             yield from _amqp(figures.amqp)
-            # A name that is cut, or whose queue is about to go, may be there twice.
+            # A name may occur twice if it was cut or if its queue is being deleted.
             named = {one.name: one for one in figures.queues if one.name != OTHERS}
             yield from _queues(list(named.values()), figures.amqp)
         if figures.syncs is not None:
@@ -168,7 +168,7 @@ def _moved(queues: list[QueueFigures]) -> Any:
         labels=["queue", "direction"],
     )
     for one in queues:
-        # What a subscription had, that is gone now, counts no more.
+        # A topic's sums leave out deleted subscriptions: they may shrink, so they are no counters.
         if not one.topic:
             family.add_metric([one.name, "in"], one.came)
             family.add_metric([one.name, "out"], one.came - one.depth)

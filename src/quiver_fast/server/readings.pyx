@@ -1,8 +1,8 @@
 """Readings of the server, for metrics: the loop takes one when another thread asks for it.
 
-A reading is a bounded piece of work, however much the server has: totals are counters that are
-kept anyway, queues are those that have a place in the table of labels, and of connections and
-links a fixed number is looked at. The other thread makes text of it, while the loop goes on.
+A reading is a bounded piece of work, however large the server is. Totals are counters that are
+kept anyway. Only queues in the table of labels are read, and a fixed number of connections and
+links. The other thread turns the reading into text while the loop goes on.
 """
 
 from libc.errno cimport errno
@@ -28,13 +28,13 @@ from quiver_fast.server.model.structures cimport (
     Container, Entry, Inlet, Link, Peer, Queue, Session,
 )
 
-# How long the loop has to answer, in seconds; it does so at the end of its turn.
+# The time that the loop has to answer, in seconds. It answers at the end of a turn.
 PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
 class QueueFigures:
-    """What a reading found of one queue; see ``QueueReading`` in readings.pxd."""
+    """The figures of one queue in a reading; see ``QueueReading`` in readings.pxd."""
 
     name: str
     topic: bool
@@ -49,7 +49,7 @@ class QueueFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a reading found; see ``Reading`` in readings.pxd. Times are in seconds."""
+    """The figures of a reading; see ``Reading`` in readings.pxd. Times are in seconds."""
 
     amqp: dict
     queues: list
@@ -68,7 +68,7 @@ cdef class Readings:
     Args:
         reactor: the loop.
         broker: the queues and connections of AMQP; None without.
-        syncer: what syncs files; None without.
+        syncer: syncs files; None without files.
 
     Raises:
         OSError: the system has no descriptors left.
@@ -103,17 +103,17 @@ cdef class Readings:
                 close(fd)
 
     def close(self) -> None:
-        """Take no more readings: the loop has ended."""
+        """Stop taking readings, after the end of the loop."""
         watch_remove(self.epoll, &self.watch)
 
     def take(self) -> Figures:
-        """Have the loop take a reading and return it; called by another thread.
+        """Ask the loop for a reading, and return it; called by another thread.
 
         Raises:
             QuiverError: the loop does not answer.
         """
         with self.lock:
-            # What the loop was asked for in vain before is still on its way.
+            # After a time-out, the answer to the last request may still come.
             if not self.owed:
                 self.owed = True
                 give(self.watch.fd)
@@ -174,7 +174,7 @@ cdef void on_request(Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef int label_all(Container *container) except -1:
-    """Give places to the queues that there are, the oldest first: they were made before."""
+    """Give places to all existing queues, the oldest first."""
     cdef Queue *queue = container.queues
     container.labelled = <Queue **>calloc(LABELS, sizeof(Queue *))
     if container.labelled == NULL:
@@ -189,7 +189,7 @@ cdef int label_all(Container *container) except -1:
 
 
 cdef bint may_visit(Reading *reading) noexcept nogil:
-    """Count a thing to be looked at; False if it is one too many."""
+    """Count one more visited object; return False if there were too many."""
     if reading.visits >= VISITS:
         reading.all_visited = False
         return False
@@ -199,10 +199,10 @@ cdef bint may_visit(Reading *reading) noexcept nogil:
 
 cdef size_t read_queues(
         Container *container, Reading *reading, QueueReading *readings) noexcept nogil:
-    """Read the queues that have a place; return how many these are.
+    """Read the queues that have a place, and return their number.
 
-    A queue's own label becomes the place of its reading plus 1, as for `read_peers`: the table is
-    packed, so that there are no gaps.
+    A queue's own label becomes the place of its reading plus 1, which `read_peers` uses. The table
+    of readings has no gaps.
     """
     cdef size_t count = 0
     cdef size_t place
@@ -237,7 +237,7 @@ cdef void read_queue(const Queue *queue, Reading *reading, QueueReading *found) 
 
 
 cdef void add_entries(const Queue *queue, QueueReading *found) noexcept nogil:
-    """Add what a queue has, and had, to a reading."""
+    """Add a queue's entries and counters to a reading."""
     cdef const Entry *first = first_entry(queue)
     cdef uint32_t since
     found.came += queue.next_sequence - 1
@@ -250,7 +250,7 @@ cdef void add_entries(const Queue *queue, QueueReading *found) noexcept nogil:
 
 
 cdef const Entry *first_entry(const Queue *queue) noexcept nogil:
-    """Return the first available entry, without a look at more than one lane of the barred."""
+    """Return the first available entry, from the main lanes and one lane of barred entries."""
     if queue.main.head != NULL:
         return queue.main.head
     if queue.lanes != NULL and queue.lanes.head != NULL:
@@ -260,7 +260,7 @@ cdef const Entry *first_entry(const Queue *queue) noexcept nogil:
 
 cdef void read_peers(
         const Container *container, Reading *reading, QueueReading *queues) noexcept nogil:
-    """Add up credit and unsettled deliveries of connections, as many as may be looked at."""
+    """Add up credit and unsettled deliveries of as many connections as may be visited."""
     cdef const Peer *peer = container.peers
     cdef const Session *session
     while peer != NULL and may_visit(reading):

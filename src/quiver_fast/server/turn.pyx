@@ -1,4 +1,4 @@
-"""The end of every turn of the loop: dispatch, write, keep time, and bury the dead."""
+"""The end of every turn of the loop: dispatch, write, keep timers, free ended connections."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
@@ -45,7 +45,7 @@ cdef int64_t DRAIN = 2000 * MILLISECOND
 
 
 cdef class Turn:
-    """The end of every turn: dispatch, write, keep time, and bury the dead."""
+    """The end of every turn: dispatch, write, keep timers, free ended connections."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -56,7 +56,7 @@ cdef class Turn:
         broker.reactor.add_hook(&self.hook)
 
     def drain(self) -> None:
-        """Close every connection in order, and wait briefly for the peers to agree."""
+        """Close every connection in order, and wait briefly for the peers' close frames."""
         cdef Peer *peer = self.broker.container.peers
         cdef int64_t deadline = monotonic_ns() + DRAIN
         self.broker.container.closing = True
@@ -70,7 +70,7 @@ cdef class Turn:
         self.cut()
 
     cdef int cut(self) except -1:
-        """Cut what is left."""
+        """Cut the connections that are left."""
         cdef Peer *peer = self.broker.container.peers
         while peer != NULL:
             peer_cut(peer)
@@ -100,7 +100,7 @@ cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
 
 
 cdef void end_messages(Container *container) noexcept nogil:
-    """End a long message that waited for this turn; what others wait for is written already."""
+    """End long messages that waited for this turn, after the output of all peers was written."""
     cdef Inlet *inlet = admit_ending(container) if endings_begin(container) else NULL
     while inlet != NULL:
         inlet_receive(inlet)
@@ -108,7 +108,7 @@ cdef void end_messages(Container *container) noexcept nogil:
 
 
 cdef int64_t next_due(const Container *container) noexcept nogil:
-    """Return when there is work even without an event (monotonic ns): mostly never."""
+    """Return the time of the next work that needs no event (monotonic ns); mostly never."""
     cdef int64_t due = container.trim_at if container.trim_at else INT64_MAX
     if container.timers.count:
         due = min(due, heap_first(&container.timers))
@@ -150,7 +150,7 @@ cdef void dispatch_all(Container *container) noexcept nogil:
 
 
 cdef void write_all(Container *container) noexcept nogil:
-    """Write to every peer that has output; resume what waited for room."""
+    """Write to every peer that has output, and resume outlets that waited for room."""
     cdef Peer *peer = container.dirty_peers
     cdef Peer *following
     container.dirty_peers = NULL
@@ -165,12 +165,12 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
     if peer.dead:
         return
     peer_write(peer)
-    # What was left for this round; and the engine's own events, such as the transport's end.
+    # Handle events that were left, and the engine's own, such as the transport's end.
     peer_process(peer)
     peer_return(peer)
     if peer_has_rest(peer) and not peer.behind:
         take_input(peer)
-        # To answer, and to read on.
+        # The next round answers and reads on.
         peer_dirty(peer)
     if peer_finished(peer) and not peer.behind:
         declare_dead(peer)
@@ -180,7 +180,7 @@ cdef void write_one(Container *container, Peer *peer) noexcept nogil:
 
 
 cdef void take_rest(Peer *peer) noexcept nogil:
-    """Take all events that are left: outcomes count, though no peer hears of them."""
+    """Take all events that are left: outcomes count even if the peer gets no answer."""
     while peer.behind:
         peer_process(peer)
 

@@ -1,10 +1,10 @@
-"""Where a message goes: by its link's target, or by its own `to`."""
+"""The destination of a message: its link's target, or its own `to`."""
 
 cdef bint publish(Queue *queue, Message *message) noexcept nogil:
     """Put a message into a queue, or into each subscription of a topic.
 
-    Takes over one reference. Returns False if there was no memory for it, or a file of a
-    subscription takes no more.
+    Take over one reference. Return False without memory, or if the file of a subscription takes
+    no more.
     """
     cdef Queue *subscription
     cdef bint done = True
@@ -35,7 +35,7 @@ cdef bint publish(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef bint publish_copy(Queue *subscription) noexcept nogil:
-    """Put a subscription's copy of a message into its queue; a transaction publishes its own."""
+    """Put a subscription's copy of a message into its queue."""
     cdef Message *copy = subscription.incoming
     subscription.incoming = NULL
     if copy == NULL:
@@ -49,7 +49,7 @@ cdef bint publish_copy(Queue *subscription) noexcept nogil:
 
 cdef Queue *queue_of_message(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
-    """Find the queue that an anonymous terminus' message names in `to`; NULL: rejected."""
+    """Find the queue in `to` of an anonymous terminus' message; NULL if it was rejected."""
     cdef const char *address
     cdef size_t size
     cdef Absence absence
@@ -69,9 +69,9 @@ cdef Queue *queue_of_message(
 
 cdef HeaderResult queue_of_stream(
         Inlet *inlet, const Message *message, Queue **queue, Absence *absence) noexcept nogil:
-    """Find an anonymous stream's queue by `to`, while it is incomplete; NULL with ``absence``.
+    """Find the queue in `to` of an anonymous, incomplete stream; NULL with ``absence``.
 
-    HEADER_MORE says that `to` may still come.
+    HEADER_MORE means that `to` may still come.
     """
     cdef const char *address
     cdef size_t size
@@ -86,9 +86,9 @@ cdef HeaderResult queue_of_stream(
 
 cdef Queue *named_queue(
         Inlet *inlet, const char *address, size_t size, Absence *absence) noexcept nogil:
-    """Find a queue by address, quickly if it is the one of the message before.
+    """Find a queue by address; quickly if the last message had the same address.
 
-    NULL with ``absence``.
+    Return NULL with ``absence`` if there is none.
     """
     cdef Queue *queue = last_queue(inlet)
     if queue == NULL or queue.address_size != size or memcmp(
@@ -100,12 +100,12 @@ cdef Queue *named_queue(
 
 
 cdef Queue *last_queue(Inlet *inlet) noexcept nogil:
-    """Return the anonymous terminus' last queue if it still exists; else NULL."""
+    """Return the last queue of an anonymous terminus if it still exists, else NULL."""
     if inlet.last_known != inlet.base.peer.container.queues_gone:
         inlet.last = NULL
     return inlet.last
 
 
 cdef bint can_pass(const Queue *queue) noexcept nogil:
-    """Say whether a message would go to a consumer at once, not wait in the queue."""
+    """Say whether a message would go to a consumer at once instead of waiting in the queue."""
     return queue.multicast or queue.available == 0 and queue.ready != NULL

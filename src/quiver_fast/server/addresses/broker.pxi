@@ -1,26 +1,26 @@
-"""The addresses of a server: which exist, which may be created, and when they are deleted."""
+"""The addresses of a server: which exist, how they are created, and when they are deleted."""
 
 cdef enum:
     WHY_SIZE = 256
 
-# Nodes of this name are as short-lived as their links, so they have no file.
+# Nodes with this prefix live only as long as their links, so they have no file.
 cdef const char *DYNAMIC = b"dynamic-"
 
 
 class TooManyQueues(QuiverError):
-    """There are as many addresses as there may be."""
+    """The server has as many addresses as it may have."""
 
 
 cdef class Broker:
-    """A server's queues and topics by address, and what its connections share.
+    """A server's queues and topics by address, and the state that its connections share.
 
     Args:
         reactor: the loop that serves its connections.
         config: a checked :class:`quiver_fast.server.config.ServerConfig`.
         security: TLS and SASL of its connections.
-        files: where durable messages are kept; None to keep none.
-        syncer: what syncs them, with files; it is the caller's.
-        opener: what opens them, with files; it is the caller's.
+        files: the directory of durable messages; None to keep none.
+        syncer: syncs the files; the caller owns it.
+        opener: opens the files; the caller owns it.
     """
 
     def __init__(self, reactor: Reactor, config: object, security: Security,
@@ -61,7 +61,7 @@ cdef class Broker:
     def complete(self) -> None:
         """Create the configured addresses, and free the disk space that stores do not need.
 
-        Called once, after everything in the files was restored.
+        Called once, after all files were restored.
         """
         for address in self.config.addresses:
             self.configure(address.encode())
@@ -69,7 +69,7 @@ cdef class Broker:
             self.tidy(store)
 
     def use_files(self) -> None:
-        """Make the queues that have files, and what all stores share."""
+        """Restore the queues that have files, and set the values that all stores share."""
         container = &self.container
         self.syncer.owner = container
         self.syncer.finished = synced
@@ -81,11 +81,11 @@ cdef class Broker:
             self.restore(name)
 
     def restore(self, name: str) -> None:
-        """Restore a queue that has files. One that cannot be opened is refused; the others work.
+        """Restore a queue that has files. If it cannot be opened, it is refused; the others work.
 
         Raises:
             QueueInUseError: another server has the store.
-            OutputError: it is a queue that the server was started for.
+            OutputError: the queue cannot be opened, and the server was started for it.
         """
         try:
             self.find(name.encode(), True, False)
@@ -97,25 +97,25 @@ cdef class Broker:
             say(f"queue {name!r} is not served: {error}")
 
     def tidy(self, store: Store) -> None:
-        """Free disk space that the last run left; what cannot be freed stays for the next run."""
+        """Free disk space that the last run left. On a failure, the next run tries again."""
         try:
             store.tidy_at_start()
         except (OSError, QuiverError) as error:
             say(f"{store.appender.directory}: {error}")
 
     def configure(self, address: bytes) -> None:
-        """Make an address that is there from the start."""
+        """Make an address that exists from the start."""
         queue = self.find(address, True, False)
         queue.on_demand = False
         if queue.storable and queue.store == NULL:
             self.open_store(queue)
 
     def finish_stores(self) -> None:
-        """Write to the files what is not written yet, and tell the peers that wait for it."""
+        """Finish all writes to the files, and answer the peers that wait for them."""
         stores_finish(&self.container)
 
     def close(self) -> None:
-        """Free every queue; no connection may be left."""
+        """Free every queue. All connections must have ended."""
         self.finish_stores()
         if self.syncer is not None:
             self.syncer.finished = NULL
@@ -135,9 +135,9 @@ cdef class Broker:
         self.container.pending = NULL
 
     cdef Queue *find(self, bytes address, bint create, bint topic):
-        """Return the queue or topic of an address; NULL if there is none and ``create`` is false.
+        """Return the queue or topic of an address; NULL without one if ``create`` is false.
 
-        An existing address keeps its kind; a new one is a topic if the peer or its name says so.
+        An existing address keeps its kind. A new one is a topic if the peer or the name says so.
         """
         known = self.queues.get(address)
         if known is not None:
@@ -167,18 +167,18 @@ cdef class Broker:
         return queue
 
     cdef int make_storable(self, Queue *queue) except -1:
-        """Let a queue keep durable messages; it gets its file with the first of them."""
+        """Let a queue keep durable messages. It gets its file with the first of them."""
         name = queue.address[:queue.address_size].decode()
         queue.storable = True
         if self.opener.is_opening(name):
-            # A remote queue's client opened it. Its messages are in the file.
+            # A client of remote queues has opened the file, which may have messages.
             self.want_store(queue)
         elif self.files.has_entries(name):
             self.open_store(queue)
         return 0
 
     cdef int want_store(self, Queue *queue) except -1:
-        """Open a queue's file, or create it, while the loop goes on."""
+        """Open or create a queue's file while the loop goes on."""
         queue.opening = True
         self.opener.want(queue.address[:queue.address_size].decode(), self.store_opened)
         return 0
@@ -199,11 +199,11 @@ cdef class Broker:
         queue_dirty(queue)
 
     cdef int open_store(self, Queue *queue) except -1:
-        """Give a queue its file, and the messages that are in it."""
+        """Give a queue its file, and the messages in the file."""
         return self.fill_store(queue, queue.address[:queue.address_size].decode())
 
     cdef int fill_store(self, Queue *queue, str name) except -1:
-        """Give a queue the file of a name, and the messages that are in it."""
+        """Give a queue the file with a name, and the messages in the file."""
         store = Store(self.files.appender(name), name.encode())
         store.fill(queue, self.was_committed)
         self.stores.append(store)
@@ -211,27 +211,27 @@ cdef class Broker:
         return 0
 
     def was_committed(self, transaction: int, home: str) -> bool:
-        """Say whether a transaction of several queues was committed; its home file knows."""
+        """Say whether the home file of a transaction of several queues has its commit."""
         return self.files.has_entries(home) and was_committed(
             self.files.folder(home), transaction)
 
     cdef Queue *make_dynamic(self, bint topic):
-        """Make a node with a name of its own (part 3.5.3)."""
+        """Make a dynamic node with a name from the server (part 3.5.3)."""
         self.check_room()
         return self.make(DYNAMIC + uuid.uuid4().hex.encode(), topic)
 
     cdef int forget_name(self, Queue *queue) except -1:
-        """Have nobody find a node any more that is about to go."""
-        # What was looked up before may be this one.
+        """Remove the name of a node that is about to be deleted."""
+        # Links that remember this queue must look it up again.
         self.container.queues_gone += 1
         name = queue.address[:queue.address_size]
-        # The name of a node that was deleted may be another's by now.
+        # Another node may have got the name since.
         if self.queues.get(name) == <size_t>queue:
             del self.queues[name]
         return 0
 
     cdef Queue *subscribe(self, Queue *topic):
-        """Give a topic one more subscription, which begins empty."""
+        """Add an empty subscription to a topic."""
         cdef Queue *queue = queue_new(&self.container, topic.address, topic.address_size)
         if queue == NULL:
             raise MemoryError("no memory for a subscription")
@@ -246,10 +246,10 @@ cdef class Broker:
     def may_create(self, address: bytes) -> bool:
         """Say whether an address that does not exist may be made on demand.
 
-        Addresses that begin with `$` are other servers' own nodes, `$management` say.
+        Addresses that begin with `$` are internal nodes of other servers, such as `$management`.
 
         Raises:
-            TooManyQueues: it does not exist, and there may be no more.
+            TooManyQueues: it does not exist, and the server may have no more.
         """
         if self.config.pinned or address.startswith(b"$"):
             return False
@@ -273,7 +273,7 @@ cdef class Broker:
         return 0
 
     cdef int drop_store(self, Queue *queue) noexcept:
-        """Delete the files of an ended subscription; its queue is empty."""
+        """Delete the files of an ended subscription, whose queue is empty."""
         cdef Store store = <Store>queue.store
         stores_flush(&self.container)
         queue.store = NULL
@@ -281,7 +281,7 @@ cdef class Broker:
         return 0
 
     def discard_store(self, Store store) -> None:
-        """Delete a store's files, which nobody syncs now, while the loop goes on."""
+        """Delete a store's files while the loop goes on. No sync may use them."""
         store_leave(&self.container, <void *>store)
         for fd in store.deleted:
             os.close(fd)
@@ -307,12 +307,12 @@ def store_discarded(name: str, error: Exception | None) -> None:
 
 
 cdef bint is_dynamic(const Queue *queue) noexcept nogil:
-    """Say whether the queue's name is one of those that the server gives."""
+    """Say whether the server gave the queue its name."""
     return strncmp(queue.address, DYNAMIC, strlen(DYNAMIC)) == 0
 
 
 cdef void leave_topic(Queue *subscription) noexcept nogil:
-    """Let a topic put no more into a subscription."""
+    """Remove a subscription from its topic."""
     list_remove(&subscription.topic.subscriptions, subscription,
                 &subscription.prev_subscription, &subscription.next_subscription)
 
@@ -330,7 +330,7 @@ cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
 
 
 cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
-    """Note the destination of the message that is arriving by a link; NULL for none."""
+    """Set the destination of a link's arriving message; NULL for none."""
     cdef Queue *before = inlet.destination
     if before == queue:
         return
@@ -342,7 +342,7 @@ cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
 
 
 cdef void want_store(Queue *queue) noexcept nogil:
-    """Request a queue's file, unless that is under way. The queue is dispatched when it comes."""
+    """Request a queue's file, once. The queue is dispatched when the file is open."""
     if not queue.opening:
         with gil:
             (<Broker>queue.container.broker).want_store(queue)
@@ -354,17 +354,17 @@ cdef void say(object what) noexcept:
 
 
 def check_address(address: bytes) -> None:
-    """Refuse what no queue or topic can be called.
+    """Refuse an address that no queue or topic can have.
 
     Raises:
-        UsageError: it is too long, no UTF-8, or has a NUL, which would end it elsewhere.
+        UsageError: it is too long, not UTF-8, or has a NUL, at which C would end it.
     """
     folder_of(address.decode("utf-8", "surrogateescape"))
 
 
 cdef Queue *find_queue(
         Container *container, const char *address, size_t size, Absence *absence) noexcept nogil:
-    """Find an address for the anonymous terminus, or make it; NULL with ``absence``."""
+    """Find or make an address for the anonymous terminus; NULL with ``absence``."""
     with gil:
         broker = <Broker>container.broker
         name = address[:size]
@@ -379,20 +379,20 @@ cdef Queue *find_queue(
         except MemoryError:
             explain(absence, b"amqp:resource-limit-exceeded", "the server is out of memory")
         except (OSError, QuiverError) as error:
-            # Its queue cannot be opened.
+            # The queue cannot be opened.
             explain(absence, b"amqp:internal-error", str(error))
         return NULL
 
 
 cdef void explain(Absence *absence, const char *condition, str why) noexcept:
-    """Fill an absence; a description that is too long is cut."""
+    """Fill an absence; cut a description that is too long."""
     text = why.encode("utf-8", "replace")[:WHY_SIZE - 1]
     absence.condition = condition
     memcpy(absence.why, <const char *>text, len(text) + 1)
 
 
 def is_string(address: bytes) -> bool:
-    """Say whether an address is the UTF-8 that its type says (part 1.6.20)."""
+    """Say whether an address is valid UTF-8, as its type demands (part 1.6.20)."""
     try:
         address.decode()
     except UnicodeDecodeError:

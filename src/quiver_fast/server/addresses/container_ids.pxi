@@ -1,7 +1,7 @@
-"""Container ids that only one connection may have: JMS calls them client identifiers.
+"""Container ids that only one connection may have. JMS calls them client identifiers.
 
 A client that desires the capability `sole-connection-for-container` is refused while another
-such connection has its container id. Clients that do not ask for it share theirs.
+such connection has its container id. Other clients may share a container id.
 """
 
 cdef bint claim_container(Peer *peer) noexcept nogil:
@@ -33,8 +33,8 @@ cdef void leave_container(Peer *peer) noexcept nogil:
 cdef void refuse_container(Peer *peer) noexcept nogil:
     """Close a connection whose container id another connection has reserved.
 
-    A property of the open frame announces the close, so that a client does not take the
-    connection for established.
+    A property of our open frame announces the close, so that the client does not treat the
+    connection as established.
     """
     cdef pn_data_t *data = pn_connection_properties(peer.driver.connection)
     pn_data_clear(data)
@@ -44,7 +44,7 @@ cdef void refuse_container(Peer *peer) noexcept nogil:
     pn_data_put_bool(data, True)
     pn_data_exit(data)
     pn_connection_open(peer.driver.connection)
-    # Which field it is: part 2.8.16.
+    # The name of the invalid field (part 2.8.16).
     data = pn_condition_info(pn_connection_condition(peer.driver.connection))
     pn_data_put_map(data)
     pn_data_enter(data)

@@ -1,7 +1,7 @@
-"""Links whose attach or detach is answered only when its files are on disk.
+"""Links whose attach or detach is answered only when files are on disk.
 
-A waiting link is DEFERRED: it counts as a link of its connection, and ends with its session.
-It stands for an attach without an answer, or for a consumer that has left.
+A waiting link has the kind DEFERRED. It counts as a link of its connection, and ends with its
+session. It represents an attach without an answer, or a consumer that has left.
 """
 
 cdef class Deferred:
@@ -9,7 +9,7 @@ cdef class Deferred:
 
 
 cdef Deferred defer(Broker broker, Link *link):
-    """Have a link wait for `go_on`."""
+    """Let a link wait for `go_on`."""
     cdef Deferred made = Deferred()
     made.link = link
     broker.deferred[link.serial] = made
@@ -17,7 +17,7 @@ cdef Deferred defer(Broker broker, Link *link):
 
 
 cdef void deferred_ended(Link *link, bint closed) noexcept nogil:
-    """Keep a peer's detach until its attach is answered."""
+    """Keep a peer's detach until the attach is answered."""
     with gil:
         end_deferred(<Broker>link.peer.container.broker, link, closed)
 

@@ -1,7 +1,7 @@
 """The lifetime of dynamic nodes, by lifetime policy (AMQP 1.0 parts 3.5.9 to 3.5.13).
 
-A node without a policy is deleted with the last link to it, as with `delete-on-no-links`. When
-a node is deleted, all other links to it are detached, and its name is free at once.
+A node without a policy is deleted with its last link, as with `delete-on-no-links`. The deletion
+detaches all other links to the node, and frees its name at once.
 """
 
 # Lifetime policies by the last byte of their descriptors, parts 3.5.10 to 3.5.13.
@@ -34,7 +34,7 @@ cdef int read_lifetime(pn_terminus_t *terminus) noexcept nogil:
 
 
 cdef int policy_of(pn_data_t *data) noexcept nogil:
-    """Return the code of the policy that ``data`` stands on."""
+    """Return the code of the current policy in ``data``."""
     cdef uint64_t code
     cdef pn_bytes_t name
     if not pn_data_is_described(data) or not pn_data_enter(data) or not pn_data_next(data):
@@ -77,17 +77,17 @@ cdef void set_lifetime(Queue *queue, int lifetime, pn_terminus_t *ours) noexcept
 
 
 cdef void maker_left(Queue *queue) noexcept nogil:
-    """The link that created a node has ended."""
+    """Apply the lifetime policy of a node whose creating link has ended."""
     if queue.lifetime == DELETE_ON_CLOSE:
         node_delete(queue)
     elif queue.lifetime == DELETE_ON_NO_MESSAGES:
-        # The node is deleted now if it is empty, else when the last of its messages is settled.
+        # Delete the node now if it is empty, else when its last message is settled.
         queue.orphaned = True
         queue_dirty(queue)
 
 
 cdef void node_delete(Queue *queue) noexcept nogil:
-    """Delete a node: its name is free, and all links to it are detached."""
+    """Delete a node: free its name, and detach all links to it."""
     cdef Queue *subscription = queue.subscriptions
     cdef Inlet *inlet = queue.inlets
     queue.orphaned = False
@@ -120,11 +120,11 @@ cdef void refuse_consumers(Queue *queue) noexcept nogil:
 
 
 cdef void node_join(Inlet *inlet) noexcept nogil:
-    """Put a link that the peer attached into its node's list."""
+    """Put a peer's link into the list of its node."""
     list_push(&inlet.queue.inlets, inlet, &inlet.prev_inlet, &inlet.next_inlet)
 
 
 cdef void node_leave(Inlet *inlet) noexcept nogil:
-    """Take a link out of its node's list, if it is in one."""
+    """Remove a link from the list of its node, if it is in one."""
     if inlet.queue != NULL and inlet.base.role != TRUNK_CONSUMER:
         list_remove(&inlet.queue.inlets, inlet, &inlet.prev_inlet, &inlet.next_inlet)

@@ -1,8 +1,8 @@
-"""The filter set of a source (AMQP 1.0 part 3.5.8): read, checked, and named in the answer.
+"""The filter set of a source (AMQP 1.0 part 3.5.8): reading, checking, answering.
 
-Two filters are supported, as the AMQP JMS mapping registers them: the selector and no-local.
-No-local applies to topics. The answer to a queue's source does not name it, because JMS
-does not define what it means there.
+The server supports two filters of the AMQP JMS mapping: the selector and no-local. No-local
+applies only to topics, because JMS does not define it for queues. The answer to a queue's source
+does not name it.
 """
 
 cdef bytes SELECTOR = b"apache.org:selector-filter:string"
@@ -11,7 +11,7 @@ cdef dict NAMES = {0x0000468C00000004: SELECTOR, 0x0000468C00000003: NO_LOCAL}
 
 
 cdef class Asked:
-    """What a source's filter set asks for."""
+    """The filters of a source."""
 
 
 cdef Asked read_filters(pn_terminus_t *theirs):
@@ -19,7 +19,7 @@ cdef Asked read_filters(pn_terminus_t *theirs):
 
     Raises:
         Refusal: the set is malformed, or has an unknown filter.
-        SelectorError: its selector is not valid.
+        SelectorError: the selector is not valid.
     """
     return read_set(pn_terminus_filter(theirs))
 
@@ -42,7 +42,7 @@ cdef Asked read_set(pn_data_t *data):
 
 
 cdef int read_filter(Asked asked, pn_data_t *data, bytes key) except -1:
-    """Read the filter that ``data`` stands on."""
+    """Read the current filter in ``data``."""
     kind = b""
     if pn_data_is_described(data):
         pn_data_enter(data)
@@ -77,7 +77,7 @@ cdef int put_symbol(pn_data_t *data, bytes name) except -1:
 
 
 cdef int write_filters(Asked asked, bint topic, pn_terminus_t *ours) except -1:
-    """Name the filters that are in effect in our source."""
+    """Name the effective filters in our source."""
     cdef pn_data_t *data = pn_terminus_filter(ours)
     pn_data_clear(data)
     if asked.selector is None and (asked.local_key is None or not topic):
@@ -104,10 +104,10 @@ cdef int write_filters(Asked asked, bint topic, pn_terminus_t *ours) except -1:
 
 
 cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
-    """Set a new subscription's filters, as its first consumer asks.
+    """Set a new subscription's filters to those of its first consumer.
 
     Args:
-        container: the consumer's; None for any.
+        container: the consumer's container; None for any.
     """
     if asked.local_key is not None and container is not None:
         subscription.not_from = origin_of(container)
@@ -118,7 +118,7 @@ cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
 
 
 cdef int choose_encoded(Queue *subscription, bytes encoded, bytes container) except -1:
-    """Like `choose`, with an encoded filter set, which may be empty."""
+    """Like `choose`, for an encoded filter set, which may be empty."""
     cdef pn_data_t *data
     if not encoded:
         return 0
@@ -132,5 +132,5 @@ cdef int choose_encoded(Queue *subscription, bytes encoded, bytes container) exc
 
 
 cdef uint64_t origin_of(bytes container) except? 0:
-    """Return a container's number: a keyed hash, which no peer can predict; never 0."""
+    """Return a container's number, never 0: a keyed hash that no peer can predict."""
     return <uint64_t>(hash(container) & 0xFFFFFFFFFFFFFFFF) | 1

@@ -1,13 +1,13 @@
-"""Subscriptions to topics that are more than one link: shared and durable ones.
+"""Shared and durable subscriptions to topics, which may have several links or none.
 
-A subscription is a queue of its topic. An unnamed subscription ends with its consumer's link.
-A subscription with the expiry policy `never` lasts without links. Container id and link name
-identify it, and if there is a store it has a folder there. It ends when its consumer closes
-the link rather than detaches it (AMQP 1.0 part 2.6.6). Consumers that ask for `shared` share
-the subscription that their link's name gives before a `|`; with `global`, across containers.
+A subscription is a queue of its topic. An unnamed subscription ends with its consumer's link. A
+subscription with the expiry policy `never` lasts without links. Container id and link name
+identify it, and if there is a store, it has a folder there. It ends when its consumer closes the
+link instead of detaching it (AMQP 1.0 part 2.6.6). Consumers that ask for `shared` share the
+subscription with the name before the `|` in their link's name; with `global`, across containers.
 
-A durable message of a topic is written to the file of each such subscription, so each has
-its own copy. All other messages are shared.
+A durable message of a topic is written to the file of each such subscription, so each has its
+own copy. Subscriptions share all other messages.
 """
 
 # The index of the topic's message that is being copied into subscriptions' files.
@@ -19,17 +19,17 @@ cdef size_t WHOLE_MAX = 262144
 
 
 cdef class Subscription:
-    """A named subscription. Its queue refers to it as long as it can be found."""
+    """A named subscription. Its queue refers to it while the subscription can be found."""
 
 
 cdef Queue *subscription_of(
         Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except? NULL:
-    """Return the subscription that a consumer of a topic asks for, made if need be.
+    """Return the subscription that a consumer of a topic asks for; make it if there is none.
 
-    NULL: its files are being made; the attach is processed again then.
+    Return NULL while its files are being made. The attach is processed again afterwards.
 
-    Our source says how durable it really is. The caller detaches the consumer of a
-    subscription that is not shared: a link with the same name takes over (part 2.6.1).
+    Our source names its real durability. If the subscription is not shared, the new link takes it
+    over from a link with the same name (part 2.6.1).
     """
     cdef pn_terminus_t *theirs = pn_link_remote_source(link)
     cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
@@ -58,7 +58,7 @@ cdef Queue *subscription_of(
         if found.queue.consumer_count and (shared or found.what.shared):
             raise Refusal(b"amqp:resource-locked",
                           "the subscription is in use, and on other terms")
-        # JMS: a new subscription replaces the old one of that name.
+        # As JMS demands, a new subscription replaces the old one with its name.
         steal(found.queue)
         unsubscribe(broker, found, NULL)
         found = None
@@ -75,7 +75,7 @@ cdef Queue *subscription_of(
 
 
 cdef bytes name_of(pn_link_t *link):
-    """Return a link's name, which every attach has to have (part 2.7.3)."""
+    """Return a link's name, which is mandatory in an attach (part 2.7.3)."""
     cdef const char *name = pn_link_name(link)
     if name == NULL:
         raise Refusal(b"amqp:invalid-field", "the attach has no name")
@@ -88,7 +88,7 @@ cdef bytes container_of(Peer *peer):
 
 
 cdef bint same(object one, object other) except -1:
-    """Say whether two descriptions are of one subscription, however durable."""
+    """Say whether two descriptions are equal, except for durability."""
     return one._replace(durability=0) == other._replace(durability=0)
 
 
@@ -112,19 +112,19 @@ cdef void claim(pn_terminus_t *ours, object what) noexcept:
 
 
 cdef bint is_active(const Queue *subscription) noexcept nogil:
-    """Say whether a subscription has a consumer that another one of its name takes over from."""
+    """Say whether a subscription has a consumer."""
     return subscription.subscription != NULL and subscription.consumer_count > 0
 
 
 cdef int steal(Queue *queue) except -1:
-    """Detach the consumers of a subscription: a new link has their link's name."""
+    """Detach the consumers of a subscription, because a new link has the same name."""
     while queue.consumers != NULL:
         queue.container.steal(&queue.consumers.outlet.base)
     return 0
 
 
 cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key):
-    """Make a subscription that has a name, and no files."""
+    """Make a named subscription without files."""
     cdef Subscription made = Subscription()
     broker.check_room()
     made.what = what
@@ -148,7 +148,7 @@ cdef Subscription make_durable(Broker broker, object what, tuple key):
 
 
 cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
-    """Have a link wait until a subscription is made."""
+    """Let a link wait until a subscription is made."""
     cdef Link *waiting = link_new(peer, link, DEFERRED, CLIENT, sizeof(Link))
     if waiting == NULL:
         raise MemoryError("no memory for a link")
@@ -157,10 +157,10 @@ cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
 
 
 def make_files(files: QueueDirectory, what: Description, name: str) -> None:
-    """Make a subscription's files in the opener's thread: all of them or none.
+    """Make all of a subscription's files or none, in the opener's thread.
 
     Raises:
-        OutputError: they cannot be made.
+        OutputError: a file cannot be made.
     """
     folder = files.folder(name)
     try:
@@ -173,7 +173,7 @@ def make_files(files: QueueDirectory, what: Description, name: str) -> None:
 
 
 def files_made(Broker broker, Subscription made, name: str, error: Exception | None) -> None:
-    """Answer the links that wait for a subscription: its files exist, or failed."""
+    """Answer the links that wait for a subscription whose files exist or failed."""
     cdef Queue *topic
     cdef bytes why = None
     del broker.making[made.key]
@@ -196,7 +196,7 @@ def files_made(Broker broker, Subscription made, name: str, error: Exception | N
 
 
 cdef Queue *topic_of(Broker broker, object what) except NULL:
-    """Return the topic of a description, made if need be."""
+    """Return the topic of a description; make it if there is none."""
     cdef Queue *topic = broker.find(what.topic, True, True)
     if not topic.multicast:
         raise QuiverError(f"{what.topic!r} is a queue")
@@ -204,7 +204,7 @@ cdef Queue *topic_of(Broker broker, object what) except NULL:
 
 
 cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
-    """Give a subscription its queue, and the queue its file with the stored messages."""
+    """Make a subscription's queue, and give it the file with the stored messages."""
     cdef bint kept = made.key[2]
     made.queue = broker.subscribe(topic)
     choose_encoded(made.queue, made.what.filter, made.key[0])
@@ -215,7 +215,7 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
     if not kept:
         return 0
     topic.kept_subscriptions += 1
-    # It counts as a consumer, so that other servers send it messages meanwhile.
+    # It counts as a consumer, so that other servers send messages even without links.
     want(topic, 1)
     if made.folder is None:
         return 0
@@ -231,10 +231,10 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
 
 
 cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) except? NULL:
-    """Return the subscription of a link that attaches without a source, to ask for it.
+    """Return the subscription that a link without a source asks about.
 
-    NULL: it is being made; the attach is processed again then.
-    JMS clients do so before they unsubscribe. Our source says what there is (part 2.6.3).
+    Return NULL while it is being made. The attach is processed again afterwards. JMS clients ask
+    before they unsubscribe, and our source describes the subscription (part 2.6.3).
     """
     cdef pn_terminus_t *ours = pn_link_source(link)
     cdef pn_data_t *data = pn_terminus_capabilities(ours)
@@ -269,7 +269,7 @@ cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) excep
 
 
 def restore_subscriptions(Broker broker) -> None:
-    """Restore the subscriptions in the store. A failure is reported; the others work.
+    """Restore the subscriptions in the store. Report a failure, and go on with the others.
 
     Raises:
         QueueInUseError: another server has the store.
@@ -294,9 +294,9 @@ def restore_subscriptions(Broker broker) -> None:
 
 
 cdef bint subscription_closed(Queue *queue, Link *link) noexcept nogil:
-    """The consumer closed its link: end a subscription that is its own, or has no other consumer.
+    """End the subscription of a closed link, unless it is shared and has other consumers.
 
-    Returns whether the link has to wait until that is on disk.
+    Return whether the link has to wait until the end is on disk.
     """
     if queue == NULL or queue.subscription == NULL or not queue.kept or queue.consumer_count > 1:
         return False
@@ -306,7 +306,7 @@ cdef bint subscription_closed(Queue *queue, Link *link) noexcept nogil:
 
 
 cdef void subscription_left(Queue *queue) noexcept nogil:
-    """The last consumer left a subscription that is not durable: free its name."""
+    """Free the name of a subscription that is not durable when its last consumer has left."""
     leave_topic(queue)
     if queue.subscription != NULL:
         with gil:
@@ -320,10 +320,10 @@ cdef int forget(Broker broker, Subscription subscription) noexcept:
 
 
 cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noexcept:
-    """End a durable subscription; its queue is freed with its last link.
+    """End a durable subscription. Its queue is freed with its last link.
 
     Args:
-        link: waits until the end is on disk, if the subscription was; True is returned then.
+        link: waits until the end is on disk if the subscription has files; True is returned.
     """
     cdef Queue *queue = subscription.queue
     cdef Deferred deferred = None
@@ -339,7 +339,7 @@ cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noex
 
 
 cdef int forget_folder(Broker broker, Subscription subscription, Deferred deferred) except -1:
-    """Record the end of a subscription on disk; then resume the link that waits, if any."""
+    """Record the end of a subscription on disk, and then resume the waiting link, if any."""
     broker.opener.do(SUBSCRIPTION + subscription.folder, partial(forget_files, broker.files),
                      partial(files_forgotten, broker, deferred))
     return 0
@@ -349,14 +349,14 @@ def forget_files(files: QueueDirectory, name: str) -> None:
     """Record the end of a subscription, in the opener's thread.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the record cannot be written.
     """
     subscription_files.forget(files.folder(name))
 
 
 def files_forgotten(
         Broker broker, Deferred deferred, name: str, error: Exception | None) -> None:
-    """Answer the detach that ended a subscription."""
+    """Answer the detach that ended a subscription after its end was recorded."""
     if error is not None:
         say(error)
     if deferred is not None:
@@ -364,7 +364,7 @@ def files_forgotten(
 
 
 cdef int end_subscription(Broker broker, Subscription subscription) noexcept:
-    """Free the name of a durable subscription, and stop keeping messages for it."""
+    """Free the name of a durable subscription, and stop storing messages for it."""
     cdef Queue *queue = subscription.queue
     cdef Queue *topic = queue.topic
     if queue.store != NULL:
@@ -379,7 +379,7 @@ cdef int end_subscription(Broker broker, Subscription subscription) noexcept:
 
 
 cdef Message *copied(const Message *message) noexcept nogil:
-    """Return a message with the same bytes, for a file; NULL without memory."""
+    """Return a copy of a message for another file; NULL without memory."""
     cdef Message *copy = (
         message_new(message.size) if message.size <= WHOLE_MAX else message_in_parts())
     cdef const Chunk *chunk = message.first
@@ -407,9 +407,9 @@ cdef Message *copied(const Message *message) noexcept nogil:
 
 
 cdef bint store_copies(Queue *topic, Message *message) noexcept nogil:
-    """Write a durable message to the files of a topic's subscriptions: to all or to none.
+    """Write a durable message to the files of all of a topic's subscriptions, or to none.
 
-    Each then has its copy in `incoming`. False: a file is full, or there is no memory.
+    The copies are in `incoming` afterwards. Return False if a file is full, or without memory.
     """
     cdef Queue *subscription = topic.subscriptions
     while subscription != NULL:
@@ -429,7 +429,7 @@ cdef bint store(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void drop_copies(Queue *topic) noexcept nogil:
-    """Remove the copies again: not every subscription could get one."""
+    """Remove the copies again, because a subscription could not get one."""
     cdef Queue *subscription = topic.subscriptions
     while subscription != NULL:
         if subscription.incoming != NULL:
@@ -441,9 +441,9 @@ cdef void drop_copies(Queue *topic) noexcept nogil:
 
 
 cdef bint spread(Transaction *transaction) noexcept nogil:
-    """Add the copies of a transaction's messages to topics to its work.
+    """Add copies for subscriptions to a transaction's work, for its messages to topics.
 
-    They are written with everything else that it writes. False without memory.
+    The transaction writes them with everything else. Return False without memory.
     """
     cdef Work *work = transaction.first
     cdef Queue *subscription
@@ -462,7 +462,7 @@ cdef bint spread(Transaction *transaction) noexcept nogil:
 
 
 cdef bint add_copy(Transaction *transaction, Work *work, Queue *subscription) noexcept nogil:
-    """Put a copy's work behind that of its message."""
+    """Put the work of a copy after the work of its message."""
     cdef Work *made = <Work *>calloc(1, sizeof(Work))
     if made == NULL:
         return False

@@ -1,26 +1,25 @@
-"""Producers that wait: until a queue has room, until its file is open, or for a later turn.
+"""Producers that wait: for room in a queue, for the queue's file, or for a later turn.
 
-The end of a long message copies all of it in the queue's file (`chain_commit`). When many end
-at once, others would have to wait for all of them: each turn of the loop ends a few megabytes or
-one message, and the other links wait in order.
+The end of a long message copies all of it in the queue's file (`chain_commit`). If many ended in
+one turn, all other connections would wait. So each turn of the loop ends a few megabytes or one
+message, and the other links wait in order.
 """
 
-# Bytes of long messages that end in one turn; one message may be more.
+# The bytes of long messages that end in one turn. A single message may have more.
 cdef size_t COPIED_MAX = 4194304
 
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
-    """Say whether the link has to wait: its queue has no room for one more message, or no file.
+    """Say whether the link has to wait because its queue has no room or no file.
 
-    It is resumed later. Unread bytes stay in the session's window, which stops the
-    producer.
+    It is resumed later. Unread bytes stay in the session's window, which stops the producer.
     """
     cdef Queue *full
     if inlet.blocked_by != NULL:
         return True
     if inlet.receiving != NULL:
         return False
-    # An anonymous terminus waits for the queue of its last message.
+    # An anonymous terminus waits for room in the queue of its last message.
     full = full_queue(inlet.queue if inlet.queue != NULL else last_queue(inlet))
     if full == NULL:
         return False
@@ -29,7 +28,7 @@ cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
 
 
 cdef Queue *full_queue(Queue *queue) noexcept nogil:
-    """Return the queue that has no room: this one, or a subscription of this topic."""
+    """Return the queue without room: ``queue``, or a subscription of this topic; else NULL."""
     if queue == NULL:
         return NULL
     if not queue.multicast:
@@ -46,7 +45,7 @@ cdef void begin_waiting(Inlet *inlet, Queue *queue) noexcept nogil:
 
 
 cdef void end_waiting(Inlet *inlet) noexcept nogil:
-    """Leave the list that the link waits in: it goes on, or ends."""
+    """Remove a link from the list in which it waits."""
     if inlet.blocked_by == NULL:
         return
     if inlet.ends_later:
@@ -61,7 +60,7 @@ cdef Endings *endings_of(const Container *container) noexcept nogil:
 
 
 cdef bint must_end_later(Inlet *inlet, const Message *message) noexcept nogil:
-    """Say whether the end of a long message waits for a later turn; then its link waits."""
+    """Say whether the end of a long message, and so its link, must wait for a later turn."""
     cdef Endings *endings = endings_of(inlet.base.peer.container)
     cdef Queue *queue = inlet.destination
     cdef size_t size
@@ -90,12 +89,12 @@ cdef void leave_endings(Inlet *inlet) noexcept nogil:
 
 
 cdef bint ends_are_left(const Container *container) noexcept nogil:
-    """Say whether there is a link whose message waits for a later turn."""
+    """Say whether a link waits for a later turn."""
     return endings_of(container).oldest != NULL
 
 
 cdef bint endings_begin(Container *container) noexcept nogil:
-    """Count anew for the next turn; say whether there is time for a message in this one."""
+    """Start the count of the next turn; say whether this turn can end a message."""
     cdef Endings *endings = endings_of(container)
     cdef bint much = endings.copied > COPIED_MAX
     endings.copied = 0
@@ -103,7 +102,7 @@ cdef bint endings_begin(Container *container) noexcept nogil:
 
 
 cdef Inlet *admit_ending(Container *container) noexcept nogil:
-    """Return the link that has waited longest, and waits no more; NULL after one has ended."""
+    """Return the link that has waited longest, out of the list; NULL if this turn ended enough."""
     cdef Endings *endings = endings_of(container)
     endings.admitted = NULL
     if endings.copied == 0 and endings.oldest != NULL:
@@ -113,7 +112,7 @@ cdef Inlet *admit_ending(Container *container) noexcept nogil:
 
 
 cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept nogil:
-    """Keep a message that has to be in its queue's file until the queue has one."""
+    """Keep a message for its queue's file until the queue has the file."""
     inlet.receiving = message
     inlet_bind(inlet, queue)
     want_store(queue)
@@ -121,7 +120,7 @@ cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept n
 
 
 cdef void refuse_waiting(Inlet *inlet) noexcept nogil:
-    """Refuse the messages of producers whose queue's file cannot be opened."""
+    """Refuse a producer's message because its queue's file cannot be opened."""
     while inlet != NULL:
         if inlet.receiving != NULL:
             refuse_message(inlet, inlet.base.deliveries.current, inlet.receiving)
@@ -143,6 +142,6 @@ cdef void refuse_message(
 
 
 cdef void refuse_for_now(amqp_delivery_t *delivery) noexcept nogil:
-    """The disk is full: the sender may try again (modified: delivery-failed)."""
+    """Modify a delivery as failed when the disk is full: its sender may try again."""
     amqp_delivery_say_modified(delivery, True, False)
     amqp_delivery_settle(delivery)

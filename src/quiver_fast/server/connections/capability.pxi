@@ -1,8 +1,8 @@
-"""What open frames and termini say of their side: capabilities, one symbol or an array of them.
+"""Capabilities in open frames and termini: one symbol or an array of symbols.
 
-Between routers `qd.streaming-links` means links without addresses; sections that only routers
-write give each message's destination. So the server neither offers it to a router nor uses it
-toward one: a router's streams use the links that it attached, as messages do.
+Between routers, `qd.streaming-links` means links without addresses: each message has its
+destination in sections that only routers write. So the server does not offer this capability to
+routers. A router's streams use the links that the router attached, like its messages.
 """
 
 cdef const char *ANONYMOUS_RELAY = b"ANONYMOUS-RELAY"
@@ -14,7 +14,7 @@ cdef const char *TRUNK = b"quiver.trunk"
 
 
 cdef bint is_trunk(pn_connection_t *connection) noexcept nogil:
-    """Say whether the peer's open frame is that of another pyfast server."""
+    """Say whether the peer's open frame comes from another pyfast server."""
     return has_capability(pn_connection_remote_offered_capabilities(connection), TRUNK)
 
 
@@ -25,7 +25,7 @@ cdef bint is_router(pn_connection_t *connection) noexcept nogil:
 
 
 cdef bint takes_streaming_links(pn_connection_t *connection) noexcept nogil:
-    """Say whether streams may go to the peer by links that this server attaches for them."""
+    """Say whether this server may attach links to the peer for its streams."""
     return not is_router(connection) and has_capability(
         pn_connection_remote_offered_capabilities(connection), STREAMING_LINKS)
 
@@ -46,7 +46,7 @@ cdef void offer_capabilities(pn_connection_t *connection, bint streaming_links) 
 
 
 cdef void introduce(pn_connection_t *connection, bytes version) noexcept:
-    """Name product and version in the open frame's properties, as brokers do (part 2.7.1)."""
+    """Put product and version into the open frame's properties, as brokers do (part 2.7.1)."""
     cdef pn_data_t *data = pn_connection_properties(connection)
     pn_data_put_map(data)
     pn_data_enter(data)
@@ -58,7 +58,7 @@ cdef void introduce(pn_connection_t *connection, bytes version) noexcept:
 
 
 cdef void say_transactions(pn_data_t *data) noexcept nogil:
-    """Say which transactions the coordinator has, whatever a controller asks for (part 4.5.1)."""
+    """Name the coordinator's capabilities, whatever a controller asks for (part 4.5.1)."""
     pn_data_clear(data)
     pn_data_put_array(data, False, PN_SYMBOL)
     pn_data_enter(data)
@@ -69,7 +69,7 @@ cdef void say_transactions(pn_data_t *data) noexcept nogil:
 
 
 cdef bint may_reject(pn_data_t *outcomes) noexcept nogil:
-    """Say whether a source takes *rejected*; one that lists no outcomes takes any (part 3.5.3)."""
+    """Say whether a source takes *rejected*; without a list it takes any outcome (part 3.5.3)."""
     pn_data_rewind(outcomes)
     return not pn_data_next(outcomes) or has_capability(outcomes, b"amqp:rejected:list")
 

@@ -1,4 +1,4 @@
-"""The credit of producers, by the size of their messages and by their unsettled deliveries.
+"""The credit of producers. It depends on their messages' size and unsettled deliveries.
 
 A queue keeps whole messages for later consumers. A stream that is not stored in a file needs
 a consumer. So its sender gets credit when the first consumer attaches, and is drained when
@@ -11,10 +11,10 @@ cdef inline bint has_demand(const Queue *queue) noexcept nogil:
         return queue.subscriptions != NULL
     return queue.consumer_count > 0 or queue.storable
 
-# The bytes that a producer may send ahead; the mean size of its messages turns them to credit.
+# The bytes that a producer may send ahead. Credit is this divided by its messages' mean size.
 cdef size_t AHEAD_MAX = 4194304
 cdef int LEAST_CREDIT = 4
-# Deliveries that may wait for a sync; the end of the sync resumes the inlet.
+# The most deliveries that may wait for a sync. The end of the sync resumes the inlet.
 cdef int UNSYNCED_MAX = 32768
 # The first credit, before the size is known. With more, a waiting producer of large messages
 # would fill its session's window and stop the session's other links. One of these may be a
@@ -31,7 +31,7 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
     if inlet.blocked_by != NULL or inlet.base.refused or inlet.base.peer.container.closing:
         return
     if not is_attached(&inlet.base):
-        # It is topped up when its session has begun.
+        # `session_opened` tops it up when its session has begun.
         return
     if inlet.streaming and inlet.queue != NULL and not has_demand(inlet.queue):
         return
@@ -47,7 +47,7 @@ cdef void inlet_top_up(Inlet *inlet) noexcept nogil:
         window = min(window, min(STREAMS_MAX, inlet.base.peer.container.limits.credit)
                      - inlet.stream_count)
     if inlet.base.role == TRUNK_CONSUMER:
-        # Messages that no consumer asks for stay on the other server.
+        # The other server keeps messages that no consumer here asks for.
         window -= <int>min(<size_t>max(window, 0), inlet.queue.available)
     credit = credit_of(&inlet.base)
     if credit <= window // 2 and credit < window:

@@ -1,4 +1,4 @@
-"""The record of a link: made at attach, found through the engine's context, freed at detach."""
+"""The records of sessions and links: made at begin or attach, freed at end or detach."""
 
 cdef inline bint attached_here(const Link *link) noexcept nogil:
     return link.role == STREAMS_TO_PEER or link.role == TRUNK_CONSUMER
@@ -14,7 +14,7 @@ cdef int WIDE_WINDOW = 512
 
 cdef Session *session_new(
         Peer *peer, pn_session_t *session, bint begun_here) noexcept nogil:
-    """Make what a session's context points to, in the list of its peer; NULL without memory."""
+    """Make a session's record in the list of its peer; NULL without memory."""
     cdef Session *made = <Session *>calloc(1, sizeof(Session))
     if made == NULL:
         return NULL
@@ -23,15 +23,15 @@ cdef Session *session_new(
     list_push(&peer.sessions, made, &made.prev, &made.next)
     pn_session_set_context(session, made)
     if not begun_here:
-        # Its begin was the last frame: what is new comes first in the list.
+        # Its begin was the last frame, and new sessions come first in the list.
         take_end(peer, made)
     return made
 
 
 cdef void take_end(Peer *peer, Session *session) noexcept nogil:
-    """Find the data plane's side of a session whose begin has passed: both lists are in order.
+    """Find the data plane's session for one whose begin was read or written.
 
-    The engine writes no begin any more on a connection that is about to be closed.
+    Both lists are in the same order. The engine writes no begin on a connection that it closes.
     """
     cdef amqp_session_end_t *end = peer.plane.endpoints.sessions
     while end != NULL and end.user != NULL:
@@ -67,10 +67,10 @@ cdef inline bint is_incoming(LinkKind kind) noexcept nogil:
 
 cdef Link *link_new(
         Peer *peer, pn_link_t *link, LinkKind kind, LinkRole role, size_t size) noexcept nogil:
-    """Make what a link's context points to, in the list of its peer; NULL without memory.
+    """Make a link's record in the list of its peer; NULL without memory.
 
     Args:
-        size: of the kind's struct, which begins with a Link.
+        size: the size of the kind's struct, which begins with a Link.
     """
     cdef Link *made = <Link *>calloc(1, size)
     cdef Session *session
@@ -104,10 +104,9 @@ cdef Link *link_new(
 
 
 cdef amqp_link_end_t *link_end(pn_link_t *link) noexcept nogil:
-    """Return the data plane's side of a link whose attach has passed.
+    """Return the data plane's link for one whose attach was read or written.
 
-    NULL where it has not passed, where another link of ours has it, and where a NUL byte
-    is in the name.
+    NULL before that, if another link of ours has it, or if the name has a NUL byte.
     """
     cdef const char *name = pn_link_name(link)
     cdef const amqp_session_end_t *session = session_of(pn_link_session(link)).end
@@ -127,7 +126,7 @@ cdef void link_find(Link *link) noexcept nogil:
 
 
 cdef void link_opened(Link *link) noexcept nogil:
-    """Have our attach go out before frames that depend on it, if it can already."""
+    """Write our attach before frames that depend on it, if it can be written already."""
     peer_drain(link.peer)
     if link.deliveries.end == NULL:
         link_find(link)
@@ -141,7 +140,7 @@ cdef void link_delete(Link *link) noexcept nogil:
     link_forget(link)
     pn_link_free(engine_link)
     pn_decref(engine_link)
-    # Unread bytes of the link are gone.
+    # The unread bytes of the link are gone.
     hold(&peer.holder, &session.counted, session.deliveries.unread)
     fit_session(peer, session)
 
@@ -174,7 +173,7 @@ cdef void link_forget(Link *link) noexcept nogil:
 
 
 cdef int stream_window(const Peer *peer) noexcept nogil:
-    """Return the window, in frames, of a session that streams come by."""
+    """Return the window, in frames, of a session for incoming streams."""
     return max(<int>(STREAM_WINDOW // peer.container.limits.frame_size), LEAST_WINDOW)
 
 
@@ -184,8 +183,8 @@ cdef void open_session(Peer *peer, pn_session_t *session) noexcept nogil:
     cdef int mark = window // 2
     if session_of(session).streaming:
         window = stream_window(peer)
-        # Low enough that the sender hears of everything that was read: its socket may hold
-        # back the rest until it hears of it.
+        # Send a flow for everything that was read: the sender's socket may hold back the rest
+        # until then.
         mark = window - 1
     session_of(session).window = <size_t>window * peer.container.limits.frame_size
     session_of(session).mark = mark
@@ -196,14 +195,14 @@ cdef void open_session(Peer *peer, pn_session_t *session) noexcept nogil:
 
 
 cdef void session_opened(Peer *peer, Session *session) noexcept nogil:
-    """Have our begin go out, if it can already."""
+    """Write our begin, if it can be written already."""
     peer_drain(peer)
     if peer.beginning != NULL:
         return
     if session.end == NULL:
         take_end(peer, session)
     if session.end != NULL:
-        # The window is given again when bytes are read, and not when they come.
+        # The window is topped up when bytes are read, not when they come.
         session.end.window = 0
 
 
@@ -216,10 +215,10 @@ cdef void stream_inlet(Inlet *inlet) noexcept nogil:
 
 
 cdef void narrow_session(Link *link) noexcept nogil:
-    """Make the window of a session that began before its link for streams fit for those.
+    """Give a session that began before its link for streams the window for streams.
 
-    Does nothing if other links send in the session: frames that are on their way would be a
-    violation. The flow frame of the link's first credit tells the peer.
+    Do nothing if other links send in the session: frames on their way would violate a smaller
+    window. The flow frame of the link's first credit tells the peer.
     """
     cdef Session *session = session_of(link.session)
     cdef uint32_t window = stream_window(link.peer)
@@ -230,7 +229,7 @@ cdef void narrow_session(Link *link) noexcept nogil:
 
 
 cdef void widen_session(Inlet *inlet) noexcept nogil:
-    """Widen the window for small messages: one has come by the link.
+    """Widen the window after the link's first small message.
 
     The window cannot shrink again: frames on their way would violate it (part 2.5.6).
     """
@@ -246,7 +245,7 @@ cdef void set_window(Peer *peer, Session *session, int frames, bint streaming) n
 
 
 cdef void fit_session(Peer *peer, Session *session) noexcept nogil:
-    """Give the peer what is left of a session's window beside unread bytes, when it needs more."""
+    """Top up a session's window, less the unread bytes, if the peer needs more."""
     cdef amqp_session_end_t *end = session.end
     cdef size_t held = session.deliveries.unread + session.spilled
     cdef uint32_t window = 0
@@ -265,10 +264,10 @@ cdef void fit_session(Peer *peer, Session *session) noexcept nogil:
 
 
 cdef amqp_link_end_t *receiving_end(const Session *session) noexcept nogil:
-    """Return a link that the peer sends by; NULL for none.
+    """Return a link by which the peer sends; NULL if there is none.
 
-    A flow of the session's window names one: of a flow without a link, Proton tells its user
-    nothing, and skupper-router would not go on.
+    A flow for the session's window names this link. Proton does not report a flow without a link to
+    its user, so skupper-router would not go on.
     """
     cdef Link *link = session.links if session.incoming else NULL
     cdef amqp_link_end_t *end
@@ -284,8 +283,8 @@ cdef amqp_link_end_t *receiving_end(const Session *session) noexcept nogil:
 cdef bint has_handle(const Session *session) noexcept nogil:
     """Say whether a session has a handle for one more link of ours (part 2.7.2).
 
-    The engine attaches every link that is opened, and writes nothing any more on the whole
-    connection once it finds no handle up to the peer's handle-max.
+    The engine attaches every opened link. If there is no handle up to the peer's handle-max, it
+    stops writing on the whole connection.
     """
     cdef const amqp_session_end_t *end = session.end
     return end == NULL or (
@@ -310,8 +309,7 @@ cdef bint has_channel(Peer *peer) noexcept nogil:
 cdef bint awaits_begin(Peer *peer) noexcept nogil:
     """Say whether our next link has to wait for the answer to our begin.
 
-    The link shares a session, and only the peer's begin says how many links the session may
-    have.
+    The link shares a session, and only the peer's begin tells how many links the session may have.
     """
     cdef pn_session_t *session = peer.shared_session
     return session != NULL and not pn_session_state(session) & PN_REMOTE_ACTIVE and (
@@ -321,10 +319,10 @@ cdef bint awaits_begin(Peer *peer) noexcept nogil:
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     """Return an open session with a handle for a link of ours; NULL if there is none.
 
-    Not while `awaits_begin`.
+    Do not call it while `awaits_begin`.
 
     Args:
-        own: set to whether the session is there for this link alone.
+        own: set to whether the session is for this link alone.
     """
     cdef bint may_begin = has_channel(peer)
     cdef pn_session_t *session = peer.shared_session
@@ -345,15 +343,15 @@ cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil:
     own[0] = not peer.container.limits.shared_sessions and (
         has_channel(peer) or peer.shared_session != NULL)
     if not own[0]:
-        # The last session that we may begin is shared by all further links.
+        # All further links share the last session that we may begin.
         peer.shared_session = session
     return session
 
 
 cdef pn_session_t *session_of_peer(Peer *peer) noexcept nogil:
-    """Return a session that the peer began and that has a handle: either side may attach in it.
+    """Return a session that the peer began and that has a free handle for us.
 
-    A session of ours may belong to a single link, and end with it.
+    One of our own sessions may belong to a single link, and end with it.
     """
     cdef int usable = PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE
     cdef pn_session_t *session = pn_session_head(peer.driver.connection, usable)

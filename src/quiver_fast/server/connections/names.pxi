@@ -1,15 +1,15 @@
-"""Names of links. Two containers have one link of a name and direction at a time (part 2.6.1).
+"""Names of links. Two containers have at most one link of a name and direction (part 2.6.1).
 
-So a client that comes again before this server noticed that its connection is lost gets its
-link, and the lost one ends.
+A client may connect again before this server notices that its connection is lost. The new link
+gets the name, and the lost link ends.
 """
 
-# Address of the Link, by container of ours, container of the peer, role, and name.
+# The address of the Link by our container, the peer's container, role, and name.
 cdef dict holders = {}
 
 
 cdef tuple key_of(Peer *peer, const amqp_link_end_t *end):
-    """Return what names a link; a peer without a container id shares its names with nobody."""
+    """Return the key of a link's name; a peer without a container id shares no names."""
     cdef const char *container = pn_connection_remote_container(peer.driver.connection)
     named = container != NULL and container[0] != 0
     return (
@@ -18,12 +18,12 @@ cdef tuple key_of(Peer *peer, const amqp_link_end_t *end):
 
 
 cdef Link *name_holder(Peer *peer, const amqp_link_end_t *end) except? NULL:
-    """Return the link that has the name of an attach; NULL for none."""
+    """Return the link that holds the name of an attach; NULL if none does."""
     return <Link *><size_t>holders.get(key_of(peer, end), 0)
 
 
 cdef Link *name_take(Link *link) except? NULL:
-    """Have a link that was attached hold its name; return the one that held it before, or NULL."""
+    """Give an attached link its name; return the link that held the name before, or NULL."""
     cdef Link *before = name_holder(link.peer, link.deliveries.end)
     holders[key_of(link.peer, link.deliveries.end)] = <size_t>link
     link.named = True
@@ -31,7 +31,7 @@ cdef Link *name_take(Link *link) except? NULL:
 
 
 cdef void name_leave(Link *link) noexcept nogil:
-    """Free the name of a link that is about to be freed, unless another link holds it now."""
+    """Free the name of an ending link, unless another link holds it now."""
     if not link.named:
         return
     with gil:

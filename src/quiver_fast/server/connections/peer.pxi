@@ -1,26 +1,26 @@
-"""The bytes of one connection, between its socket, the data plane and the engine."""
+"""The bytes of one connection: between its socket, the data plane and the engine."""
 
-# A peer with so many unanswered frames that reads no answers is not read any more. With a
-# lower limit, two servers that fill each other's sockets could both stop reading.
+# A peer that does not read is not read after so many unanswered frames. With a lower limit, two
+# servers that fill each other's sockets could both stop reading.
 cdef size_t UNANSWERED_MAX = 256
-# Frames for the engine are small, but for an attach with a long filter.
+# Frames for the engine are small, except an attach with a long filter.
 cdef size_t FEED_SIZE = 4096
 cdef int64_t MILLISECOND = 1000000
 
 
 cdef ssize_t read_tls(void *tls, void *buffer, size_t size) noexcept nogil:
-    """Be a source of the data plane's."""
+    """Read for the data plane (`amqp_source_t`)."""
     return tls_read(<tls_t *>tls, buffer, size)
 
 
 cdef ssize_t write_within_tls(void *tls, const iovec *parts, int count) noexcept nogil:
-    """Be a sink of the data plane's, for which 0 says that no more goes out now."""
+    """Write for the data plane, for which 0 means that the socket is full."""
     cdef ssize_t n = tls_write(<tls_t *>tls, parts, count)
     return 0 if n == TLS_AGAIN else n
 
 
 cdef bint peer_read(Peer *peer) noexcept nogil:
-    """Read once from the socket; return whether there may be more."""
+    """Read once from the socket; return whether more may be there."""
     cdef ssize_t n
     if peer.cut or peer.deaf or not wants_input(peer):
         return False
@@ -39,9 +39,9 @@ cdef bint peer_read(Peer *peer) noexcept nogil:
 
 
 cdef void peer_lend(Peer *peer) noexcept nogil:
-    """Lend a connection without buffers those that the last one gave back.
+    """Lend a connection the buffers that the last one gave back.
 
-    So an idle connection has none.
+    So an idle connection needs no buffers.
     """
     cdef Container *container = peer.container
     if peer.plane.input.buffer == NULL:
@@ -51,14 +51,14 @@ cdef void peer_lend(Peer *peer) noexcept nogil:
 
 
 cdef void peer_lend_output(Peer *peer) noexcept nogil:
-    """Lend a connection without a buffer for its output one that another gave back."""
+    """Lend a connection without an output buffer one that another connection gave back."""
     amqp_output_take_buffer(&peer.plane.output, &peer.container.outputs)
 
 
 cdef void peer_return(Peer *peer) noexcept nogil:
-    """Take buffers that are empty back from a connection.
+    """Take empty buffers back from a connection.
 
-    Several for output are kept: to let one grow costs more than to fill it.
+    The server keeps several output buffers, because growing one costs more than filling it.
     """
     cdef Container *container = peer.container
     if peer.plane.input.start == peer.plane.input.to:
@@ -70,14 +70,14 @@ cdef void peer_return(Peer *peer) noexcept nogil:
 
 
 cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:
-    """Give the engine bytes that are its own; what we had to say before goes out first."""
+    """Pass frames to the engine, after queueing our answers to earlier frames."""
     cdef pn_rwbytes_t space
     cdef size_t size
     amqp_deliveries_tell(&peer.deliveries)
     while bytes.size:
         space = pn_connection_driver_read_buffer_sized(&peer.driver, FEED_SIZE)
         if space.size == 0:
-            # A frame larger than the buffer is half in: let the buffer grow.
+            # The buffer is full with a part of a frame: let it grow.
             space = pn_connection_driver_read_buffer(&peer.driver)
         if space.size == 0:
             break
@@ -92,9 +92,9 @@ cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:
 
 
 cdef void peer_drain(Peer *peer) noexcept nogil:
-    """Put what the engine writes into the output, behind our own answers.
+    """Append the engine's output to ours, after our own answers.
 
-    Not while a begin of the peer's is unanswered: the engine would forget the attaches in it.
+    Not while a begin of the peer is unanswered: the engine would forget that session's attaches.
     """
     cdef pn_bytes_t data
     cdef amqp_bytes_t whole
@@ -102,7 +102,7 @@ cdef void peer_drain(Peer *peer) noexcept nogil:
     amqp_deliveries_tell(&peer.deliveries)
     while not peer.deliveries.failed and peer.beginning == NULL:
         data = pn_connection_driver_write_buffer(&peer.driver)
-        # The engine's buffer grows when it holds no whole frame and is asked again.
+        # If the engine's buffer has no whole frame, the next call makes it grow.
         if data.size == before:
             return
         whole.start = <const unsigned char *>data.start
@@ -115,7 +115,7 @@ cdef void peer_drain(Peer *peer) noexcept nogil:
 
 
 cdef bint peer_has_rest(const Peer *peer) noexcept nogil:
-    """Say whether there is something to read that the socket tells nobody of."""
+    """Say whether TLS has decrypted bytes that no event of the socket will report."""
     return peer.tls != NULL and not peer.cut and wants_input(peer) and tls_has_input(peer.tls)
 
 
@@ -130,7 +130,7 @@ cdef void refuse_garbage(Peer *peer) noexcept nogil:
 
 
 cdef void peer_cut(Peer *peer) noexcept nogil:
-    """Take the connection as gone in both directions."""
+    """Treat the connection as closed in both directions."""
     peer.cut = True
     amqp_output_clear(&peer.plane.output)
     pn_connection_driver_read_close(&peer.driver)
@@ -138,9 +138,9 @@ cdef void peer_cut(Peer *peer) noexcept nogil:
 
 
 cdef void peer_write(Peer *peer) noexcept nogil:
-    """Give the socket what there is, and wait for the socket where it is full.
+    """Write all output, or watch the socket if it is full.
 
-    Nothing is written while the socket is full, nor when the connection was cut.
+    Write nothing while the socket is full, nor after the connection was cut.
     """
     cdef uint32_t events = 0
     if not (peer.full or peer.cut):
@@ -163,7 +163,7 @@ cdef void peer_flush(Peer *peer) noexcept nogil:
 
 
 cdef void peer_borrows(Peer *peer) noexcept nogil:
-    """Note that the peer's output has bytes of the input that is being read."""
+    """Note that the peer's output refers to bytes of the input that is being read."""
     if not peer.borrows:
         peer.borrows = True
         peer.next_borrower = peer.container.borrowers
@@ -171,7 +171,7 @@ cdef void peer_borrows(Peer *peer) noexcept nogil:
 
 
 cdef void borrowers_settle(Container *container) noexcept nogil:
-    """Write what was lent of an input, before that is read into again; the rest is copied."""
+    """Write the lent bytes of an input, and copy the rest, before the input is read into again."""
     cdef Peer *peer
     while container.borrowers != NULL:
         peer = container.borrowers
@@ -182,7 +182,7 @@ cdef void borrowers_settle(Container *container) noexcept nogil:
 
 
 cdef void peer_keep(Peer *peer, const amqp_hold_t *hold) noexcept nogil:
-    """Have the output copy what it has of some bytes by reference."""
+    """Copy the bytes that the output has by reference from ``hold``."""
     if not amqp_output_keep(&peer.plane.output, hold):
         peer.deliveries.failed = True
 
@@ -214,7 +214,7 @@ cdef void write_some(Peer *peer) noexcept nogil:
 
 
 cdef void write_tls(Peer *peer) noexcept nogil:
-    """Write within TLS; what the socket does not take yet waits in TLS's buffer."""
+    """Write within TLS; bytes that the socket does not take yet wait in TLS's buffer."""
     cdef int state = -1
     if tls_flush(peer.tls) != TLS_FAILED:
         state = amqp_output_write(&peer.plane.output, write_within_tls, peer.tls)
@@ -227,9 +227,9 @@ cdef void write_tls(Peer *peer) noexcept nogil:
 
 
 cdef bint peer_finished(Peer *peer) noexcept nogil:
-    """Say whether nothing more will come or go on this connection."""
+    """Say whether this connection has ended in both directions."""
     if peer.full and not peer.cut:
-        # The engine's last bytes wait in our output, or with TLS.
+        # Our output or TLS may still hold the engine's last bytes.
         return False
     return peer.cut or pn_connection_driver_finished(&peer.driver)
 
@@ -260,8 +260,8 @@ cdef void peer_refuse(
         Peer *peer, const char *condition, const char *description) noexcept nogil:
     """End a connection whose peer violated the protocol; unlike `peer_close`, at any stage.
 
-    Before the peer's open frame, the engine writes a close only for an error of its own. So
-    this sets one, and an early end of input.
+    Before the peer's open frame, the engine writes a close only for an error of its own. So this
+    function sets such an error and ends the input.
     """
     set_condition(pn_transport_condition(peer.driver.transport), condition, description)
     pn_transport_close_tail(peer.driver.transport)

@@ -1,15 +1,15 @@
-"""Restores messages from a queue's file: an entry as it is, a long message from its parts."""
+"""Restores messages from a queue's file: from entries, and long messages from their parts."""
 
-# Bytes of a document before its content (A.2).
+# The bytes of a document before its content (A.2).
 cdef size_t HEADER = 4
-# Bytes of a long message's beginning that surely have its header section.
+# The first bytes of a long message, which contain its header section.
 cdef size_t START = 4096
-# The last part of a chain has this if a copy of the message follows.
+# The ending of a chain's last part if a copy of the message follows.
 cdef uint32_t COPIED = 2
 
 
 cdef class Restorer:
-    """Takes the live documents of a queue's files in order, and makes messages of them.
+    """Makes messages of the live documents of a queue's files, taken in order.
 
     Args:
         appender: the writer of the files.
@@ -17,13 +17,13 @@ cdef class Restorer:
 
     def __cinit__(self, appender: Appender) -> None:
         self.appender = appender
-        # Chain by its number.
+        # The chains without an end, by number.
         self.unfinished = {}
-        # Messages that were assembled.
+        # The messages that are complete.
         self.whole = []
-        # Entries that are parts of no message.
+        # The entries that belong to no message.
         self.loose = []
-        # Bytes of parts that are meta-data, by cycle.
+        # The bytes of parts that are meta-data, by cycle.
         self.bytes = {}
 
     def __dealloc__(self) -> None:
@@ -33,9 +33,9 @@ cdef class Restorer:
     cdef Message *take(
             self, Tailer tailer, const char *start, size_t size, int64_t index, bint meta,
             int64_t now) except? NULL:
-        """Take the document that was read last; return the message that it completes, or NULL.
+        """Take the last document that was read; return the message that it completes, or NULL.
 
-        Other programs may write to the file too; documents that are no messages are skipped.
+        Other programs may write to the file too. Documents that are no messages are skipped.
         """
         cdef Part part
         if read_part(start, size, meta, &part):
@@ -50,7 +50,7 @@ cdef class Restorer:
     cdef Message *take_entry(
             self, Tailer tailer, const char *start, size_t size, int64_t index,
             int64_t now) except? NULL:
-        """Make a message of an entry: a long one stays in the file."""
+        """Make a message of an entry. A long one stays in the file."""
         cdef Message *message
         cdef Chain *chain
         size -= RAW_HEAD
@@ -72,7 +72,7 @@ cdef class Restorer:
 
     cdef Message *take_part(
             self, Tailer tailer, size_t at, Part *part, int64_t index, int64_t now) except? NULL:
-        """Take a part at offset ``at``; ``index`` is -1 where it is meta-data."""
+        """Take a part at offset ``at``; ``index`` is -1 if it is meta-data."""
         cdef Chain *chain = self.chain_for(part)
         if index < 0:
             self.bytes[tailer.cycle] = self.bytes.get(tailer.cycle, 0) + tailer.at - at
@@ -84,7 +84,7 @@ cdef class Restorer:
         note_part(chain, tailer.cycle, at, tailer.at, part.size, index)
         chain.closed = part.ending != 0
         if index < 0 and part.ending == COPIED:
-            # Only the entry that follows is kept.
+            # Only the entry that follows is needed.
             del self.unfinished[part.id]
             free(chain)
         elif index >= 0 and chain.closed:
@@ -93,7 +93,7 @@ cdef class Restorer:
         return NULL
 
     cdef Chain *chain_for(self, const Part *part) except? NULL:
-        """Return the chain whose next part this is, with room for it; NULL if there is none."""
+        """Return the chain that the part continues, with room for it; NULL if there is none."""
         cdef Chain *chain = <Chain *><size_t>self.unfinished.get(part.id, 0)
         if chain == NULL and part.number == 0:
             chain = chain_new(self.appender, part.id)
@@ -108,7 +108,7 @@ cdef class Restorer:
 
     cdef Message *take_reference(
             self, const char *bytes, int64_t index, int64_t now) except? NULL:
-        """Take an entry that refers to the parts of a chain, which come before it."""
+        """Take an entry that refers to the preceding parts of a chain."""
         cdef Chain *chain
         cdef uint64_t id
         cdef uint32_t parts
@@ -127,9 +127,9 @@ cdef class Restorer:
 
     cdef Message *made_whole(
             self, Chain *chain, uint32_t format, int64_t index, int64_t now) except? NULL:
-        """Make a message that is read from the file, and holds only the fields of its header.
+        """Make a message that stays in the file, with only its header's fields in memory.
 
-        Returns NULL if it is none.
+        Return NULL if it is not a message.
         """
         cdef Message *message = message_of(NULL, 0)
         cdef ChainReader *reader
@@ -153,7 +153,7 @@ cdef class Restorer:
         return message
 
     cdef int hold(self, Retention retention) except -1:
-        """Keep the files that have parts of the messages."""
+        """Keep the files that have parts of messages."""
         cdef Chain *chain
         cdef uint32_t i
         for message in self.whole:
@@ -167,7 +167,7 @@ cdef class Restorer:
         return 0
 
     def torn(self) -> list[tuple[int, int]]:
-        """Return the entries that are parts of no message, in ranges of first and last."""
+        """Return the entries that belong to no message, as ranges of first and last."""
         cdef Chain *chain
         cdef uint32_t i
         ranges = list(self.loose)
@@ -192,7 +192,7 @@ cdef Message *message_of(const char *bytes, size_t size) except NULL:
 
 
 cdef bint read_start(Message *message, const char *bytes, size_t size, int64_t now) noexcept nogil:
-    """Read a message's header out of its first bytes, which are not kept; False if it has none."""
+    """Read a message's header from its first bytes, without keeping them; False if invalid."""
     cdef HeaderResult result
     cdef size_t room
     memcpy(message_space(message, size, &room), bytes, size)
@@ -203,13 +203,13 @@ cdef bint read_start(Message *message, const char *bytes, size_t size, int64_t n
 
 
 cdef int restore_whole(Queue *queue, Message *message, dict states) except -1:
-    """Queue a message with what is left of its time to live, and with its failures."""
+    """Queue a message with its remaining time to live and its failures."""
     cdef Entry *entry
     cdef int64_t end
     cdef uint32_t failures
     end, failures = states.get(message.index, (0, 0))
     if end and message.expires:
-        # 0 means never.
+        # 0 would mean that it never expires.
         message.expires = max(
             queue.container.now_ms + end - realtime_ns() // 1000000, <int64_t>1)
     entry = queue_append(queue, message)

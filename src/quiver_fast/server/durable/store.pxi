@@ -1,21 +1,20 @@
 """Durable messages in queue files: stored before they are accepted, removed when settled.
 
-A store is one queue's file. A message is an entry of raw bytes; its removal is a
-document in the same file (queuefile.live). If a peer may be told only of what is on
-disk, the answer waits for a sync that begins after the turn of the write. One sync
-serves all links. While it runs, the work for the next one is gathered (group commit,
-A.11).
+A store is one queue's file. A message is an entry of raw bytes, and its removal is a document in
+the same file (queuefile.live). With durability `group`, the answer to a peer waits for a sync
+that begins after the turn of the write. One sync serves all links. While it runs, the server
+gathers work for the next one (group commit, A.11).
 """
 
-# With so many gathered removals, they are written before the turn ends.
+# So many gathered removals are written before the turn ends.
 cdef size_t REMOVALS = 8192
-# Disk space of the file that messages leave free: on a full disk, removals can still be
-# written when messages are refused.
+# Disk space that messages leave free in the file: on a full disk messages are refused, but
+# removals can still be written.
 cdef size_t NOTES_ROOM = 262144
-# After so many more bytes an ended file is synced, if its messages are not removed yet.
+# An ended file is synced after so many bytes of the next file, unless its messages are removed.
 cdef size_t ENDED_AGE = 16777216
-# The first failures of a message are all written, this many. Later ones are written at powers of
-# two only: a message that fails for ever must not fill the disk.
+# So many failures of a message are all written. Later ones are written at powers of two only: a
+# message that fails for ever must not fill the disk.
 cdef uint32_t EXACT = 32
 
 
@@ -45,10 +44,10 @@ cdef class Store:
             close(self.ended_fd)
 
     cdef int fill(self, Queue *queue, object committed) except -1:
-        """Put the messages that were not removed into a queue.
+        """Put the messages of the file into a queue, except the removed ones.
 
         Args:
-            committed: as of LiveEntries.
+            committed: see LiveEntries.
 
         Raises OutputError if the files cannot be read or written.
         """
@@ -59,7 +58,7 @@ cdef class Store:
         try:
             self.restore(queue, committed)
         except BaseException:
-            # Without this, the queue would have only some of its messages until the next start.
+            # Else the queue would have only some of its messages until the next start.
             entry = queue.main.tail
             while entry != NULL:
                 earlier = entry.prev
@@ -87,10 +86,10 @@ cdef class Store:
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         restorer.hold(self.retention)
         if live.owed != MARK_NONE:
-            # The mark belongs into the file of its transaction; nothing may come before it.
+            # The mark must be the next document in the file of its transaction.
             self.owed = live.owed
             self.appender.held = True
-            # On a full disk the mark stays owed, and the messages are delivered all the same.
+            # On a full disk the mark stays owed, but the messages are delivered.
             write_owed(self)
         for first, last in restorer.torn():
             for index in range(first, last + 1):
@@ -113,7 +112,7 @@ cdef class Store:
         self.has_deleted = len(self.deleted) > 0
 
     def tidy_at_start(self) -> None:
-        """Free what the last run left, after all queues are restored.
+        """Free the disk space that the last run left, when all queues are restored.
 
         Raises:
             OSError, OutputError: a file cannot be deleted, or its removals cannot be kept.
@@ -123,9 +122,9 @@ cdef class Store:
         self.retention.sweep()
 
     def roll(self) -> None:
-        """End the newest file, and leave it to the syncer or to its deletion.
+        """End the newest file. The syncer syncs it later, unless it is deleted before.
 
-        Under a policy of syncs, little of it is not synced yet.
+        Under a policy that syncs, little of the file is still unsynced.
         """
         if self.appender.policy != DURABLE_NEVER:
             self.retention.roll()
@@ -140,10 +139,10 @@ cdef class Store:
         self.appender.lent = False
 
     def sync_ended(self) -> None:
-        """Sync the file that was ended last.
+        """Sync the last file that was ended.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the file could not be written.
         """
         if self.ended_fd >= 0:
             os.fdatasync(self.ended_fd)
@@ -151,11 +150,11 @@ cdef class Store:
             self.ended_fd = -1
 
     cdef bint wants_sync(self) noexcept nogil:
-        """Say whether there is something for the syncer besides what is appended."""
+        """Say whether the syncer has an ended file to sync or deleted files to close."""
         return self.has_deleted or self.ended_fd >= 0 and self.appender.tail >= ENDED_AGE
 
     def give_deleted(self, syncer: Syncer) -> None:
-        """Close the deleted files, in the syncer's thread."""
+        """Let the syncer's thread close the deleted files."""
         cdef SyncJob job
         memset(&job, 0, sizeof(job))
         for fd in self.deleted:
@@ -166,7 +165,7 @@ cdef class Store:
         self.has_deleted = False
 
     def take(self, count: int, writer: int) -> None:
-        """Note that the first removals are written, from the file of ``writer`` on."""
+        """Note that the first ``count`` removals are written, in the file ``writer`` or later."""
         self.untidy = True
         self.retention.note(self.removed, count, writer)
 
@@ -177,7 +176,7 @@ cdef class Store:
 
 
 cdef void mark_dirty(Container *container, void *store) noexcept nogil:
-    """Flush a store at the end of the turn."""
+    """Let the end of the turn flush a store."""
     if not (<Store>store).dirty:
         (<Store>store).dirty = True
         (<Store>store).next_dirty = container.dirty_stores
@@ -185,19 +184,19 @@ cdef void mark_dirty(Container *container, void *store) noexcept nogil:
 
 
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil:
-    """Say whether a message has to be in its queue's file."""
+    """Say whether a message must be in its queue's file."""
     return queue.storable and message.header.durable
 
 
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
-    """Write a message to the queue's file and give it its index; False if that failed.
+    """Write a message to the queue's file and set its index; return False on a failure.
 
-    The queue has its file.
+    The queue must have its file.
     """
     cdef const Chunk *chunk = message.first
     cdef char *out
     if message.chain != NULL or message.format:
-        # The entry of a chain says which format its message has.
+        # Only the entry of a chain can name a message-format.
         return store_part(queue, message, True)
     out = begin_message(<Store>queue.store, message.size)
     if out == NULL:
@@ -216,23 +215,23 @@ cdef bint store_append(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void stored(Queue *queue, const Message *message) noexcept nogil:
-    """Note what follows from a message that is in its queue's file."""
+    """Record a stored message: its end of life, and the need of a sync."""
     if message.expires:
-        # If the disk is full, the message has its whole time to live again after a restart.
+        # If the disk is full, a restart gives the message its whole time to live again.
         write_state((<Store>queue.store).appender, message.index, end_of_life(queue, message), 0)
     (<Store>queue.store).failing = False
     mark_dirty(queue.container, queue.store)
 
 
 cdef int64_t end_of_life(const Queue *queue, const Message *message) noexcept nogil:
-    """Return when a message's time to live is over, in ms since 1970; 0 for never."""
+    """Return the end of a message's time to live, in ms since 1970; 0 for never."""
     if not message.expires:
         return 0
     return message.expires - queue.container.now_ms + realtime_ns() // 1000000
 
 
 cdef void note_failure(const Entry *entry) noexcept nogil:
-    """Record the failed delivery of a stored message; on a full disk a restart forgets it."""
+    """Record a failed delivery of a stored message. On a full disk, a restart forgets it."""
     cdef uint32_t failures = entry.failures
     if failures <= EXACT or failures & (failures - 1) == 0:
         write_state(
@@ -241,12 +240,12 @@ cdef void note_failure(const Entry *entry) noexcept nogil:
 
 
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
-    """Write the bytes in memory of a long message to the queue's file; False if that failed.
+    """Write a long message's bytes in memory to the queue's file; return False on a failure.
 
-    The queue has its file.
+    The queue must have its file.
 
     Args:
-        last: the message is complete with them, and gets its index.
+        last: these bytes complete the message, which gets its index.
     """
     if not write_chain(<Store>queue.store, message, last):
         report(<Store>queue.store)
@@ -277,7 +276,7 @@ cdef char *begin_message(Store store, size_t size) noexcept nogil:
 
 
 cdef void report(Store store) noexcept nogil:
-    """Report that a file takes no more; again only after it took something."""
+    """Report that a file takes no more, once until it takes something again."""
     if store.failing:
         return
     store.failing = True
@@ -293,11 +292,11 @@ cdef void note_removal(Store store, int64_t index) noexcept nogil:
     cdef uint64_t *grown
     if store.removed_count == store.removed_capacity and (
             store.joined or not flush_removals(store)):
-        # A transaction's removals are written at its end; a full disk makes them wait.
+        # During a transaction, or on a full disk, removals are written later.
         grown = <uint64_t *>realloc(
             store.removed, 2 * store.removed_capacity * sizeof(uint64_t))
         if grown == NULL:
-            # Without its removal, the message is delivered once more after a restart.
+            # Without the removal, the message is delivered again after a restart.
             return
         store.removed = grown
         store.removed_capacity *= 2
@@ -311,7 +310,7 @@ cdef void note_message(Store store, const Message *message) noexcept nogil:
     cdef const Span *span
     cdef uint32_t i
     cdef int64_t index
-    # First the entry that completes the chain: without it the parts are no message.
+    # Remove first the entry that completes the chain: without it the parts are no message.
     if message.index >= 0:
         note_removal(store, message.index)
     for i in range(chain.count if chain != NULL else 0):
@@ -322,13 +321,13 @@ cdef void note_message(Store store, const Message *message) noexcept nogil:
 
 
 cdef void store_remove(Queue *queue, const Message *message) noexcept nogil:
-    """Write a message's removal by the end of the turn."""
+    """Remove a message from the file, at the latest at the end of the turn."""
     note_message(<Store>queue.store, message)
     mark_dirty(queue.container, queue.store)
 
 
 cdef void store_forget(Queue *queue) noexcept nogil:
-    """End a chain that is no message: its files may be deleted."""
+    """Let the files of an incomplete chain be deleted."""
     (<Store>queue.store).untidy = True
     mark_dirty(queue.container, queue.store)
 
@@ -340,7 +339,7 @@ cdef bint must_wait(const Queue *queue, const Message *message) noexcept nogil:
 
 
 cdef bint write_owed(Store store) noexcept nogil:
-    """Write the owed mark of a transaction's end."""
+    """Write the mark of a transaction's end if it is still owed."""
     if store.owed == MARK_NONE:
         return True
     if write_mark(store.appender, store.owed) != 0:
@@ -351,7 +350,7 @@ cdef bint write_owed(Store store) noexcept nogil:
 
 
 cdef bint flush_removals(Store store) noexcept nogil:
-    """Write the removals; those that fail are kept for another attempt."""
+    """Write the removals; keep them for another attempt if that fails."""
     cdef size_t count = store.removed_count
     cdef int64_t writer = store.appender.cycle
     if count == 0:
@@ -365,7 +364,7 @@ cdef bint flush_removals(Store store) noexcept nogil:
 
 
 cdef void stores_flush(Container *container) noexcept nogil:
-    """Write the removals, and request a sync where that is the policy."""
+    """Write the removals of all stores, and begin a sync if there is something to sync."""
     cdef void *store = container.dirty_stores
     cdef void *following
     container.dirty_stores = NULL
@@ -384,7 +383,7 @@ cdef void stores_flush(Container *container) noexcept nogil:
 
 
 cdef void tidy(Store store) noexcept nogil:
-    """Free disk space after removals. A failure is reported once, as one of appends is."""
+    """Free disk space after removals. Report a failure once, like a failed append."""
     store.untidy = False
     with gil:
         try:
@@ -404,7 +403,7 @@ cdef void want_sync(Container *container, void *store) noexcept nogil:
 
 
 cdef void store_leave(Container *container, void *store) noexcept nogil:
-    """Remove a store from the syncs; its queue is gone and it has nothing to write."""
+    """Remove the store of a deleted queue from the next sync. It has nothing to write."""
     cdef void **place = &container.unsynced_stores
     while place[0] != NULL and place[0] != store:
         place = &(<Store>place[0]).next_unsynced
@@ -413,7 +412,7 @@ cdef void store_leave(Container *container, void *store) noexcept nogil:
 
 
 cdef void sync_next(Container *container) noexcept nogil:
-    """Begin a sync of everything that was written, unless one is under way."""
+    """Begin a sync of everything that was written, unless a sync is running."""
     if container.unsynced_stores != NULL and not (<Syncer>container.syncer).busy:
         begin_sync(container, <Syncer>container.syncer)
 
@@ -434,11 +433,11 @@ cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
 
 
 cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
-    """Sync what was appended where that is the policy, else an ended file."""
+    """With `group`, sync the appended entries; otherwise sync an ended file that is old enough."""
     cdef SyncJob job
     if container.group:
         if not syncer.add_file(store.appender):
-            # Those that wait for it may try again; what is written next is synced with it.
+            # The deliveries that wait are modified: their senders may try again.
             container.sync_failed = True
     elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
         memset(&job, 0, sizeof(job))
@@ -453,7 +452,7 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
 
 
 cdef void synced(void *owner) noexcept nogil:
-    """A sync is done: answer the links that waited for it, and begin the next."""
+    """After a sync, answer the links that waited for it, and begin the next sync."""
     cdef Container *container = <Container *>owner
     cdef bint good = take_results(container, <Syncer>container.syncer)
     settle_pending(container, good)
@@ -473,7 +472,7 @@ cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
 
 
 cdef void stores_finish(Container *container) noexcept nogil:
-    """Write all removals, and wait until every link that waits for a sync has its answer."""
+    """Write all removals, and wait until no link waits for a sync any more."""
     if container.syncer == NULL:
         return
     stores_flush(container)

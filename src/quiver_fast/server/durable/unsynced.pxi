@@ -1,11 +1,11 @@
-"""Deliveries that are accepted when their message is on disk.
+"""Deliveries that are accepted after a sync of their messages.
 
-They are accepted in the order in which they came. A link that ends leaves its deliveries in
-the list: they refer to it by a waiter, whose link is NULL then.
+They are accepted in the order in which they came. When a link ends, its deliveries stay in the
+list. They refer to the link by a waiter, whose link is NULL then.
 """
 
 cdef bint accept_later(Link *link, amqp_delivery_t *delivery) noexcept nogil:
-    """Accept a delivery after a sync. False without memory."""
+    """Accept a delivery after the next sync; return False without memory."""
     cdef Container *container = link.peer.container
     cdef size_t capacity
     cdef Pending *grown
@@ -31,7 +31,7 @@ cdef bint accept_later(Link *link, amqp_delivery_t *delivery) noexcept nogil:
 
 
 cdef void forget_pending(Link *link) noexcept nogil:
-    """The link has ended: nobody waits for its deliveries' outcomes."""
+    """Detach the deliveries of an ended link from it: nobody waits for their outcomes."""
     cdef Waiter *waiter = link.waiter
     if waiter == NULL:
         return
@@ -42,7 +42,7 @@ cdef void forget_pending(Link *link) noexcept nogil:
 
 
 cdef void settle_pending(Container *container, bint good) noexcept nogil:
-    """Accept the deliveries that waited for a sync; if it failed, they are modified."""
+    """Accept the deliveries that waited for a sync, or modify them if it failed."""
     cdef Pending *pending
     cdef Link *link
     cdef size_t count = container.syncing_count
@@ -60,7 +60,7 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
         peer_dirty(link.peer)
         if link.kind == INLET:
             (<Inlet *>link).unsynced -= 1
-            # The link may get more credit now.
+            # The link may get more credit.
             inlet_wake(<Inlet *>link)
     container.syncing_count = 0
     container.pending_count -= count
@@ -70,7 +70,7 @@ cdef void settle_pending(Container *container, bint good) noexcept nogil:
 
 
 cdef Link *one_waits_less(Waiter *waiter) noexcept nogil:
-    """Count down the deliveries of a link that wait; return the link, NULL if it is gone."""
+    """Count one waiting delivery of a link less; return the link, NULL if it has ended."""
     cdef Link *link = waiter.link
     waiter.count -= 1
     if link == NULL and waiter.count == 0:

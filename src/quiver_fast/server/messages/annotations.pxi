@@ -2,14 +2,14 @@
 
 
 def merged(message: bytes, annotations: bytes) -> bytes:
-    """Return the message with these annotations; of two with the same key, the new one.
+    """Return the message with these annotations; a new one replaces one with the same key.
 
     Args:
         message: encoded sections.
         annotations: an encoded map.
 
     Raises:
-        ValueError: the annotations are no map, or the sections before the bare message cannot
+        ValueError: the annotations are not a map, or the sections before the bare message cannot
             be read.
     """
     cdef const uint8_t *start = message
@@ -50,7 +50,7 @@ cdef bytes copy_of(amqp_bytes_t encoded):
 
 
 cdef dict pairs_of(amqp_bytes_t encoded):
-    """Return the encoded pairs of a map, by what tells their keys apart."""
+    """Return the encoded pairs of a map, by the identities of their keys."""
     cdef amqp_reader_t reader = amqp_reader(encoded.start, encoded.size)
     cdef amqp_fields_t fields
     cdef amqp_bytes_t key

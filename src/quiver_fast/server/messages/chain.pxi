@@ -1,24 +1,24 @@
-"""Long messages in a queue's file: parts that are written as they arrive, and one entry.
+"""Long messages in a queue's file: parts, written as they arrive, and then one entry.
 
-A part is meta-data, so that other readers pass it by. It is binary wire, an event of the
-name `quiver.part` with a byte array:
+A part is meta-data, so other readers skip it. It is binary wire: an event with the name
+`quiver.part` and a byte array:
 
     offset  0   8   number of the chain, unique in the queue
             8   4   number of the part, from 0
            12   4   0; of the last part, which may be empty, 1 or 2: what makes it whole
 
-little-endian, then the bytes of the message. Parts of several chains and other documents
-may lie between. Behind the last part comes an entry, which other readers see as the message:
+All numbers are little-endian. The bytes of the message follow. Parts of several chains and other
+documents may be mixed. An entry follows the last part, and other readers see it as the message:
 
-    2   the message as it is, if it is no longer than an entry may be and of the
-        message-format 0: the parts have served
-    1   what refers to the parts: ff 'quiver' 02, the number of the chain (8 bytes), how many
-        parts it has (4), the message-format (4), bytes of the message (8), and the first of
-        these
+    2   a copy of the message, if it fits into an entry and has message-format 0: the parts
+        are not needed any more
+    1   a reference to the parts: ff 'quiver' 02, the number of the chain (8 bytes), the
+        number of its parts (4), the message-format (4), the size of the message (8), and its
+        first bytes
 
-A chain without its entry was cut short by an abort or a crash: it is no message. In files
-of earlier versions parts are entries, which begin with ff 'quiver' 01 and the same 16 bytes;
-the part that ends with 1 completes the message.
+A chain without its entry is no message: an abort or a crash cut it short. In files of earlier
+versions the parts are entries, which begin with ff 'quiver' 01 and the same 16 bytes. The part
+with 1 completes the message.
 """
 
 cdef const char *PART_EVENT = b"\xb9\x0bquiver.part\x82"
@@ -26,31 +26,31 @@ cdef const char *OLD_PART = b"\xffquiver\x01"
 cdef const char *REFERENCE = b"\xffquiver\x02"
 cdef enum:
     PART_EVENT_SIZE = 14
-    # The event, length of what follows, byte array.
+    # The event, the length of the rest, the byte array.
     PART_HEAD = 19
     MAGIC_SIZE = 8
-    # Numbers of the chain and the part, and what it ends by.
+    # The numbers of the chain and the part, and the ending.
     NAMED = 16
     REFERENCE_SIZE = 32
     SPANS = 4
     PAGE = 4096
-    # How a message is made whole.
+    # How a part ends: not the last one, a reference follows, a copy follows.
     ENDS_NOT = 0
     ENDS_BY_REFERENCE = 1
     ENDS_BY_COPY = 2
-# Bytes of one part: far below the entry limit.
+# The most bytes of one part: far below the limit of an entry.
 cdef size_t PART_MAX = 1048576
-# Used pages of a mapped file count as our memory until they are unmapped.
+# Pages are unmapped in steps of this size: used pages of a mapped file count as our memory.
 cdef size_t LET_GO = 4194304
-# Bytes of a message's beginning that an entry with a reference shows to other readers.
+# An entry with a reference has so many first bytes of the message, for other readers.
 cdef size_t SHOWN = 4096
 
-# The first number is random, because files have chains of earlier runs.
+# The first number is random, because the files have chains of earlier runs.
 cdef uint64_t next_id = int.from_bytes(os.urandom(8), "little")
 
 
 cdef Chain *chain_new(Appender appender, uint64_t id) noexcept nogil:
-    """Make a chain without parts; NULL without memory."""
+    """Make an empty chain; NULL without memory."""
     cdef Chain *chain = <Chain *>calloc(1, sizeof(Chain) + SPANS * sizeof(Span))
     if chain == NULL:
         return NULL
@@ -73,7 +73,7 @@ cdef Chain *chain_grown(Chain *chain) noexcept nogil:
 
 
 cdef void end_chain(void *ended) noexcept nogil:
-    """Free a chain, and let its files go."""
+    """Free a chain, and release its files."""
     cdef Chain *chain = <Chain *>ended
     let_spans_go(chain)
     if chain.retention != NULL:
@@ -92,7 +92,7 @@ cdef void let_spans_go(Chain *chain) noexcept nogil:
 
 
 cdef int chain_hold(Chain *chain, Retention retention) except -1:
-    """Keep the files of a chain's parts as long as the chain; entries keep their files anyway."""
+    """Keep the files of a chain's parts as long as the chain. Entries keep their own files."""
     cdef uint32_t i
     Py_INCREF(retention)
     chain.retention = <void *>retention
@@ -106,7 +106,7 @@ cdef int chain_hold(Chain *chain, Retention retention) except -1:
 cdef void note_part(
         Chain *chain, int64_t cycle, size_t at, size_t end, size_t size,
         int64_t index) noexcept nogil:
-    """Add a document as the next part, of ``size`` bytes; there is room for a span."""
+    """Add a document with ``size`` bytes as the next part; the chain has room for a span."""
     cdef Span *latest = &chain.spans[chain.count - 1] if chain.count else NULL
     chain.parts += 1
     chain.size += size
@@ -121,13 +121,13 @@ cdef void note_part(
 
 cdef bint chain_write(
         Appender appender, Retention retention, Message *message, bint last) noexcept nogil:
-    """Write the bytes in memory of a message to the file, and free them.
+    """Write a message's bytes in memory to the file, and free them.
 
-    Returns False if that failed: the appender says why, the message is as it was
-    or shorter by parts that are in its chain.
+    Return False on a failure, with the reason in the appender. The message then keeps the bytes
+    that are not in its chain.
 
     Args:
-        last: the message ends with that; `chain_commit` makes it whole.
+        last: the message ends with these bytes; `chain_commit` then completes it.
     """
     cdef size_t size
     if message.chain == NULL and not begin_chain(appender, retention, message):
@@ -184,7 +184,7 @@ cdef bint write_part(Appender appender, Message *message, size_t size, bint last
 
 
 cdef void keep_part(Chain *chain, size_t size) noexcept nogil:
-    """Keep the file of the latest part."""
+    """Keep the file of the last part."""
     cdef Span *span = &chain.spans[chain.count - 1]
     span.held += size
     with gil:
@@ -192,17 +192,17 @@ cdef void keep_part(Chain *chain, size_t size) noexcept nogil:
 
 
 cdef inline bint is_copied(Appender appender, const Message *message) noexcept nogil:
-    """Say whether the message's entry is the message, which is of AMQP's format then."""
+    """Say whether the entry has a copy of the message: then it has AMQP's message-format."""
     return message.format == 0 and message.size + RAW_HEAD <= appender.max_entry
 
 
 cdef size_t commit_size(Appender appender, const Message *message) noexcept nogil:
-    """Return how many bytes `chain_commit` copies."""
+    """Return the number of bytes that `chain_commit` copies."""
     return message.size if is_copied(appender, message) else min(SHOWN, message.size)
 
 
 cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil:
-    """Write the entry that makes a message whole; return its index, or -1: see error."""
+    """Write the entry that completes a message; return its index, or -1 (see error)."""
     cdef Chain *chain = chain_of(message)
     cdef bint copied = is_copied(appender, message)
     cdef size_t size = commit_size(appender, message)
@@ -225,7 +225,7 @@ cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil:
         appender.error = EIO
     chain_close(reader)
     if index >= 0 and copied and chain.readers == NULL:
-        # Nobody reads the parts any more.
+        # Nobody needs the parts any more.
         be_single(chain, appender.cycle, at, appender.tail)
     return index
 
@@ -240,7 +240,7 @@ cdef void put_reference(const Chain *chain, uint32_t format, char *out) noexcept
 
 cdef size_t chain_copy(
         ChainReader *reader, const Message *message, char *out, size_t size) noexcept nogil:
-    """Copy the next bytes out of a message's parts; return how many of ``size`` there were."""
+    """Copy up to ``size`` next bytes of a message's parts; return how many there were."""
     cdef size_t n
     cdef size_t copied = 0
     while copied < size:
@@ -255,7 +255,7 @@ cdef size_t chain_copy(
 
 
 cdef void be_single(Chain *chain, int64_t cycle, size_t at, size_t end) noexcept nogil:
-    """Send a message from its entry."""
+    """Make the entry the chain's only part: the message is sent from there."""
     let_spans_go(chain)
     chain.single = True
     chain.count = 0
@@ -265,23 +265,23 @@ cdef void be_single(Chain *chain, int64_t cycle, size_t at, size_t end) noexcept
 
 
 cdef void let_go(char *base, size_t begin, size_t end) noexcept nogil:
-    """Unmap pages of a file that are not needed any more; the file keeps them."""
+    """Unmap pages of a file that nobody needs any more. Their content stays in the file."""
     begin = begin // PAGE * PAGE
     end = end // PAGE * PAGE
-    # Mostly there is nothing to do; a roll may have moved the end back.
+    # Mostly there is nothing to do. A roll may have moved the end back.
     if end > begin:
         madvise(base + begin, end - begin, MADV_DONTNEED)
 
 
 cdef bint is_raw(const char *start, size_t size) noexcept nogil:
-    """Say whether an entry is bytes that were submitted as such: form 2 of A.6."""
+    """Say whether an entry is raw bytes: form 2 of A.6."""
     return (
         size >= RAW_HEAD and <unsigned char>start[0] == 0x82
         and get32(start + 1) == size - 5 and <unsigned char>start[5] == 0x8A)
 
 
 cdef bint read_part(const char *start, size_t size, bint meta, Part *part) noexcept nogil:
-    """Read a document as a part, of whichever version; False if it is none."""
+    """Read a document as a part of either version; return False if it is not one."""
     if meta:
         if size < PART_HEAD + NAMED or memcmp(start, PART_EVENT, PART_EVENT_SIZE) != 0:
             return False
@@ -330,7 +330,7 @@ cdef ChainReader *chain_open(const Message *message) noexcept nogil:
 cdef bint stand_before(ChainReader *reader, const Message *message) noexcept nogil:
     """Map the file of the current span, and move before its first part.
 
-    A finished file needs no descriptor any more; a growing one is mapped again.
+    A complete message needs no descriptor of its file. A growing file is mapped again.
     """
     cdef Chain *chain = chain_of(message)
     cdef const Span *span = &chain.spans[reader.span]
@@ -348,14 +348,14 @@ cdef bint stand_before(ChainReader *reader, const Message *message) noexcept nog
 
 
 cdef bint is_want(int error) noexcept nogil:
-    """Say whether a call failed for want of something that may be there later."""
+    """Say whether a call failed for lack of a resource that may be free later."""
     return error == EMFILE or error == ENFILE or error == ENOMEM
 
 
 cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil:
-    """Go on to the next part that has bytes; `left` is 0 if there is none yet.
+    """Move to the next part that has bytes; `left` is 0 if there is none yet.
 
-    Returns False if it is not readable.
+    Return False if the part is not readable.
     """
     cdef Chain *chain = chain_of(message)
     while reader.left == 0:
@@ -372,7 +372,7 @@ cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil
 
 
 cdef bint next_part(ChainReader *reader, const Chain *chain) noexcept nogil:
-    """Read the next document; False if it is not the expected part."""
+    """Read the next document; return False if it is not the expected part."""
     cdef const char *start
     cdef size_t size
     cdef int64_t index
@@ -396,7 +396,7 @@ cdef bint next_part(ChainReader *reader, const Chain *chain) noexcept nogil:
 
 
 cdef void forget_pages(ChainReader *reader, const char *at) noexcept nogil:
-    """Unmap the pages that were sent."""
+    """Unmap the pages before ``at``, which were sent."""
     cdef char *base = (<Tailer>reader.tailer).file.base
     cdef size_t done = at - base
     if base != reader.base or done < reader.let_go:
@@ -408,12 +408,12 @@ cdef void forget_pages(ChainReader *reader, const char *at) noexcept nogil:
 
 
 cdef bint chain_was_cut(const ChainReader *reader) noexcept nogil:
-    """Say whether the file is shorter than what was read: another program truncated it."""
+    """Say whether another program truncated the file before the bytes that were read."""
     return cycle_cut(&(<Tailer>reader.tailer).file)
 
 
 cdef void chain_close(ChainReader *reader) noexcept nogil:
-    """End reading, at the message's end or before."""
+    """End the reading, at the message's end or before."""
     if reader == NULL:
         return
     with gil:

@@ -1,15 +1,15 @@
-"""A message as the server holds it: its bytes in chunks, shared by count of references.
+"""A message in the server: its bytes in chunks, with a count of references.
 
-A message that arrives whole is one allocation. A longer one grows by chunks, and
-a stream drops those that every outlet has sent. The header section (AMQP 1.0
-part 3.2.1) is the only one that a node rewrites; the bare message passes as it came.
+A message that arrives whole is one allocation. A longer one grows by chunks, and a stream drops
+the chunks that every outlet has sent. A node rewrites only the header section (AMQP 1.0
+part 3.2.1). The bare message passes unchanged.
 """
 
-# Bytes of a growing message's chunk: large enough for few copies by the engine, and a quarter
-# of what a stream may hold.
+# The bytes of a growing message's chunk: large enough that there are few, and a quarter of the
+# bytes that a stream may hold.
 cdef size_t CHUNK = 32768
 
-# A chain's first member.
+# The function is a chain's first member.
 ctypedef void (*End)(void *chain) noexcept nogil
 
 
@@ -45,9 +45,9 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
 
 
 cdef Message *message_in_parts() noexcept nogil:
-    """Make an empty message that will come in parts; NULL without memory.
+    """Make an empty message that will grow by chunks; NULL without memory.
 
-    The chunk in its own allocation has no room: it stands for the dropped bytes.
+    The chunk in the message's own allocation is empty: it represents the dropped bytes.
     """
     cdef Message *message = message_new(0)
     if message == NULL:
@@ -62,7 +62,7 @@ cdef Message *message_in_parts() noexcept nogil:
 
 cdef Message *message_plain(
         const void *start, size_t size, const Header *header, int64_t now) noexcept nogil:
-    """Make a complete message whose header was read; NULL without memory.
+    """Make a complete message with a header that was read; NULL without memory.
 
     Args:
         now: as of `message_read_header`.
@@ -134,7 +134,7 @@ cdef void message_free(amqp_hold_t *hold) noexcept nogil:
 
 
 cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil:
-    """Return the place for the next bytes, and its size; NULL without memory."""
+    """Return the space for the next bytes, and its size; NULL without memory."""
     cdef Chunk *chunk = message.last
     if chunk.size == chunk.capacity:
         chunk = new_chunk(message.readers)
@@ -154,10 +154,10 @@ cdef void message_filled(Message *message, size_t size) noexcept nogil:
 
 
 cdef void message_fit(Message *message) noexcept nogil:
-    """Give back the room of a whole message's only chunk that it does not use.
+    """Free the unused space of a complete message's only chunk.
 
-    A queue may hold very many small messages that came in parts. Nobody may have a pointer
-    to the chunk.
+    A queue may hold very many small messages that came in parts. Nobody may have a pointer to the
+    chunk.
     """
     cdef Chunk *chunk = message.first
     if chunk != message.last or is_inline(message, chunk):
@@ -169,9 +169,9 @@ cdef void message_fit(Message *message) noexcept nogil:
 
 
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil:
-    """Move the first ``size`` bytes in memory to another place; NULL drops them.
+    """Move the first ``size`` bytes in memory to ``out``, or drop them if it is NULL.
 
-    Not for a stream, whose entries still need the bytes that they have not sent.
+    Not for a stream, whose entries still have to send the bytes.
     """
     cdef Chunk *chunk = message.first
     cdef size_t part
@@ -183,7 +183,7 @@ cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
             out += part
         size -= part
         if part < chunk.size:
-            # The rest of the chunk is moved next.
+            # The next call moves the rest of the chunk.
             memmove(chunk_bytes(chunk), chunk_bytes(chunk) + part, chunk.size - part)
             chunk.size -= <uint32_t>part
         elif chunk.next != NULL:
@@ -215,7 +215,7 @@ cdef void message_cut(Message *message, size_t at, size_t size) noexcept nogil:
 
 
 cdef void message_trim(Message *message) noexcept nogil:
-    """Drop the chunks at the front that every entry of a stream has sent."""
+    """Drop the first chunks of a stream, which every entry has sent."""
     cdef Chunk *chunk = message.first
     while chunk.readers == 0 and chunk.next != NULL:
         message.first = chunk.next
@@ -225,7 +225,7 @@ cdef void message_trim(Message *message) noexcept nogil:
 
 
 cdef void message_empty(Message *message) noexcept nogil:
-    """Empty the only chunk of a message that came in parts: its only entry has sent it."""
+    """Empty the only chunk of a growing message after its only entry has sent the chunk."""
     message.held = 0
     chunk_free(message, message.first)
     message.first = message.last = inline_chunk(message)
@@ -235,7 +235,7 @@ cdef void message_empty(Message *message) noexcept nogil:
 
 
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil:
-    """One entry of a stream stops sending at ``position``."""
+    """Note that one entry of a stream stops sending at ``position``."""
     message.readers -= 1
     while position != NULL:
         position.readers -= 1
@@ -290,7 +290,7 @@ cdef amqp_reader_t reader_of(const Message *message) noexcept nogil:
 
 
 cdef void message_forget_header(Message *message) noexcept nogil:
-    """Have a message without a header section: all fields are the defaults of part 3.2.1."""
+    """Set all fields of the header to the defaults of part 3.2.1."""
     memset(&message.header, 0, sizeof(Header))
 
 
@@ -298,7 +298,7 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
     """Read the header section, if there is one, from the first chunk.
 
     Args:
-        now: monotonic ms, from which the time to live counts (part 3.2.1).
+        now: monotonic ms, the start of the time to live (part 3.2.1).
     """
     cdef HeaderResult result = header_read(reader_of(message), &message.header)
     if result == HEADER_READ and message.header.has_ttl:
@@ -307,7 +307,7 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
 
 
 cdef HeaderResult header_read(amqp_reader_t reader, Header *header) noexcept nogil:
-    """Read the header section that a message's bytes begin with; of none, all is zero."""
+    """Read the header section at the beginning of a message; without one all fields are zero."""
     cdef const uint8_t *begin = reader.at
     cdef amqp_section section = amqp_read_section(&reader)
     cdef amqp_fields_t fields
@@ -343,9 +343,9 @@ cdef size_t encode_header(
     """Write a header section of at most HEADER_MAX bytes and return its length.
 
     Args:
-        failures: unsuccessful deliveries at this node, added to those before it.
+        failures: unsuccessful deliveries at this node, added to earlier ones.
         first: nobody acquired the message before.
-        now: monotonic ms; what is left of the time to live goes out (part 3.2.1).
+        now: monotonic ms; the section gets the remaining time to live (part 3.2.1).
     """
     cdef const Header *header = &message.header
     cdef size_t n = 5
@@ -353,7 +353,7 @@ cdef size_t encode_header(
     out[1] = 0x53
     out[2] = <char>AMQP_SECTION_HEADER
     out[3] = <char>0xC0
-    # out[4], the size, is known at the end.
+    # The size, out[4], is known at the end.
     out[n] = 5
     n += 1
     out[n] = <char>(TRUE_ if header.durable else FALSE_)
@@ -381,7 +381,7 @@ cdef HeaderResult message_address(
         const Message *message, const char **address, size_t *size) noexcept nogil:
     """Find `to`, the third field of properties (part 3.2.4), in the first chunk.
 
-    HEADER_READ with ``size`` 0 says that the message has none.
+    HEADER_READ with ``size`` 0 means that the message has none.
     """
     cdef amqp_reader_t reader = reader_of(message)
     cdef amqp_section section = amqp_read_section(&reader)

@@ -1,12 +1,12 @@
-"""The route of a stream between two servers: a section of delivery annotations of ours.
+"""The route of a stream between two servers: our own section of delivery annotations.
 
-A server that passes a stream to another one inserts the route behind the header (AMQP 1.0
-part 3.2.2). The other server removes it, so that clients see only their own sections. Links
-for streams have no address, because they serve one address after the other: the route
-names the address. The flags are skupper-router's ra_flags under another name.
+A server that passes a stream to another one inserts the route after the header (AMQP 1.0
+part 3.2.2). The other server removes it, so clients see only their own sections. Links for
+streams serve one address after the other: they have no address, and the route names it. The
+flags are skupper-router's ra_flags under another name.
 """
 
-# A described map32 of two entries (part 1.6.23): its size goes to SIZE_AT.
+# A described map32 of two entries (part 1.6.23). SIZE_AT is the place of its size.
 cdef enum:
     START_SIZE = 12
     SIZE_AT = 4
@@ -28,11 +28,11 @@ cdef inline void put_uint32(char *out, uint32_t value) noexcept nogil:
 
 
 cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexcept nogil:
-    """Write the section up to its address, which the caller appends; return the length written.
+    """Write the section up to its address, which the caller appends; return its length so far.
 
     Args:
         address_size: bytes of the address.
-        presettled: the stream's sender wants no outcome.
+        presettled: the stream's sender settled it already.
     """
     cdef size_t n = START_SIZE
     memcpy(out, START, START_SIZE)
@@ -51,12 +51,12 @@ cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexce
 
 
 cdef inline bint is_key(const char *key, size_t key_size, amqp_bytes_t found) noexcept nogil:
-    # Behind the constructor and the length.
+    # The key is after its constructor and length.
     return found.size == key_size - 2 and memcmp(found.start, key + 2, found.size) == 0
 
 
 cdef bint read_entry(amqp_reader_t *inside, Route *route) noexcept nogil:
-    """Read one entry of the map; return False if it is none."""
+    """Read one entry of the map; return False if it is malformed."""
     cdef amqp_value_t key
     cdef amqp_value_t value
     if not amqp_read_content(inside, &key) or not amqp_read_content(inside, &value):

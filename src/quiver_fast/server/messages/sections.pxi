@@ -1,14 +1,14 @@
-"""The sections of a message, as they follow each other (AMQP 1.0 part 3.2).
+"""The sections of a message and their order (AMQP 1.0 part 3.2).
 
-A node looks at the sections and not into them: at their order, at the kind of each and at
-how long it is. Of fields it reads those of the header, and when the message expires.
+A node checks the order, kind and size of the sections, not their contents. It reads the header's
+fields, and the message's expiry.
 """
 
 # The field absolute-expiry-time of properties, part 3.2.4.
 cdef int EXPIRY_FIELD = 8
-# A message that expires later than in 30 years never does: no run and no file is that old.
+# A message that expires in more than 30 years never expires: no run and no file is that old.
 cdef int64_t FAR_MS = <int64_t>1 << 40
-# The longest beginning of a section: a descriptor of 31 letters, a constructor, a length.
+# The longest beginning of a section: a descriptor of 31 letters, a constructor and a length.
 cdef enum:
     WINDOW = 64
 
@@ -19,7 +19,7 @@ cdef struct Place:
 
 
 cdef inline bint may_follow(int previous, int section) noexcept nogil:
-    """Say whether a section may stand behind another; a body has one form (part 3.2)."""
+    """Say whether a section may follow another; a body has one form (part 3.2)."""
     if previous == section:
         return section == AMQP_SECTION_DATA or section == AMQP_SECTION_SEQUENCE
     return section > previous and not (
@@ -27,7 +27,7 @@ cdef inline bint may_follow(int previous, int section) noexcept nogil:
 
 
 cdef inline bint is_of_kind(int section, uint8_t constructor) noexcept nogil:
-    """Say whether a section's value is a list, a map or bytes, as its kind is (part 3.2)."""
+    """Say whether a section's value is a list, a map or bytes, as its kind demands (part 3.2)."""
     if section == AMQP_SECTION_VALUE:
         return True
     if section == AMQP_SECTION_DATA:
@@ -42,12 +42,12 @@ cdef inline uint32_t length_of(const uint8_t *at) noexcept nogil:
 
 
 cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexcept nogil:
-    """Say whether a message passes as it is: `message_read` finds nothing to do or to refuse.
+    """Say whether a message passes unchanged: `message_read` would change and refuse nothing.
 
-    The usual encodings only; False for others, and where properties have an expiry.
+    False for unusual encodings, and if the properties have an expiry.
 
     Args:
-        shape: gets the message's, for those that are like it.
+        shape: gets the shape of the message, to recognise others like it.
     """
     shape.size = size
     if header_read(amqp_reader(at, size), &shape.header) == HEADER_READ and (
@@ -60,7 +60,7 @@ cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexc
 
 cdef bint walk_plain(
         const uint8_t *start, const uint8_t *end, Shape *shape) noexcept nogil:
-    """Walk over the sections behind the header."""
+    """Walk over the sections after the header."""
     cdef const uint8_t *at = start + shape.header.size
     cdef int previous = AMQP_SECTION_DELIVERY_ANNOTATIONS
     cdef int section
@@ -80,14 +80,14 @@ cdef bint walk_plain(
         if constructor == LIST0:
             at += 4
             continue
-        # The high bits tell the width of what follows: one byte of length, or four.
+        # The high bits tell the width of the length: one byte or four.
         if (constructor >> 4 == 0xA or constructor >> 4 == 0xC) and end - at >= 5:
             length = at[4]
             at += 5
         elif (constructor >> 4 == 0xB or constructor >> 4 == 0xD) and end - at >= 8:
             length = length_of(at + 4)
             if constructor >> 4 == 0xD:
-                # The count of its items comes behind the first word.
+                # The count of items is after the first word.
                 note_word(shape, at + 4 - start, at + 4)
             at += 8
         else:
@@ -99,7 +99,7 @@ cdef bint walk_plain(
 
 
 cdef inline void note_word(Shape *shape, size_t offset, const uint8_t *at) noexcept nogil:
-    """Put a word of a message into its shape, which is none where it has no room for it."""
+    """Add a word of a message to its shape; without room for it the message has no shape."""
     if shape.count == SHAPE_WORDS or offset + sizeof(uint64_t) > shape.size:
         shape.size = 0
         return
@@ -110,11 +110,11 @@ cdef inline void note_word(Shape *shape, size_t offset, const uint8_t *at) noexc
 
 cdef inline bint is_short(
         int section, uint8_t constructor, const uint8_t *at, size_t length) noexcept nogil:
-    """Say whether a compound's head is in order, and properties end before their expiry."""
+    """Say whether a compound's head is valid, and properties end before the field for expiry."""
     cdef uint32_t count
     if section == AMQP_SECTION_DATA:
         return True
-    # An amqp-value has any constructor: binary, string and symbol, or list and map.
+    # An amqp-value may have any constructor: binary, string, symbol, list or map.
     if constructor < LIST8:
         return constructor & 0xF in (0, 1, 3)
     if constructor & 0xF > 1:
@@ -135,15 +135,15 @@ cdef inline bint is_short(
 
 
 cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexcept nogil:
-    """Read the header section and when the message expires; drop delivery annotations.
+    """Read the header section and the expiry of a message; drop delivery annotations.
 
-    These are for the next peer only (part 3.2.2). A message of another format than AMQP's
-    (part 2.7.5) passes as it came; a header section is read if it has one.
+    Delivery annotations are for the next peer only (part 3.2.2). A message of another format than
+    AMQP's (part 2.7.5) passes unchanged, but a header section is read.
 
     Args:
-        now: monotonic ms, from which a time to live counts.
-        whole: all of the message is in memory, and HEADER_READ says that its sections are in
-            order. Otherwise only what comes before them has to be there.
+        now: monotonic ms, the start of the time to live.
+        whole: all of the message is in memory, and HEADER_READ means that its sections are
+            valid. Otherwise only the beginning of the message has to be there.
     """
     cdef HeaderResult result = message_read_header(message, now)
     if message.format:
@@ -159,7 +159,7 @@ cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexce
 
 
 cdef HeaderResult message_read_stored(Message *message, int64_t now) noexcept nogil:
-    """Read what `message_read` does from the beginning of a message that was accepted once."""
+    """Like `message_read`, for the beginning of a message that was accepted before."""
     cdef HeaderResult result = message_read_header(message, now)
     if message.format:
         return HEADER_READ
@@ -198,7 +198,7 @@ cdef HeaderResult drop_delivery_annotations(Message *message, bint whole) noexce
 
 
 cdef amqp_reader_t window(const Place *place, uint8_t *buffer) noexcept nogil:
-    """Return the next bytes side by side: all of the last chunk, or WINDOW in the buffer."""
+    """Return contiguous next bytes: all of the last chunk, or WINDOW bytes in the buffer."""
     cdef Chunk *chunk = place.chunk
     cdef size_t offset = place.offset
     cdef size_t size = 0
@@ -215,7 +215,7 @@ cdef amqp_reader_t window(const Place *place, uint8_t *buffer) noexcept nogil:
 
 
 cdef bint advance(Place *place, size_t size) noexcept nogil:
-    """Go on by so many bytes; False if the message has no more of them."""
+    """Move forward by ``size`` bytes; return False if the message has fewer."""
     while size > place.chunk.size - place.offset:
         if place.chunk.next == NULL:
             return False
@@ -234,7 +234,7 @@ cdef bint is_at_end(const Place *place) noexcept nogil:
 
 
 cdef HeaderResult read_sections(Message *message, int64_t now, bint whole) noexcept nogil:
-    """Walk over the sections behind the header and the delivery annotations."""
+    """Walk over the sections after the header and the delivery annotations."""
     cdef Place place
     cdef int previous = AMQP_SECTION_DELIVERY_ANNOTATIONS
     cdef amqp_fault fault = AMQP_FINE
@@ -249,7 +249,7 @@ cdef HeaderResult read_sections(Message *message, int64_t now, bint whole) noexc
 
 cdef amqp_fault step(
         Message *message, Place *place, int *previous, int64_t now) noexcept nogil:
-    """Go over one section; AMQP_MORE where it ends behind what there is of the message."""
+    """Move over one section; AMQP_MORE if the message has not all of it yet."""
     cdef uint8_t[WINDOW] buffer
     cdef amqp_reader_t reader = window(place, buffer)
     cdef const uint8_t *begin = reader.at
@@ -264,7 +264,7 @@ cdef amqp_fault step(
         return AMQP_DECODE_ERROR
     amqp_read_content(&reader, &value)
     if reader.fault == AMQP_MORE and start < reader.end and start[0] == DESCRIBED:
-        # The descriptor may be longer than the window: where the value ends is not known.
+        # The descriptor may be longer than the window, so the end of the value is unknown.
         return AMQP_MORE if place.chunk.next == NULL else to_end(place)
     if value.content.start == NULL or reader.fault == AMQP_DECODE_ERROR:
         return reader.fault
@@ -287,7 +287,7 @@ cdef amqp_fault to_end(Place *place) noexcept nogil:
 
 cdef bint has_items(
         amqp_section section, const amqp_value_t *value, const uint8_t *end) noexcept nogil:
-    """Say whether a list or map may have as many items as it says; a map has pairs."""
+    """Say whether a list or map can have its count of items; a map has pairs."""
     cdef const uint8_t *start = value.content.start
     cdef size_t width = 1 if value.constructor == LIST8 or value.constructor == MAP8 else 4
     cdef uint32_t count
@@ -300,9 +300,9 @@ cdef bint has_items(
 
 cdef void read_expiry(
         Message *message, const Place *place, size_t offset, int64_t now) noexcept nogil:
-    """Take absolute-expiry-time, if it comes before the end of the time to live (part 3.2.4).
+    """Take absolute-expiry-time if it is before the end of the time to live (part 3.2.4).
 
-    Properties that lie in two chunks are longer than any in use: their field is not read.
+    The field is not read in properties across two chunks: these are longer than any in use.
     """
     cdef amqp_reader_t reader
     cdef amqp_fields_t fields
@@ -322,13 +322,13 @@ cdef void read_expiry(
     if value.constructor != TIMESTAMP:
         return
     left = milliseconds_until(value.content.start)
-    # 0 says that a message never expires.
+    # 0 would mean that the message never expires.
     if left < FAR_MS and (message.expires == 0 or now + left < message.expires):
         message.expires = max(now + left, <int64_t>1)
 
 
 cdef int64_t milliseconds_until(const uint8_t *timestamp) noexcept nogil:
-    """Return how long it is until a time in ms since 1970; 0 if that is over."""
+    """Return the ms until a time in ms since 1970; 0 if it has passed."""
     cdef int64_t time = <int64_t>(
         (<uint64_t>length_of(timestamp) << 32) | length_of(timestamp + 4))
     cdef int64_t present = realtime_ns() // 1000000

@@ -1,4 +1,4 @@
-"""Timers: nothing is looked at before it is due, so what rests costs nothing."""
+"""Timers in a heap: only timers that are due cost work."""
 
 from libc.stdint cimport int64_t
 
@@ -7,13 +7,13 @@ from quiver_fast.server.model.structures cimport Container, Timer
 
 
 cdef void timer_set(Container *container, Timer *timer, int64_t due) noexcept nogil:
-    """Set a timer to ``due`` (monotonic ns), in place of its time."""
+    """Set a timer to ``due`` (monotonic ns), instead of its former time."""
     heap_take(&container.timers, &timer.place)
     heap_put(&container.timers, due, &timer.place)
 
 
 cdef void timer_advance(Container *container, Timer *timer, int64_t due) noexcept nogil:
-    """Set a timer to ``due``, unless it rings before that."""
+    """Set a timer to ``due``, unless it rings earlier."""
     if timer.place == 0 or due < container.timers.slots[timer.place - 1].due:
         timer_set(container, timer, due)
 

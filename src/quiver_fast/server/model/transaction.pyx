@@ -19,7 +19,7 @@ from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction, Work
 
 cdef enum:
-    # Bits of an id; fewer transactions than that are open at a time.
+    # The bits of an id that are a place in the table. They limit the number of open transactions.
     PLACE_BITS = 20
     FIRST_PLACES = 8
 
@@ -70,14 +70,14 @@ cdef bint add_places(Peer *peer) noexcept nogil:
 
 
 cdef inline Transaction *free_place(uint32_t following) noexcept nogil:
-    """Encode the next free place: odd, as no pointer is."""
+    """Encode the next free place as an odd number: no pointer is odd."""
     return <Transaction *>(<size_t>following << 1 | 1)
 
 
 cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil:
     """Return the connection's transaction with this id, or NULL.
 
-    A transaction whose commit waits for a file counts as discharged: it takes no more work.
+    A transaction whose commit waits for a file counts as discharged and takes no more work.
     """
     cdef uint64_t place = id & ((<uint64_t>1 << PLACE_BITS) - 1)
     cdef Transaction *transaction
@@ -179,9 +179,9 @@ cdef bint enlist_message(
 cdef bint enlist_outcome(
         const StateInTransaction *state, uint64_t serial, Entry *entry,
         amqp_delivery_t *delivery) noexcept nogil:
-    """Keep an outcome until commit. ``delivery`` is NULL if the consumer settled it.
+    """Keep an outcome until commit; ``delivery`` is NULL if the consumer settled it.
 
-    ``serial`` is the link's that gave it.
+    ``serial`` is the serial number of the link that gave the outcome.
     """
     cdef Work *work = add_work(state.transaction)
     if work == NULL:

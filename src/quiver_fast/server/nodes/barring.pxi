@@ -1,16 +1,16 @@
-"""Keeps entries from links that called them undeliverable-here (part 3.4.5).
+"""Keeps entries away from links that called them undeliverable-here (part 3.4.5).
 
 Entries that are barred to the same links are in one lane. So dispatch looks only at the first
 entry of each lane, however many entries wait in the lane for another consumer.
 """
 
-# Sets of links that a queue tells apart. Further entries join the lane of the last set, and the
-# whole lane is barred to the links of all of them.
+# The most lanes of a queue. Further entries join the newest lane, which is then barred to the
+# links of all its entries.
 cdef size_t LANES_MAX = 64
 
 
 cdef size_t position(const Lane *lane, uint64_t serial) noexcept nogil:
-    """Return where a serial number is in a lane's set, or would be."""
+    """Return the position of a serial number in a lane's sorted set, present or not."""
     cdef size_t low = 0
     cdef size_t high = lane.barred_count
     cdef size_t middle
@@ -30,7 +30,7 @@ cdef bint lane_barred(const Lane *lane, uint64_t serial) noexcept nogil:
 
 
 cdef Lane *lane_new(Queue *queue, const Lane *like) noexcept nogil:
-    """Make a lane with the set of ``like``, which has room for one more; NULL without memory."""
+    """Make a lane with the set of ``like`` and room for one more link; NULL without memory."""
     cdef Lane *lane = <Lane *>calloc(1, sizeof(Lane))
     if lane == NULL:
         return NULL
@@ -56,7 +56,7 @@ cdef void insert(Lane *lane, uint64_t serial) noexcept nogil:
 
 
 cdef Lane *lane_with(Queue *queue, const Lane *lane, uint64_t serial) noexcept nogil:
-    """Return the lane of this one's links and one more; NULL if there is none."""
+    """Return the lane that is barred to the links of ``lane`` and one more; NULL if none is."""
     cdef size_t at = position(lane, serial)
     cdef size_t rest = lane.barred_count - at
     cdef Lane *other = queue.lanes
@@ -93,7 +93,7 @@ cdef void entry_bar(Entry *entry, uint64_t serial) noexcept nogil:
 
 
 cdef Lane *widest_for(Queue *queue, const Lane *before, uint64_t serial) noexcept nogil:
-    """Bar the newest lane to these links too, and return it; NULL without memory."""
+    """Bar the newest lane to the links of ``before`` and one more; NULL without memory."""
     cdef Lane *lane = queue.lanes
     cdef uint64_t *barred = <uint64_t *>malloc(
         (lane.barred_count + before.barred_count + 2) * sizeof(uint64_t))
@@ -112,7 +112,7 @@ cdef Lane *widest_for(Queue *queue, const Lane *before, uint64_t serial) noexcep
 
 
 cdef void lane_leave(Queue *queue, Lane *lane) noexcept nogil:
-    """Count one entry less in the lane, and free the lane with its last."""
+    """Count one entry less in the lane, and free the lane with its last entry."""
     cdef Lane **place = &queue.lanes
     lane.entries -= 1
     if lane.entries:
@@ -126,7 +126,7 @@ cdef void lane_leave(Queue *queue, Lane *lane) noexcept nogil:
 
 
 cdef void lanes_forget(Queue *queue, uint64_t serial) noexcept nogil:
-    """A link has ended: no lane need be barred to it."""
+    """Remove an ended link from the sets of all lanes."""
     cdef Lane *lane = queue.lanes
     cdef size_t at
     while lane != NULL:

@@ -1,11 +1,11 @@
-"""Browsers and selective consumers: they go through a queue in its order.
+"""Browsers and selective consumers: each goes through a queue in order.
 
-Each has a place before an entry of the main lane. The place moves when entries are added,
-returned or removed there.
+The place of each is the next entry of the main lane. It moves when entries are added there,
+returned or removed.
 """
 
 cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
-    """Return what a browser or selective consumer looks at next; NULL at the end for now."""
+    """Return the next entry for a browser or selective consumer; NULL if there is none now."""
     cdef Entry *entry = consumer.place
     cdef Entry *other
     cdef const Lane *lane = consumer.queue.lanes
@@ -23,7 +23,7 @@ cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
 
 
 cdef void show_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Move the places that are behind an entry that was added or returned."""
+    """Move the places that are after an entry that was added or returned."""
     cdef Consumer *consumer
     if entry.lane != &queue.main:
         return
@@ -44,7 +44,7 @@ cdef inline void show_to(Consumer *consumer, Entry *entry) noexcept nogil:
 
 
 cdef void hide_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Move the places at an entry that leaves its lane."""
+    """Move the places that are at an entry which leaves its lane."""
     cdef Consumer *consumer = queue.browsers
     while consumer != NULL:
         if consumer.place == entry:

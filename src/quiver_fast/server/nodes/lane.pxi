@@ -1,9 +1,9 @@
 """A lane: available entries in the order of their sequence.
 
-A new entry goes last. A returned entry goes to its old place: behind the last entry with a
-smaller sequence in the lane's index, a treap by sequence. Returned entries are in the index.
-The entry before a gap is in it too, where an entry was taken from the middle: by a consumer with a
-selector, or because it expired.
+A new entry goes last. A returned entry goes to its old place. To find it, the lane has an index,
+a treap by sequence: the place is after the last indexed entry with a smaller sequence. The index
+has all returned entries. It also has the entry before each gap, where a consumer with a selector
+or expiry took an entry from the middle.
 """
 
 cdef inline uint64_t priority(const Entry *entry) noexcept nogil:
@@ -96,7 +96,7 @@ cdef void lane_append(Lane *lane, Entry *entry) noexcept nogil:
 cdef void lane_return(Lane *lane, Entry *entry) noexcept nogil:
     """Put an entry back in its place."""
     cdef Entry *before = NULL
-    # Entries that are released together come back the latest first.
+    # Entries that are released together come back in reverse order.
     if lane.head != NULL and lane.head.sequence < entry.sequence:
         before = index_before(lane, entry.sequence)
     link_after(lane, before, entry)
@@ -120,12 +120,12 @@ cdef void lane_remove(Lane *lane, Entry *entry) noexcept nogil:
 
 
 cdef Entry *lane_after(const Lane *lane, uint64_t sequence) noexcept nogil:
-    """Return the first entry of a lane of returned ones with a larger sequence; NULL for none."""
+    """Return the first entry with a larger sequence in a lane of returned entries, or NULL."""
     cdef Entry *before = index_before(lane, sequence + 1)
     return lane.head if before == NULL else before.next
 
 
 cdef Entry *lane_find(const Lane *lane, uint64_t sequence) noexcept nogil:
-    """Return the entry of this sequence that came back and is in the lane; NULL for none."""
+    """Return the returned entry with this sequence in the lane; NULL if there is none."""
     cdef Entry *entry = index_before(lane, sequence + 1)
     return entry if entry != NULL and entry.sequence == sequence else NULL

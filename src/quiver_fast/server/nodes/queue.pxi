@@ -1,17 +1,17 @@
-"""A queue: entries in order, consumers in a ring, and nothing of the wire.
+"""A queue: entries in order and consumers in a ring. It knows nothing of the wire.
 
-Available entries are in lanes, first in first out: one for entries that every consumer may
-have, one for streams, and one for each set of links that called messages undeliverable. An
-acquired entry leaves its lane; a released one comes back to its own place. Messages have a
-count of references, because a topic puts one message into many queues.
+Available entries are in lanes, first in first out. One lane has the entries for every consumer,
+one has streams, and there is one for each set of links that called messages undeliverable. An
+acquired entry leaves its lane, and a released one returns to its place. Messages count their
+references, because a topic puts one message into many queues.
 """
 
-# Freed entries, to be used again: each message needs one.
+# Freed entries for reuse: each message needs one.
 cdef Entry *spare = NULL
 cdef size_t spare_count = 0
 cdef size_t SPARE_MAX = 65536
-# A message's memory besides its bytes, allocator included: a limit without it would not bound
-# the memory of short messages.
+# The memory of a message besides its bytes, with the allocator's part. Without it a limit would
+# not bound the memory of short messages.
 cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
 cdef int64_t MILLISECOND = 1000000
 # The priority of a message that names none (AMQP 1.0 part 3.2.1).
@@ -19,10 +19,10 @@ cdef uint64_t DEFAULT_PRIORITY = 4
 
 
 cdef void wake(Timer *timer, int64_t now) noexcept nogil:
-    # A queue's first member.
+    # The timer is a queue's first member.
     cdef Queue *queue = <Queue *>timer
     queue_dirty(queue)
-    # The timer may have rung for something else than an expiry.
+    # The timer may have rung for something other than an expiry.
     if queue.expiry.count and heap_first(&queue.expiry) * MILLISECOND > now:
         timer_advance(queue.container, timer, heap_first(&queue.expiry) * MILLISECOND)
 
@@ -63,7 +63,7 @@ cdef void queue_free(Queue *queue) noexcept nogil:
 
 
 cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil:
-    """Drop up to ``most`` available entries; return whether these were all."""
+    """Drop up to ``most`` available entries; return whether none is left."""
     cdef Entry *entry = any_entry(queue)
     while entry != NULL and most:
         queue_acquire(queue, entry)
@@ -108,7 +108,7 @@ cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef Entry *entry_copy(const Entry *entry) noexcept nogil:
-    """Make an entry of no queue that shares the message, for a browser; NULL without memory."""
+    """Make a browser's copy of an entry: outside the queue, same message; NULL without memory."""
     cdef Entry *copy = entry_new(entry.queue, entry.message)
     if copy != NULL:
         entry.message.hold.users += 1
@@ -119,18 +119,18 @@ cdef Entry *entry_copy(const Entry *entry) noexcept nogil:
 
 
 cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil:
-    """Put a message last; takes over one reference to it. NULL without memory."""
+    """Put a message last, and take over one reference to it; NULL without memory."""
     cdef Entry *entry = entry_new(queue, message)
     if entry == NULL:
         return NULL
     queue.next_sequence += 1
-    # An incomplete message has a lane of its own: it waits for no consumer's credit.
+    # Incomplete messages have a lane of their own: they need no credit of a consumer's link.
     entry.lane = &queue.main if message.complete else &queue.streaming
     put_new(queue, entry)
     queue.available += 1
     queue.depth += 1
     queue.streams += message.stream != NULL
-    # A stream counts with the bytes that it may hold; a chain's bytes are in the file.
+    # A stream counts as the most bytes that it may hold. The bytes of a chain are in the file.
     entry.bytes = OVERHEAD + (
         message.held if message.complete else max(message.held, <size_t>STREAM_HIGH))
     queue.bytes += entry.bytes
@@ -159,7 +159,7 @@ cdef void show_new(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
-    """Put a new entry before those with a lower priority; its sequence contains the priority."""
+    """Put a new entry before entries of lower priority; the sequence contains the priority."""
     cdef uint64_t priority = DEFAULT_PRIORITY
     if entry.message.header.has_priority:
         priority = entry.message.header.priority
@@ -170,7 +170,7 @@ cdef void put_by_priority(Queue *queue, Entry *entry) noexcept nogil:
 cdef void note_expiry(Queue *queue, Entry *entry) noexcept nogil:
     """Drop an available entry when it expires.
 
-    Without memory for the timer, it is dropped when dispatch reaches it. A stream has no timer.
+    Without memory for the timer, dispatch drops the entry later. A stream has no timer.
     """
     if entry.message.stream == NULL:
         heap_put(&queue.expiry, entry.message.expires, &entry.expiry)
@@ -227,7 +227,7 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
 
 
 cdef void spare_entries_free() noexcept nogil:
-    """Give the memory of all freed entries back."""
+    """Free the memory of all spare entries."""
     global spare, spare_count
     cdef Entry *entry
     while spare != NULL:
@@ -238,9 +238,9 @@ cdef void spare_entries_free() noexcept nogil:
 
 
 cdef void chain_left(const Entry *entry) noexcept nogil:
-    """Tell a message that is still arriving that its entry has ended.
+    """Wake the sender of a message that is still arriving when its entry has ended.
 
-    Its sender has to hear the outcome now: its next fragment may never come.
+    The sender must get the outcome now, because its next fragment may never come.
     """
     cdef Chain *chain = chain_of(entry.message)
     if chain.entry != entry:
@@ -251,7 +251,7 @@ cdef void chain_left(const Entry *entry) noexcept nogil:
 
 
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
-    """Add a consumer, not yet ready; a browser begins at the first available entry."""
+    """Add a consumer, which is not ready yet. A browser begins at the first available entry."""
     consumer.queue = queue
     list_push(list_of(consumer), consumer, &consumer.prev, &consumer.next)
     if consumer.browser or consumer.filter != NULL:
@@ -268,12 +268,12 @@ cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
 
 
 cdef inline Consumer **list_of(Consumer *consumer) noexcept nogil:
-    """Return the list of its queue that a consumer is in."""
+    """Return the list of the queue that has the consumer."""
     return &consumer.queue.browsers if consumer.browser else &consumer.queue.consumers
 
 
 cdef void join_locally(Queue *queue) noexcept nogil:
-    """Count a consumer of this server, which goes before other servers."""
+    """Count a consumer of this server, which has precedence over other servers."""
     cdef Consumer *consumer = queue.consumers
     count_local(queue, 1)
     while queue.local_count == 1 and consumer != NULL:
@@ -340,7 +340,7 @@ cdef inline Consumer **ring_of(Consumer *consumer) noexcept nogil:
 
 
 cdef void consumer_ready(Consumer *consumer) noexcept nogil:
-    """Put a consumer into the ring, last in turn."""
+    """Put a consumer last into the ring."""
     cdef Consumer **ring = ring_of(consumer)
     cdef Consumer *first = ring[0]
     if consumer.ready:

@@ -1,15 +1,15 @@
-"""Consumers with a selector: each goes through its queue once, at its own pace.
+"""Consumers with a selector: each goes through its queue once, independently of others.
 
-A consumer's place in the queue is behind all entries that its selector was asked about. The
-selector is not asked about them again. When an entry comes back behind the place, the selector
-is asked about it, and a match is noted in the consumer's heap, so that it goes first.
+A consumer's place in the queue is after all entries that its selector has evaluated, and they
+are not evaluated again. When an entry returns to before the place, the selector evaluates it,
+and the consumer's heap gets a match, so that it goes first.
 """
 
 cdef size_t FIRST_CAPACITY = 16
 
 
 cdef void selective_join(Queue *queue, Consumer *consumer) noexcept nogil:
-    """Put a consumer into the list of those with a selector."""
+    """Put a consumer into the list of consumers with a selector."""
     queue.selective_count += 1
     list_push(&queue.selective, consumer, &consumer.prev_selective, &consumer.next_selective)
 
@@ -46,7 +46,7 @@ cdef void selective_returned(Queue *queue, Entry *entry) noexcept nogil:
     while consumer != NULL:
         if entry.sequence <= consumer.seen and wants(consumer, entry.message) and (
                 not note_returned(consumer, entry.sequence)):
-            # Without memory it goes through the whole queue again.
+            # Without memory the consumer goes through the whole queue again.
             consumer.place = queue.main.head
             consumer.seen = 0
         consumer = consumer.next_selective
@@ -77,10 +77,10 @@ cdef int by_sequence(const void *left, const void *right) noexcept nogil:
 
 
 cdef bint make_room(Consumer *consumer) noexcept nogil:
-    """Remove the notes of entries that others took, and double notes; then grow, if need be.
+    """Remove notes of entries that others took, and double notes; then grow if needed.
 
-    At most half of a full heap's notes are useless after that. So a note costs O(log n), and
-    the heap's memory is bounded by the entries in the queue.
+    After that a full heap has at most as many useless notes as useful ones. So a note costs
+    O(log n), and the entries in the queue bound the heap's memory.
     """
     cdef size_t capacity
     cdef uint64_t *grown
@@ -97,7 +97,7 @@ cdef bint make_room(Consumer *consumer) noexcept nogil:
 
 
 cdef void forget_taken(Consumer *consumer) noexcept nogil:
-    """Keep each note once whose entry is there. What is sorted is a heap."""
+    """Keep one note for each available entry, sorted: a sorted array is a heap."""
     cdef uint64_t *notes = consumer.returned
     cdef size_t kept = 0
     cdef size_t i
@@ -112,7 +112,7 @@ cdef void forget_taken(Consumer *consumer) noexcept nogil:
 
 
 cdef uint64_t take_first(Consumer *consumer) noexcept nogil:
-    """Take the least sequence out of the heap, which is not empty."""
+    """Take the smallest sequence out of the heap, which is not empty."""
     cdef uint64_t *notes = consumer.returned
     cdef uint64_t first = notes[0]
     cdef uint64_t last
@@ -147,8 +147,8 @@ cdef Entry *selective_next(Consumer *consumer, int64_t *budget) noexcept nogil:
     """Return the next entry that matches; NULL if there is none, or not within the budget.
 
     Args:
-        budget: what asking may cost this turn, as of `filter_cost`; less by what it cost.
-            The consumer is `behind` if it has more to look at.
+        budget: the cost that evaluations may still have in this turn (`filter_cost`); their
+            cost is subtracted. The consumer is `behind` if it has more entries to look at.
     """
     cdef Entry *entry
     while consumer.returned_count:

@@ -1,14 +1,14 @@
-"""Makes peers of connected sockets, whichever side connected."""
+"""Makes peers of connected sockets: accepted ones, and the server's own connections."""
 
-# Reads of one peer in one turn, so that a fast peer does not delay the others.
+# The most reads of one peer in one turn, so that a fast peer does not delay the others.
 cdef int READS = 2
 
 
 cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) noexcept:
-    """Make a peer of a connected socket; close the socket and return NULL if that cannot be.
+    """Make a peer of a connected socket; close the socket and return NULL on a failure.
 
     Args:
-        exchange: SASL, as server or as client, and with it the security to use.
+        exchange: SASL as server or as client, with the security settings.
         hostname: as a client, the host to name in the open frame and to verify in TLS.
     """
     cdef Container *container = &broker.container
@@ -47,7 +47,7 @@ cdef Peer *admit(Broker broker, int fd, SaslExchange exchange, bytes hostname) n
 
 
 cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname) noexcept:
-    """Set up the engine's connection and transport; TLS and SASL."""
+    """Set up the engine's connection and transport, TLS and SASL."""
     transport = peer.driver.transport
     connection = peer.driver.connection
     if exchange.server:
@@ -61,7 +61,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     try:
         exchange.security.apply(exchange, transport, peer.watch.fd, hostname)
     except Exception:
-        # A TLS session could not be made: this connection ends, the server does not.
+        # The TLS session could not be made: only this connection ends, not the server.
         peer_cut(peer)
         return 0
     peer.tls = exchange.tls

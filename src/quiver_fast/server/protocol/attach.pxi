@@ -1,4 +1,4 @@
-"""Attach and detach of links: the terms that the peer gets, and what outlives the link.
+"""Attach and detach of links: a link's terms, and the nodes and subscriptions behind it.
 
 Attaching is not a hot path, so it holds the GIL and describes every error.
 """
@@ -7,11 +7,11 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach with a working link, or with a detach that gives the reason."""
     cdef Session *session
     if pn_session_get_context(pn_link_session(link)) == NULL:
-        # Its session was refused, and so was the connection.
+        # The session or the connection was refused.
         return
     session = session_of(pn_link_session(link))
     if not has_handle(session):
-        # No handle is left for an answer, not even for a refusal (part 2.7.2).
+        # There is no handle for an answer, not even for a refusal (part 2.7.2).
         set_condition(
             pn_session_condition(pn_link_session(link)), b"amqp:resource-limit-exceeded",
             b"the session has more links than its handle-max")
@@ -36,7 +36,7 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
         except MemoryError:
             refuse(link, b"amqp:resource-limit-exceeded", "the server is out of memory")
         except QuiverError as error:
-            # Its queue cannot be opened.
+            # The queue cannot be opened.
             refuse(link, b"amqp:internal-error", str(error))
         except Exception as error:
             refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
@@ -44,7 +44,7 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
 
 
 cdef void refuse_late(Peer *peer, pn_link_t *link, const char *why) noexcept nogil:
-    """Refuse an attach that waited for files which could not be made."""
+    """Refuse an attach whose files could not be made."""
     with gil:
         refuse(link, b"amqp:internal-error", why.decode("utf-8", "replace"))
     peer_dirty(peer)
@@ -62,7 +62,7 @@ cdef int refuse(pn_link_t *link, bytes condition, str why) except -1:
 
 
 cdef int hold_name(pn_link_t *engine_link) except -1:
-    """End the link whose name was attached again here (part 2.6.1)."""
+    """Give a link its name, and end the link that held the name before (part 2.6.1)."""
     cdef Link *link = <Link *>pn_link_get_context(engine_link)
     cdef Link *before
     if link == NULL or link.kind == DEFERRED or link.deliveries.end == NULL:
@@ -74,10 +74,10 @@ cdef int hold_name(pn_link_t *engine_link) except -1:
 
 
 cdef void displace(Peer *peer, amqp_link_end_t *end) noexcept nogil:
-    """End the link whose name comes again in its own session, by an attach that has just come.
+    """End a link when an attach with its name has come in the same session.
 
-    The engine takes no second link of a name there. So it is told that the peer detached the
-    first one, and the peer's own detach, which follows, is kept from it.
+    The engine takes no second link of a name in a session. So it gets a detach of the first one as
+    if the peer had sent it, and does not get the peer's own detach, which follows.
     """
     cdef Link *link
     cdef amqp_link_end_t *before
@@ -148,7 +148,7 @@ cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) e
 
 
 cdef int check_address(pn_terminus_t *terminus) except -1:
-    """Refuse an address that is no string (part 1.6.20), before it is put into our attach."""
+    """Refuse an address that is not a string (part 1.6.20), before our attach repeats it."""
     cdef const char *address = pn_terminus_get_address(terminus)
     if address == NULL:
         return 0
@@ -164,7 +164,7 @@ cdef inline Queue *node_of_queue(Queue *queue) noexcept nogil:
 
 
 cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
-    """A consumer: our side sends."""
+    """Attach a consumer: our side sends."""
     cdef pn_terminus_t *theirs = pn_link_remote_source(link)
     cdef Queue *queue
     cdef Outlet *outlet
@@ -179,7 +179,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     else:
         queue = node_of(broker, theirs, pn_link_source(link))
     if peer.trunk and queue.links == 0 and is_dynamic(queue) and not queue.lifetime:
-        # A temporary node of another server, known here as long as that server asks for it.
+        # This is a temporary node of another server. It exists here while that server's link does.
         queue.temporary = True
     if queue.multicast:
         queue = subscription_of(broker, peer, link, queue)
@@ -198,13 +198,13 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         pn_terminus_get_distribution_mode(theirs) == PN_DIST_MODE_COPY and queue.topic == NULL)
     if asked.selector is not None and queue.topic == NULL:
         outlet.consumer.filter = filter_take(asked.selector)
-    # Part 2.6.3: our source names what is really in effect.
+    # Our source names what is really in effect (part 2.6.3).
     write_filters(asked, queue.topic != NULL, pn_link_source(link))
     say_distribution(pn_link_source(link), queue)
     consumer_join(queue, &outlet.consumer)
     queue.links += 1
     pn_link_set_snd_settle_mode(link, pn_link_remote_snd_settle_mode(link))
-    # The consumer's disposition is answered with a settled one in either mode (part 2.6.12).
+    # In either mode we settle after the consumer's disposition (part 2.6.12).
     pn_link_set_rcv_settle_mode(link, pn_link_remote_rcv_settle_mode(link))
     limit_size(peer, link)
     pn_link_open(link)
@@ -215,7 +215,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
 
 
 cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
-    """A producer: our side receives. A target without an address is the anonymous terminus."""
+    """Attach a producer: our side receives. A target without address is the anonymous terminus."""
     cdef pn_terminus_t *theirs = pn_link_remote_target(link)
     cdef const char *address = pn_terminus_get_address(theirs)
     cdef Queue *queue = NULL
@@ -230,7 +230,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
     inlet.queue = queue
     inlet.origin = origin_of(container_of(peer))
-    # Another server attaches without an address for streams, whose routes name it.
+    # Another server attaches links for streams without an address: the routes have addresses.
     if peer.trunk and queue == NULL:
         inlet.base.role = STREAMS_FROM_SERVER
     if inlet.base.role == STREAMS_FROM_SERVER or has_capability(
@@ -253,9 +253,9 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
 
 
 cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
-    """Say that a terminus ends with its link, whatever the peer asked for (part 2.6.3).
+    """Make our terminus say that it ends with its link, whatever the peer asked (part 2.6.3).
 
-    An answer without a policy would say that it lasts until its session's end (part 3.5.6).
+    Without a policy it would last until the end of its session (part 3.5.6).
     """
     pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
     pn_terminus_set_timeout(ours, 0)
@@ -263,7 +263,7 @@ cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
 
 
 cdef void say_distribution(pn_terminus_t *ours, const Queue *queue) noexcept nogil:
-    """Name the distribution mode where the peer named none (part 3.5.3)."""
+    """Name the distribution mode if the peer named none (part 3.5.3)."""
     if pn_terminus_get_distribution_mode(ours) == PN_DIST_MODE_UNSPECIFIED:
         pn_terminus_set_distribution_mode(
             ours, PN_DIST_MODE_MOVE if queue.topic == NULL else PN_DIST_MODE_COPY)
@@ -286,10 +286,10 @@ cdef int attach_coordinator(Peer *peer, pn_link_t *link) except -1:
 
 
 cdef bint closed_by_peer(Link *link) noexcept nogil:
-    """The peer closes a link: end the subscription that was kept for it (part 2.6.6).
+    """End the subscription of a link that the peer closes (part 2.6.6).
 
-    Returns whether the answer has to wait. If we closed the link with an error, the peer only
-    confirms that.
+    Return whether the answer has to wait. If we closed the link with an error, the peer's close is
+    only a confirmation.
     """
     return link.kind == OUTLET and not link.refused and (
         subscription_closed((<Outlet *>link).consumer.queue, link))
@@ -305,7 +305,7 @@ cdef void steal(Link *link) noexcept nogil:
 
 
 cdef void detach(Link *link, bint closed) noexcept nogil:
-    """Take a link out of service, and answer the peer's detach in kind (part 2.6.5)."""
+    """Take a link out of service, and answer the peer's detach or close (part 2.6.5)."""
     take_down(link)
     if closed:
         pn_link_close(link.link)
@@ -317,13 +317,13 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
 
 
 cdef void detach_later(Link *link) noexcept nogil:
-    """Take a link out of service whose detach is answered when it is `detach`ed."""
+    """Take a link out of service; `detach` answers the peer later."""
     take_down(link)
     link.kind = DEFERRED
 
 
 cdef void take_down(Link *link) noexcept nogil:
-    """Take a link out of service; its record and the engine's link stay."""
+    """Take a link out of service, and keep its record and the engine's link."""
     cdef Peer *peer = link.peer
     cdef Queue *queue = NULL
     cdef Queue *sought = NULL
@@ -334,7 +334,7 @@ cdef void take_down(Link *link) noexcept nogil:
         outlet_detached(<Outlet *>link)
         if queue != NULL:
             trunks_withdraw(node_of_queue(queue))
-            # Its senders keep it.
+            # The queue's senders of streams keep it.
             if node_of_queue(queue).streaming_inlets != NULL:
                 sought = node_of_queue(queue)
     elif link.kind == INLET:

@@ -1,20 +1,20 @@
-"""Connections that the server makes to other servers, and restores when they are lost."""
+"""The server's connections to other servers. Lost ones are connected again."""
 
 cdef int64_t SECOND = 1000000000
 cdef double FIRST_DELAY = 0.1
 cdef double MAX_DELAY = 5.0
-# How long a connection attempt may take.
+# The longest time of a connection attempt.
 cdef double CONNECT_TIMEOUT = 10.0
 
 
 cdef class Connector:
     """Keeps one connection to another server.
 
-    Its name is resolved once, when the connector is made. After a failure it waits
-    for 0.1 s, then twice as long each time up to 5 s.
+    It resolves the other server's name once, at the start. After a failure it waits 0.1 s, then
+    twice as long each time, up to 5 s.
 
     Args:
-        broker: whose queues the two servers share.
+        broker: the broker that uses the connection.
         target: a :class:`quiver_fast.server.config.Target`.
         security: TLS and SASL as a client.
 
@@ -39,12 +39,12 @@ cdef class Connector:
         broker.reactor.add_hook(&dial.hook)
 
     def close(self) -> None:
-        """Stop connecting; an existing connection ends with the server's others."""
+        """Stop connecting. An existing connection ends with all others of the server."""
         self.abandon()
         self.dial.due = INT64_MAX
 
     def abandon(self) -> None:
-        """Give up the socket that is connecting."""
+        """Close the socket that is connecting."""
         if self.sock is not None:
             watch_remove(self.broker.container.epoll, &self.dial.watch)
             self.sock.close()
@@ -70,7 +70,7 @@ cdef class Connector:
         self.wait(CONNECT_TIMEOUT)
 
     def finish(self) -> None:
-        """The socket has connected or failed."""
+        """Use the socket after it has connected, or report its failure."""
         code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self.fail(os.strerror(code))
@@ -87,14 +87,14 @@ cdef class Connector:
         self.dial.peer.dial = &self.dial
 
     def fail(self, reason: str) -> None:
-        """Report the reason, and try again later."""
+        """Report the reason of a failure, and try again later."""
         self.abandon()
         self.say(reason)
         self.wait(self.delay)
         self.delay = min(self.delay * 2, MAX_DELAY)
 
     def wait(self, seconds: float) -> None:
-        """Be called again after a time."""
+        """Set the time of the next call."""
         self.dial.due = self.broker.reactor.now + <int64_t>(seconds * SECOND)
 
     def say(self, what: str) -> None:
@@ -104,7 +104,7 @@ cdef class Connector:
         self.said = what
 
     cdef int ended(self, Peer *peer) except -1:
-        """The connection was lost: connect again later."""
+        """Connect again later: the connection was lost."""
         self.dial.peer = NULL
         if self.broker.container.closing:
             return 0

@@ -1,15 +1,15 @@
-"""Handles the events of one connection: the data plane's frames, and what the engine opens."""
+"""Handles the events of one connection: the data plane's frames, and the engine's events."""
 
-# Events of one peer in one round: a disposition may bring one for each of 100,000 deliveries.
+# The most events of one peer in one round: a disposition may be about 100,000 deliveries.
 cdef int EVENTS = 4096
-# What a frame of the engine's counts for: each costs as much as many transfers.
+# A frame for the engine counts as so many more events: it costs as much as many transfers.
 cdef int CONTROL_COST = 63
-# Sessions whose end may be unanswered at a time.
+# The most sessions at a time whose end is unanswered.
 cdef size_t ENDING_MAX = 64
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
-    """Handle the events of a read; if there are very many, the rest waits for another round."""
+    """Handle the events of a read. If there are too many, the rest waits for the next round."""
     cdef int left = EVENTS
     take_engine_events(peer)
     while left > 0 and (peer.walked != NULL or not peer.deaf):
@@ -29,7 +29,7 @@ cdef void peer_process(Peer *peer) noexcept nogil:
 
 
 cdef bint take_next(Peer *peer, int *left) noexcept nogil:
-    """Take the next event of the data plane, if there is one."""
+    """Handle the next event of the data plane; return False if there is none."""
     cdef amqp_event event = amqp_plane_next(&peer.plane)
     left[0] -= 1
     if event == AMQP_ARRIVAL:
@@ -94,8 +94,8 @@ cdef void transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogi
         return
     memory = amqp_delivery_arrive(&link.deliveries, arrival)
     if link.kind == INLET:
-        # Credit and window are given again at the end of the turn, and not while more is read:
-        # a peer that sends beyond them is seen so.
+        # Credit and window are topped up at the end of the turn, not here: so the server notices
+        # a peer that sends beyond them.
         inlet_arrived(<Inlet *>link)
     elif link.kind == COORDINATOR:
         coordinator_receive(link)
@@ -106,7 +106,7 @@ cdef void transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogi
 
 
 cdef void drop(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
-    """Release what comes by a link that we detached, until its peer knows of that.
+    """Release the deliveries of a link that we detached, until its peer knows of the detach.
 
     A settlement without an outcome would count as accepted.
     """
@@ -127,7 +127,7 @@ cdef void disposition_came(Peer *peer, const amqp_disposition_t *told) noexcept 
 
 
 cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
-    """Give deliveries what the last disposition says; return how many more events may be taken."""
+    """Apply the last disposition to its deliveries; return how many events are left."""
     cdef amqp_delivery_t *delivery
     while left > 0:
         delivery = amqp_walk_next(&peer.walked.deliveries)
@@ -150,7 +150,7 @@ cdef void take_outcome(
         delivery.code = told.state.code
         delivery.said = told.state.encoded
     if link.kind != OUTLET:
-        # Its sender settled it: no answer is owed any more.
+        # The sender settled it, so we owe no answer any more.
         amqp_delivery_keep_said(delivery)
         return
     outlet_updated(<Outlet *>link, delivery)
@@ -170,7 +170,7 @@ cdef void flow_came(Peer *peer) noexcept nogil:
 
 
 cdef void refuse_frame(Peer *peer, const amqp_refusal_t *refusal) noexcept nogil:
-    """Close what a frame that may not be belongs to: a link, a session, or the connection."""
+    """Close the link, the session or the connection of an invalid frame."""
     cdef amqp_link_end_t *end = peer.plane.link
     cdef Session *session = NULL
     if peer.plane.session != NULL:
@@ -186,15 +186,15 @@ cdef void refuse_frame(Peer *peer, const amqp_refusal_t *refusal) noexcept nogil
 
 
 cdef void opened(Peer *peer) noexcept nogil:
-    """The peer's open frame came."""
+    """Handle the peer's open frame."""
     if peer.opened:
-        # The engine accepts a second open frame (part 2.4.1).
+        # The engine would accept a second open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
         return
     if not conclude_sasl(peer.driver.transport):
         return
     peer.opened = True
-    # The peer's idle time-out is known now.
+    # Now the peer's idle time-out is known.
     amqp_timers_take_open(
         &peer.timers, peer.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
     timer_set(peer.container, &peer.timer, 0)
@@ -214,7 +214,7 @@ cdef inline Link *link_of(pn_link_t *link) noexcept nogil:
 
 
 cdef void link_attached(Peer *peer, pn_link_t *engine_link) noexcept nogil:
-    # The answer to our attach needs no action; the peer's credit will.
+    # An answer to our attach needs no action: the peer's credit follows.
     if link_of(engine_link) == NULL:
         attach(peer, engine_link)
 
@@ -232,7 +232,7 @@ cdef void link_flow(Link *link) noexcept nogil:
 cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept nogil:
     cdef Link *link = link_of(engine_link)
     if link == NULL:
-        # The peer confirms the detach of a refused link.
+        # The peer confirms that we detached a refused link.
         pn_link_free(engine_link)
         peer_dirty(peer)
     elif link.kind == DEFERRED:
@@ -244,11 +244,11 @@ cdef void link_ended(Peer *peer, pn_link_t *engine_link, bint closed) noexcept n
 
 
 cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
-    """Answer an attach that waited, then handle what came meanwhile; or answer a detach."""
+    """Answer an attach that waited, and then a detach that came meanwhile; or answer a detach."""
     cdef Peer *peer = link.peer
     cdef pn_link_t *engine_link = link.link
     if not is_usable(peer):
-        # It goes with its connection.
+        # The link ends with its connection.
         return
     if not pn_link_state(engine_link) & PN_LOCAL_UNINIT:
         detach(link, True)
@@ -266,13 +266,13 @@ cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
 
 
 cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
-    """The peer began a session. Its window is chosen when its first attaches are known."""
+    """Handle the peer's begin. The window is chosen later, when the first attaches are known."""
     cdef Session *made
     if not pn_session_state(session) & PN_LOCAL_UNINIT:
         own_session_begun(peer, session)
         return
     if not peer.opened:
-        # The engine accepts a begin before the open frame (part 2.4.1).
+        # The engine would accept a begin before the open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the first frame must be open")
         return
     made = session_new(peer, session, False)
@@ -285,7 +285,7 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
         # Ended sessions keep their channels until the answer to their end is written.
         peer_flush(peer)
     if peer.session_count + peer.own_sessions + peer.ending_sessions > channels(peer):
-        # No channel is left for an answer, not even for an end.
+        # There is no channel for an answer, not even for an end.
         peer_close(peer, b"amqp:resource-limit-exceeded",
                    b"the connection has no channel for another session")
         return
@@ -301,7 +301,7 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
 
 
 cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
-    """The peer answered a begin of ours: links that wait for its handle-max may follow."""
+    """Handle the answer to our begin: now links can be attached that waited for its handle-max."""
     cdef Peer *other = peer.container.trunks
     if session != peer.shared_session:
         return
@@ -309,7 +309,7 @@ cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
     if not peer.trunk:
         return
     while other != NULL:
-        # Streams to its consumers may go by this connection.
+        # The connection can carry streams to its server's consumers.
         if same_server(other, peer):
             offer_again(other)
         other = other.next_trunk
@@ -317,7 +317,7 @@ cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
 
 
 cdef void offer_again(Peer *peer) noexcept nogil:
-    """Dispatch the queues that the peer has consumers of."""
+    """Dispatch the queues of the peer's consumers."""
     cdef Session *session = peer.sessions
     cdef Link *link
     cdef Queue *queue
@@ -332,14 +332,14 @@ cdef void offer_again(Peer *peer) noexcept nogil:
 
 
 cdef void open_sessions(Peer *peer) noexcept nogil:
-    """Answer the begins of this turn with the windows that their links need."""
+    """Answer the begins of this turn, with windows that fit their links."""
     cdef Session *first = in_order(peer.beginning)
     cdef Session *session = first
     if peer.closed:
         peer.beginning = NULL
         return
     while session != NULL:
-        # A session that was refused meanwhile is closed.
+        # A session that was refused meanwhile is closed already.
         if pn_session_state(session.session) & PN_LOCAL_UNINIT:
             open_session(peer, session.session)
         session = session.next_beginning
@@ -354,7 +354,7 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
 
 
 cdef void links_opened(Session *session) noexcept nogil:
-    """Begin to use the links that were attached before our begin went out."""
+    """Begin to use the links that were attached before our begin was written."""
     cdef Link *link = session.links
     while link != NULL:
         link_opened(link)
@@ -363,7 +363,7 @@ cdef void links_opened(Session *session) noexcept nogil:
 
 
 cdef Session *in_order(Session *latest) noexcept nogil:
-    """Reverse the list of beginning sessions: the first is answered first."""
+    """Reverse the list of beginning sessions, so that the first is answered first."""
     cdef Session *first = NULL
     cdef Session *following
     while latest != NULL:
@@ -375,7 +375,7 @@ cdef Session *in_order(Session *latest) noexcept nogil:
 
 
 cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
-    """The peer ended a session: with it go its links (part 2.5.5)."""
+    """Handle the peer's end of a session: its links end with it (part 2.5.5)."""
     cdef Session *record = <Session *>pn_session_get_context(session)
     if record != NULL:
         forget_session(peer, record)
@@ -388,7 +388,7 @@ cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
 
 
 cdef void peer_forget_links(Peer *peer) noexcept nogil:
-    """Release everything that the links of an ended connection hold."""
+    """Release everything that the links of an ended connection use."""
     while peer.sessions != NULL:
         forget_session(peer, peer.sessions)
 

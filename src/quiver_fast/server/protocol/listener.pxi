@@ -1,7 +1,7 @@
-"""A listening socket, which pauses while the process has no descriptors left."""
+"""A listening socket. It pauses while the process has no free descriptors."""
 
 cdef int64_t MILLISECOND = 1000000
-# How long to pause when there are no descriptors.
+# The length of a pause when there are no descriptors.
 cdef int64_t PAUSE = 100 * MILLISECOND
 
 
@@ -9,7 +9,7 @@ cdef class Listener:
     """A listening socket whose connections belong to a broker.
 
     Args:
-        broker: whose queues the connections use.
+        broker: the broker of the connections.
         sock: a listening, non-blocking TCP socket; the listener owns it.
     """
 
@@ -54,7 +54,7 @@ cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef void pause(Acceptor *acceptor) noexcept nogil:
-    """Leave connections in the kernel's queue; without a pause, it would wake the loop at once."""
+    """Leave connections in the kernel's queue. Without a pause they would wake the loop at once."""
     watch_change(acceptor.epoll, &acceptor.watch, 0)
     acceptor.resume_at = monotonic_ns() + PAUSE
 

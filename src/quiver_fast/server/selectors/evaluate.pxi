@@ -1,4 +1,4 @@
-"""The steps of a selector, on a stack.
+"""The evaluation of a selector: its steps work on a stack.
 
 Truth has three values (JMS 2.0 section 3.8.1.2): a missing property is UNKNOWN.
 """
@@ -22,7 +22,7 @@ cdef inline double as_real(const Value *value) noexcept nogil:
 
 
 cdef inline bint equal(const Value *left, const Value *right) noexcept nogil:
-    """Say whether two values of like kind are equal."""
+    """Say whether two values of comparable kinds are equal."""
     if left.kind == TEXT:
         return left.size == right.size and memcmp(left.text, right.text, left.size) == 0
     if left.kind == REAL or right.kind == REAL:
@@ -31,13 +31,13 @@ cdef inline bint equal(const Value *left, const Value *right) noexcept nogil:
 
 
 cdef inline bint in_order(Code code, const Value *left, const Value *right) noexcept nogil:
-    """Say whether LESS and its like hold for two numbers."""
+    """Say whether LESS, MORE and so on hold for two numbers."""
     cdef bint less
     cdef bint same = equal(left, right)
     if left.kind == REAL or right.kind == REAL:
         less = as_real(left) < as_real(right)
         if not (less or same) and not as_real(left) > as_real(right):
-            # One of them is not a number.
+            # One of them is NaN.
             return False
     else:
         less = left.whole < right.whole
@@ -69,7 +69,7 @@ cdef void compare(Code code, Value *left, const Value *right) noexcept nogil:
 
 
 cdef void calculate(Code code, Value *left, const Value *right) noexcept nogil:
-    """Calculate as Java does; an operand that is no number, or n / 0, gives unknown."""
+    """Calculate as Java does. An operand that is not a number, or n / 0, gives UNKNOWN."""
     if not (is_numeric(left) and is_numeric(right)):
         left.kind = UNKNOWN
     elif left.kind == REAL or right.kind == REAL:
@@ -97,7 +97,7 @@ cdef inline int64_t whole_result(Code code, int64_t left, int64_t right) noexcep
         return <int64_t>(<uint64_t>left - <uint64_t>right)
     if code == MULTIPLY:
         return <int64_t>(<uint64_t>left * <uint64_t>right)
-    # The quotient of the least long and -1 does not fit a long.
+    # The quotient of the least long and -1 does not fit into a long.
     return whole_result(SUBTRACT, 0, left) if right == -1 else left // right
 
 
@@ -111,7 +111,7 @@ cdef inline void negate(Value *value) noexcept nogil:
 
 
 cdef inline void both(Value *left, const Value *right) noexcept nogil:
-    """AND: false if one is, whatever the other."""
+    """AND: false if one value is false, whatever the other is."""
     if is_truth(left, False) or is_truth(right, False):
         set_truth(left, False)
     elif not (is_truth(left, True) and is_truth(right, True)):
@@ -119,7 +119,7 @@ cdef inline void both(Value *left, const Value *right) noexcept nogil:
 
 
 cdef inline void either(Value *left, const Value *right) noexcept nogil:
-    """OR: true if one is, whatever the other."""
+    """OR: true if one value is true, whatever the other is."""
     if is_truth(left, True) or is_truth(right, True):
         set_truth(left, True)
     elif not (is_truth(left, False) and is_truth(right, False)):
@@ -152,7 +152,7 @@ cdef void among(Value *value, const Value *strings, uint32_t count) noexcept nog
 
 
 cdef void like(Value *value, const Pattern *pattern) noexcept nogil:
-    """Run the automaton: O(bytes of the text * words of the pattern), whatever they are."""
+    """Run the automaton. Its cost is always O(bytes of the text * words of the pattern)."""
     cdef uint64_t *now = pattern.now
     cdef const uint64_t *moves
     cdef uint64_t stays
@@ -180,7 +180,7 @@ cdef void like(Value *value, const Pattern *pattern) noexcept nogil:
 
 
 cdef bint evaluate(Filter *filter) noexcept nogil:
-    """Evaluate the steps with the values that were read; return whether the result is true."""
+    """Evaluate the steps with the values of a message; return whether the result is true."""
     cdef Value *top = filter.stack - 1
     cdef Step *step
     cdef uint32_t i

@@ -1,13 +1,13 @@
-"""Matches messages with selectors: the fast half of `selector.py`.
+"""Matches messages against selectors: `selector.py` in C.
 
 One pass over the sections before the body reads the values that the selector names. Then
 `evaluate` runs its steps.
 """
 
-# The priority of a message that names none, part 3.2.1.
+# The priority of a message without one (part 3.2.1).
 cdef uint8_t DEFAULT_PRIORITY = 4
-# Bytes to look at of a message in several chunks: properties that end behind them are
-# missing for a selector.
+# The bytes to look at of a message in several chunks. For a selector, properties that end later
+# are missing.
 cdef size_t HEAD_MAX = 1048576
 
 CODES = {
@@ -69,7 +69,7 @@ cdef class Selector:
         return self.set_index(properties)
 
     cdef void *table(self, size_t size) except NULL:
-        """Return memory of zeroes that lives as long as the selector."""
+        """Return zeroed memory that lives as long as the selector."""
         made = bytearray(max(size, 1))
         self.kept.append(made)
         return <char *>made
@@ -104,7 +104,7 @@ cdef class Selector:
         pattern.now = <uint64_t *>self.table(words * 8)
         for i in range(pattern.count):
             for byte in range(256):
-                # An underscore takes the first byte of a character.
+                # An underscore matches the first byte of a character.
                 if accepted[i] == byte or accepted[i] == 256 and not is_tail(<uint8_t>byte):
                     set_bit(pattern.moves + byte * words, i)
             if accepted[i] == 256:
@@ -116,7 +116,7 @@ cdef class Selector:
     cdef int set_index(self, dict slots) except -1:
         cdef Filter *filter = &self.filter
         cdef uint32_t at
-        # At most half full.
+        # The table is at most half full.
         filter.index_mask = (1 << (2 * len(slots)).bit_length()) - 1
         filter.index = <Name *>self.table((filter.index_mask + 1) * sizeof(Name))
         filter.name_count = len(slots)
@@ -131,7 +131,7 @@ cdef class Selector:
         return 0
 
     def matches(self, encoded: bytes) -> bool:
-        """Say whether an encoded message, complete and in one piece, matches."""
+        """Say whether a complete encoded message matches."""
         cdef Message *message = message_of(encoded)
         cdef bint found = filter_matches(&self.filter, message)
         message_release(message)
@@ -156,7 +156,7 @@ cdef Filter *filter_take(Selector selector) noexcept:
 
 
 cdef void filter_release(Filter *filter) noexcept nogil:
-    """Free a filter; NULL is none."""
+    """Release a reference to a filter, which may be NULL."""
     if filter != NULL:
         with gil:
             Py_DECREF(<Selector>filter.owner)
@@ -175,11 +175,11 @@ cdef inline uint32_t hash_of(const char *text, size_t size) noexcept nogil:
     return value
 
 
-# -- the values of a message
+# -- values of a message
 
 
 cdef void take_value(Value *value, amqp_value_t found) noexcept nogil:
-    """Decode a value, AMQP 1.0 part 1.6; symbols and binaries are texts, timestamps numbers."""
+    """Decode a value (AMQP 1.0 part 1.6). Symbols and binaries are texts, timestamps numbers."""
     cdef uint64_t bits = 0
     cdef size_t i
     cdef uint8_t code = found.constructor
@@ -208,7 +208,7 @@ cdef void take_value(Value *value, amqp_value_t found) noexcept nogil:
             bits = (bits << 8) | start[i]
         value.whole = signed(bits, <int>size) if is_signed(code) else <int64_t>bits
         if not is_signed(code) and value.whole < 0:
-            # An unsigned long that does not fit a long.
+            # The unsigned long does not fit into a long.
             value.kind = REAL
             value.real = <double>bits
     else:
@@ -252,7 +252,7 @@ cdef inline double as_double(uint64_t bits) noexcept nogil:
 
 
 cdef void take_header(Filter *filter, const Message *message) noexcept nogil:
-    """Take the header's values, or the defaults without one."""
+    """Take the values of the header, or its defaults."""
     cdef const uint16_t *slots = &filter.fields[PROPERTY_COUNT]
     cdef Value *value
     if slots[0]:
@@ -306,7 +306,7 @@ cdef Name *name_of(const Filter *filter, const char *text, size_t size) noexcept
 
 
 cdef bint take_application_properties(Filter *filter, amqp_reader_t *reader) noexcept nogil:
-    """Take the application properties that the selector names; return whether all have come."""
+    """Take the application properties that the selector names; False if the section is cut."""
     cdef amqp_fields_t fields = amqp_read_map(reader)
     cdef amqp_value_t value
     cdef Name *name
@@ -327,7 +327,7 @@ cdef bint take_application_properties(Filter *filter, amqp_reader_t *reader) noe
 
 
 cdef bint take_sections(Filter *filter, const char *bytes, size_t size) noexcept nogil:
-    """Take the values that the selector names before the body; False if the sections are cut."""
+    """Take the values that the selector names; return False if the sections are cut."""
     cdef amqp_reader_t reader = amqp_reader(<const uint8_t *>bytes, size)
     cdef amqp_section section
     cdef amqp_value_t value
@@ -364,8 +364,7 @@ cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
 
 
 cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
-    """Ask about a message in the file; a message without all its properties does not match yet.
-    """
+    """Match a message in the file; before all its properties have come, it does not match."""
     cdef ChainReader *reader = chain_open(message)
     cdef size_t size = 0
     cdef size_t most = 4096
@@ -392,7 +391,7 @@ cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
 
 
 cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogil:
-    """Ask about a message whose properties lie in several chunks."""
+    """Match a message with properties in several chunks."""
     cdef size_t size = min(message.held, HEAD_MAX)
     cdef char *bytes = <char *>malloc(size)
     cdef const Chunk *chunk = message.first
@@ -415,5 +414,5 @@ cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogi
 
 
 cdef size_t filter_cost(const Filter *filter, const Message *message) noexcept nogil:
-    """Return what asking about a message costs at most, in steps of the usual kind."""
+    """Return the highest cost of matching a message, in ordinary steps."""
     return (filter.step_count + 8) * (1 + min(message.size, HEAD_MAX) // 4096)

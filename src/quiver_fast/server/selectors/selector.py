@@ -1,9 +1,8 @@
 """Selectors: SQL-92 conditional expressions as JMS 2.0 defines them (section 3.8.1).
 
-A selector is compiled once, when its consumer attaches, into steps for a stack machine:
-operands come before their operator. `filter.pxi` runs the steps for each message. The parser
-is ours: while the server loads a parser library and that library prepares its tables, no
-peer is served.
+A selector is compiled once, when its consumer attaches, into steps for a stack machine: operands
+come before their operator. `filter.pyx` runs the steps for each message. The parser is our own:
+no peer would be served while the server loads a parser library and prepares its tables.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ PROPERTIES = (
     "reply_to_group_id",
 )  # fmt: skip
 HEADERS = ("durable", "priority", "ttl", "delivery_count", "JMSDeliveryMode")
-# The header fields that JMS lets a selector name, and the group of JMSX.
+# The header fields that JMS allows in selectors, and the JMSX fields of the group.
 JMS = {
     "JMSMessageID": "message_id",
     "JMSCorrelationID": "correlation_id",
@@ -43,7 +42,7 @@ JMS = {
     "JMSXGroupID": "group_id",
     "JMSXGroupSeq": "group_sequence",
 }
-# JMS does not allow them in selectors, or they differ from one delivery to the next.
+# Names that JMS does not allow in selectors, or whose values change between deliveries.
 NOT_IN_SELECTORS = {
     "JMSDestination", "JMSReplyTo", "JMSExpiration", "JMSRedelivered", "JMSDeliveryTime",
     "JMSXDeliveryCount",
@@ -67,7 +66,7 @@ class SelectorError(UsageError):
 
 
 class Token(NamedTuple):
-    """One word of a selector: its kind is a group of TOKEN, or `keyword`."""
+    """One word of a selector. Its kind is a group of TOKEN, or `keyword`."""
 
     kind: str
     text: str
@@ -108,8 +107,8 @@ def like_pattern(text: str, escape: str | None) -> tuple[list[int], list[int]]:
     """Read a pattern of LIKE.
 
     Returns:
-        The bytes to match in order, 256 for any one character; and before which of them, or
-        at the end, any text may come.
+        The bytes to match in order, with 256 for any one character, and the positions before
+        which, or at the end, any text may come.
     """
     accepted: list[int] = []
     gaps: list[int] = []
@@ -146,8 +145,8 @@ def field_of(name: str) -> Step:
 class _Parser:
     """Reads one selector, by precedence: OR, AND, NOT, comparisons, sums, products, signs.
 
-    Each method reads one level and returns what its value can be: `truth`, `number`, `text`,
-    or `any` of these for an identifier.
+    Each method reads one level and returns the kind of its value: `truth`, `number`, `text`, or
+    `any` for an identifier.
     """
 
     def __init__(self, text: str) -> None:
@@ -171,7 +170,7 @@ class _Parser:
         return self.words[self.at]
 
     def take(self, *texts: str) -> str | None:
-        """Step over the next word if it is one of these signs or keywords."""
+        """Take the next word if it is one of these signs or keywords."""
         word = self.word
         if word.kind not in {"sign", "keyword"} or word.text not in texts:
             return None
@@ -271,7 +270,7 @@ class _Parser:
         return True
 
     def need_identifier(self, begin: int, what: str) -> None:
-        """Raise unless all that was read since ``begin`` is an identifier."""
+        """Raise an error unless the words since ``begin`` are one identifier."""
         if len(self.steps) != begin + 1 or self.steps[begin].code == "literal":
             raise SelectorError(f"{what} has to follow an identifier")
 
@@ -399,7 +398,7 @@ def parse(text: str) -> list[Step]:
     """Read a selector.
 
     Raises:
-        SelectorError: the text is not a selector, or longer or deeper than the server takes.
+        SelectorError: the text is not a selector, or it is too long or too deep.
     """
     if len(text) > LENGTH_MAX:
         raise SelectorError(f"the selector has more than {LENGTH_MAX} characters")

@@ -1,10 +1,10 @@
-"""A pool of our links to a peer without a stream: the next streams use them."""
+"""A pool of our idle links to a peer: the next streams use them."""
 
 cdef int64_t MILLISECOND = 1000000
 
 
 cdef void pool_add(Outlet *outlet) noexcept nogil:
-    """Keep a link of ours for the next stream to this peer: taken first, returned last."""
+    """Keep one of our links for the next stream to its peer: last in, first out."""
     cdef Peer *peer = outlet.base.peer
     outlet.next_idle = NULL
     if peer.idle_last == NULL:

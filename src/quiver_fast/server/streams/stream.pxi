@@ -1,14 +1,14 @@
-"""A streaming delivery: forwarded while it is received, and its outcome passed back.
+"""A streaming delivery: it is forwarded while it arrives, and its outcome is passed back.
 
-A stream is an entry whose message is not complete yet. This module knows the readers of a
-stream and the outcome for its sender. The sender's delivery stays unsettled until its end was
-received, even if the consumers have settled: the engine would count the rest of a settled
-delivery against the session.
+A stream is an entry whose message is not complete yet. This module has the readers of a stream
+and the outcome for its sender. The sender's delivery stays unsettled until its end has come, even
+if the consumers have settled: the engine would count the rest of a settled delivery against the
+session.
 """
 
 cdef bint stream_begin(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, int entries) noexcept nogil:
-    """Make a stream of a message that is on its way to ``entries`` queues. False without memory."""
+    """Make a stream of a message for ``entries`` queues; return False without memory."""
     cdef Stream *stream = <Stream *>calloc(1, sizeof(Stream))
     cdef Chunk *chunk = message.first
     if stream == NULL:
@@ -33,7 +33,7 @@ cdef bint stream_begin(
 
 
 cdef void stream_leave(Message *message, Chunk *position) noexcept nogil:
-    """One entry stops sending at ``position``; its sender may have waited for that."""
+    """Note that one entry stops sending at ``position``, and wake the sender."""
     cdef Inlet *inlet = stream_of(message).inlet
     message_leave(message, position)
     if inlet != NULL and not message.complete:
@@ -42,14 +42,14 @@ cdef void stream_leave(Message *message, Chunk *position) noexcept nogil:
 
 
 cdef void stream_reason(const Message *message, amqp_bytes_t rejected) noexcept nogil:
-    """Tell the sender why a consumer rejects its stream (part 3.4.3)."""
+    """Keep the reason why a consumer rejects a stream, for the sender (part 3.4.3)."""
     cdef Stream *stream = stream_of(message)
     if stream.delivery != NULL:
         amqp_delivery_say_as(stream.delivery, rejected)
 
 
 cdef inline int severity(uint64_t outcome) noexcept nogil:
-    """Rank outcomes: a sender with several consumers gets the worst (accepted is best)."""
+    """Rank outcomes: with several consumers the sender gets the worst (accepted is best)."""
     if outcome == PN_REJECTED:
         return 3
     if outcome == PN_MODIFIED:
@@ -61,7 +61,7 @@ cdef inline int severity(uint64_t outcome) noexcept nogil:
 
 cdef void stream_decide(
         Stream *stream, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil:
-    """Take the outcome of one entry; after the last one, answer the sender."""
+    """Take the outcome of one entry, and answer the sender after the last one."""
     if outcome != PN_REJECTED and outcome != PN_MODIFIED and outcome != PN_RELEASED:
         outcome = PN_ACCEPTED
     if severity(outcome) >= severity(stream.outcome):
@@ -69,13 +69,13 @@ cdef void stream_decide(
     stream.failed |= failed
     stream.undeliverable |= undeliverable
     stream.undecided -= 1
-    # Below zero: no queue had the stream, and this is its only outcome.
+    # The count is below zero if no queue had the stream: then this is the only outcome.
     if stream.undecided <= 0:
         tell(stream)
 
 
 cdef void tell(Stream *stream) noexcept nogil:
-    """Give the sender's delivery its outcome, and settle it once it is complete."""
+    """Give the sender's delivery its outcome, and settle it if it is complete."""
     cdef amqp_delivery_t *delivery = stream.delivery
     if delivery == NULL:
         return
@@ -93,12 +93,12 @@ cdef void say(const Stream *stream, amqp_delivery_t *delivery) noexcept nogil:
     if stream.outcome == PN_MODIFIED:
         amqp_delivery_say_modified(delivery, stream.failed, stream.undeliverable)
     elif stream.outcome != PN_REJECTED or delivery.saying.size == 0:
-        # A rejection may have its reason already.
+        # A rejection may have a reason already.
         amqp_delivery_say(delivery, <amqp_code>stream.outcome)
 
 
 cdef void stream_received(Stream *stream) noexcept nogil:
-    """The stream is complete: settle it if its outcome is known."""
+    """Settle a stream that is complete, if its outcome is known."""
     if stream.inlet != NULL:
         came_in(&stream.inlet.base.peer.container.traffic, stream.message.size)
     if stream.readers == NULL:
@@ -108,13 +108,13 @@ cdef void stream_received(Stream *stream) noexcept nogil:
 
 
 cdef void stream_orphan(Stream *stream) noexcept nogil:
-    """Detach a stream from its sender, which has left or has its answer."""
+    """Detach a stream from its sender, which has left or has got its answer."""
     cdef Stream **place = &stream.inlet.streams
     while place[0] != stream:
         place = &place[0].next
     place[0] = stream.next
     stream.inlet.stream_count -= 1
-    # One more may come.
+    # The sender may have room for one more stream.
     inlet_wake(stream.inlet)
     stream.inlet = NULL
     stream.delivery = NULL
@@ -126,7 +126,7 @@ cdef void reader_join(Outlet **readers, Outlet *outlet) noexcept nogil:
 
 
 cdef void reader_leave(Outlet **readers, Outlet *outlet) noexcept nogil:
-    """Take an outlet out of a list of those that send a message while it arrives."""
+    """Remove an outlet from the list of outlets that send a message while it arrives."""
     while readers[0] != NULL and readers[0] != outlet:
         readers = &readers[0].next_reader
     if readers[0] == outlet:
@@ -134,7 +134,7 @@ cdef void reader_leave(Outlet **readers, Outlet *outlet) noexcept nogil:
 
 
 cdef void sweep_streams(Queue *queue) noexcept nogil:
-    """Let an address look for streams that were aborted before a consumer took them."""
+    """Let the queues of an address remove streams that were aborted before a consumer took them."""
     if queue == NULL:
         return
     if queue.multicast:

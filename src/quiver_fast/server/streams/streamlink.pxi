@@ -1,22 +1,22 @@
-"""Links that the server attaches for streams: one stream at a time, then kept for the next.
+"""Links that the server attaches for streams. Each has one stream at a time.
 
-Peers that offer qd.streaming-links accept them. A stream waits until the peer has answered the
-attach and given credit. Each link has its own session, so that an unread stream closes only its
-own window. If the peer has no channels for that, or the configuration says so, the links share
-a session.
+Peers that offer qd.streaming-links accept such links. A stream waits until the peer has answered
+the attach and given credit. Each link has its own session, so an unread stream closes only its
+own window. The links share a session if the peer has too few channels, or if the configuration
+says so. An idle link is kept for the next stream.
 """
 
-# How many superfluous idle links are detached at a time.
+# The most superfluous idle links that are detached at a time.
 cdef int POOL_STEP = 10
 
 cdef const char *STREAM_LINK_NAME = b"quiver-stream-"
 
 
 cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
-    """Return an idle link to the consumer's peer, or attach a new one; NULL if neither is possible.
+    """Return an idle link to the consumer's peer, or attach a new one; NULL if both fail.
 
     Args:
-        later: set to whether a link is possible after the peer's answer to a begin of ours.
+        later: set to whether a link may be possible after the peer's answer to our begin.
     """
     cdef Peer *peer = consumer.base.peer
     cdef Outlet *outlet
@@ -36,9 +36,9 @@ cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
 
 
 cdef Peer *least_busy(Peer *trunk) noexcept nogil:
-    """Return the connection to a trunk's server that runs the fewest streams.
+    """Return the connection to a trunk's server that has the fewest streams.
 
-    Connections without room for a link with its own session come last.
+    Connections that cannot have a link with its own session come last.
     """
     cdef Peer *best = trunk
     cdef Peer *peer = trunk.container.trunks
@@ -60,9 +60,9 @@ cdef bint has_link(Peer *peer) noexcept nogil:
 
 
 cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
-    """Return the first link of the pool that a stream can go by at once; NULL to attach one.
+    """Return the pool's first link that can send at once; NULL if a new one is to be attached.
 
-    A peer with many links that are unanswered, unread or without credit gets no further ones.
+    If many links of the peer are unanswered, unread or without credit, return one of those.
     """
     cdef Outlet *outlet = peer.idle_first
     while outlet != NULL and not can_send(outlet):
@@ -74,14 +74,14 @@ cdef Outlet *idle_outlet(Peer *peer) noexcept nogil:
 
 
 cdef bint can_send(const Outlet *outlet) noexcept nogil:
-    # A shared window says nothing about this link.
+    # A shared window tells nothing about this link.
     cdef const amqp_link_end_t *end = outlet.base.deliveries.end
     return end != NULL and end.counts.credit > 0 and (
         not outlet.base.owns_session or end.session.counts.remote_incoming_window > 0)
 
 
 cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
-    """Attach as a sender without addresses of source and target; both end with the link."""
+    """Attach as a sender whose source and target have no addresses and end with the link."""
     cdef bint own
     cdef pn_session_t *session = session_for(peer, &own)
     cdef char[NAME_MAX] name
@@ -106,16 +106,16 @@ cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
 
 
 cdef void trim_pool(Peer *peer) noexcept nogil:
-    """Detach some idle links of a peer that has more than are likely to be used."""
+    """Detach some idle links of a peer that has more than it is likely to use."""
     cdef Outlet *outlet = peer.idle_first
     cdef Outlet *following
     cdef int count = 0
     while peer.idle_count > POOL_MAX and outlet != NULL and count < POOL_STEP:
         following = outlet.next_idle
-        # The outcome of its last stream may still come.
+        # The outcome of the link's last stream may still come.
         if outlet.base.deliveries.first == NULL:
             pool_remove(outlet)
-            # The peer's answer ends it: server.protocol.events frees link and session.
+            # When the peer answers, server.protocol.events frees link and session.
             pn_link_close(outlet.base.link)
             if outlet.base.owns_session:
                 pn_session_close(outlet.base.session)

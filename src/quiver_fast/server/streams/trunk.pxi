@@ -1,11 +1,11 @@
-"""Trunks: connections between servers, over which each serves the other's consumers.
+"""Trunks: connections between servers, by which each serves the other's consumers.
 
-While an address has consumers here, this server attaches to it on each server that it knows,
-like any consumer: that announces the consumers. The other server sends messages of the address
-if it has no consumers of its own. It attaches links for streams, on any of the connections
-between the two servers. Trunks are not announced as consumers, and streams and topics' messages
-from a trunk never leave by another trunk: so nothing goes in circles. A message in a queue
-belongs to that queue: it leaves by a trunk only when the last consumer here has left.
+While an address has consumers here, this server attaches to the address on each known server,
+like any consumer. That announces the consumers. The other server sends messages of the address if
+it has no consumers of its own. For streams it attaches links on any of the connections between
+the two servers. Trunks are not announced as consumers, and streams and topics' messages from a
+trunk never leave by another trunk, so nothing goes in circles. A message in a queue leaves by a
+trunk only when the last consumer here has left.
 
     producer ─> server ──[ link of the address: small messages ]──> server ─> consumer
                        ──[ link for a stream, with its route   ]──>
@@ -15,7 +15,7 @@ cdef const char *TRUNK_LINK_NAME = b"quiver-trunk-"
 
 
 cdef void trunk_opened(Peer *peer) noexcept nogil:
-    """The peer's open frame came: if the peer is another server, begin to serve its addresses."""
+    """Begin to exchange addresses when another server has sent its open frame."""
     cdef Container *container = peer.container
     peer.trunk = is_trunk(peer.driver.connection)
     if not peer.trunk:
@@ -37,7 +37,7 @@ cdef bint is_ourselves(Peer *peer) noexcept nogil:
 
 
 cdef void trunk_lost(Peer *peer) noexcept nogil:
-    """A trunk connection has ended: other connections to its server take over its links."""
+    """Let other connections to the same server take over the links of an ended trunk."""
     if peer.trunk:
         list_remove(&peer.container.trunks, peer, &peer.prev_trunk, &peer.next_trunk)
         announce_all(peer.container)
@@ -53,7 +53,7 @@ cdef void announce_all(Container *container) noexcept nogil:
 
 
 cdef void trunks_announce(Queue *queue) noexcept nogil:
-    """Attach to the address on every server, while it has consumers here."""
+    """Attach to an address on every server if it has consumers here."""
     cdef Peer *peer
     if queue.local_count == 0 or queue.container.closing:
         return
@@ -65,7 +65,7 @@ cdef void trunks_announce(Queue *queue) noexcept nogil:
 
 
 cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
-    """Say whether the peer's server has our link for the address, on any connection."""
+    """Say whether we have a link for the address to the peer's server, on any connection."""
     cdef Inlet *inlet = queue.trunk_inlets
     while inlet != NULL:
         if same_server(inlet.base.peer, peer):
@@ -75,10 +75,9 @@ cdef bint is_announced(Queue *queue, Peer *peer) noexcept nogil:
 
 
 cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
-    """Attach to the address on the other server, as a consumer in the name of ours.
+    """Attach to the address on the other server, as a consumer for our consumers.
 
-    The link has its own session if possible, so that a full queue here stops no other
-    address.
+    The link has its own session if possible, so that a full queue here stops no other address.
     """
     cdef bint own
     cdef pn_session_t *session = NULL if awaits_begin(peer) else session_for(peer, &own)
@@ -110,9 +109,9 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
 
 
 cdef void trunks_withdraw(Queue *queue) noexcept nogil:
-    """Detach from the address on all servers, if it has no consumers here any more.
+    """Detach from an address on all servers if it has no consumers here any more.
 
-    The other servers take back the messages without an outcome.
+    The other servers get back the messages without an outcome.
     """
     cdef Inlet *inlet
     while queue.local_count == 0 and queue.trunk_inlets != NULL:
@@ -124,14 +123,14 @@ cdef void trunks_withdraw(Queue *queue) noexcept nogil:
 
 
 cdef void trunk_detached(Inlet *inlet) noexcept nogil:
-    """Take a link that is detached out of its queue's list."""
+    """Remove a detached link from its queue's list."""
     if inlet.base.role == TRUNK_CONSUMER and list_has(
             &inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk):
         list_remove(&inlet.queue.trunk_inlets, inlet, &inlet.prev_trunk, &inlet.next_trunk)
 
 
 cdef void trunks_top_up(Queue *queue) noexcept nogil:
-    """Give other servers credit for the room that our consumers have made."""
+    """Give other servers credit for the room that our consumers made."""
     cdef Inlet *inlet = queue.trunk_inlets
     while inlet != NULL:
         inlet_top_up(inlet)

@@ -1,16 +1,16 @@
 """The transaction coordinator: declare, discharge, commit and roll back (part 4)."""
 
 cdef int CREDIT = 100
-# Declare and discharge are short; a longer message is neither.
+# A declare or a discharge is shorter than this.
 cdef size_t REQUEST_MAX = 256
 
 
 cdef struct Request:
-    # A declare or a discharge; any other is refused.
+    # Whether it is a declare or a discharge; anything else is refused.
     amqp_code what
     uint64_t id
     bint fail
-    # A declare names a global transaction.
+    # Whether a declare names a global transaction.
     bint distributed
 
 
@@ -64,7 +64,7 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
         if delivery.partial:
             break
         if delivery.settled:
-            # Nobody would hear of the outcome (parts 4.2 and 4.3).
+            # A settled request would get no outcome (parts 4.2 and 4.3).
             link_refuse(link, b"amqp:not-allowed", b"a request to the coordinator came settled")
             break
         if not answer(link, delivery, next_request(<Coordinator *>link, delivery)) and (
@@ -86,7 +86,7 @@ cdef void top_up(Link *link) noexcept nogil:
 
 cdef Request next_request(
         Coordinator *coordinator, amqp_delivery_t *delivery) noexcept nogil:
-    """Return what the current delivery asks for; a commit that waited for files is asked again."""
+    """Return the request of the current delivery, also of a commit that waited for files."""
     cdef Request request
     cdef char[256] buffer
     cdef size_t n
@@ -103,7 +103,7 @@ cdef Request next_request(
 
 cdef void reject(
         Link *link, amqp_delivery_t *delivery, const char *name, const char *why) noexcept nogil:
-    """Reject a request, or end its link where that outcome is not taken (parts 4.2 and 4.3)."""
+    """Reject a request, or end its link if its source does not take *rejected* (4.2 and 4.3)."""
     if may_reject(pn_terminus_outcomes(pn_link_remote_source(link.link))):
         amqp_delivery_say_rejected(delivery, name, why)
     else:
@@ -111,7 +111,7 @@ cdef void reject(
 
 
 cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcept nogil:
-    """Do what was asked; return whether the answer waits for a sync or a queue's file."""
+    """Carry out a request; return whether the answer waits for a sync or a queue's file."""
     cdef Transaction *transaction
     cdef bint waits
     if request.distributed:
@@ -155,7 +155,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
             amqp_delivery_advance(delivery)
             return True
         if waits:
-            # Without memory for the waiter, nothing would answer after the sync.
+            # Without memory for the waiter, nobody would answer after the sync.
             amqp_delivery_say_modified(delivery, True, False)
             return False
     amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
@@ -164,9 +164,9 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
 
 cdef bint must_wait_for_file(
         Coordinator *coordinator, const Transaction *transaction) noexcept nogil:
-    """Say whether a commit waits for the file of a new queue. The controller is resumed then.
+    """Say whether a commit waits for the file of a new queue. Its link is resumed later.
 
-    Work before that needs no second look: a queue keeps its file.
+    The search goes on from where it stopped: a queue keeps its file.
     """
     cdef Work *work = coordinator.unopened if coordinator.unopened != NULL else transaction.first
     while work != NULL and not (
@@ -189,7 +189,7 @@ cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
 
 
 cdef void coordinators_resume(Queue *queue) noexcept nogil:
-    """Resume the commits that waited for the queue's file, which is open or has failed."""
+    """Resume the commits that waited for the queue's file, which is open now or has failed."""
     cdef Coordinator *coordinator
     while queue.discharging != NULL and not queue.opening:
         coordinator = queue.discharging
@@ -198,7 +198,7 @@ cdef void coordinators_resume(Queue *queue) noexcept nogil:
 
 
 cdef void commit(Transaction *transaction) noexcept nogil:
-    """Do all the work of a transaction, in the order it came; the files have it already."""
+    """Do all the work of a transaction in its order, after it was written to the files."""
     cdef Work *work = transaction.first
     while work != NULL:
         if work.message != NULL:
@@ -206,7 +206,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
             work.message = NULL
         else:
             if work.queue != NULL and ends_message(work.outcome):
-                # The removal is written already.
+                # The removal has been written.
                 work.entry.message.index = -1
             work_said(work)
             apply_outcome(
@@ -221,7 +221,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
 
 
 cdef void leave_queues(Transaction *transaction) noexcept nogil:
-    """Free temporary queues that only the transaction held; called last, when nothing uses them."""
+    """Free temporary queues that only the transaction held. Called last."""
     cdef Work *work = transaction.first
     while work != NULL:
         if work.queue != NULL:
@@ -230,10 +230,10 @@ cdef void leave_queues(Transaction *transaction) noexcept nogil:
 
 
 cdef void roll_back(Transaction *transaction) noexcept nogil:
-    """Roll back: drop its messages; its deliveries have no outcome again (part 4.4.2).
+    """Roll back: drop the messages, and take back the outcomes of deliveries (part 4.4.2).
 
-    A delivery that the consumer settled cannot return to it: the message is available
-    again, and counts as failed.
+    A delivery that the consumer settled cannot return to it. Its message is available again,
+    with a failed delivery.
     """
     cdef Work *work = transaction.first
     while work != NULL:
@@ -248,7 +248,7 @@ cdef void roll_back(Transaction *transaction) noexcept nogil:
 
 
 cdef void coordinator_detached(Link *link) noexcept nogil:
-    """Roll back the transactions that the controller left undischarged (part 4.3)."""
+    """Roll back the transactions that the controller did not discharge (part 4.3)."""
     cdef Coordinator *coordinator = <Coordinator *>link
     forget_pending(link)
     if coordinator.awaited != NULL:

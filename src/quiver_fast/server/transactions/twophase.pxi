@@ -1,9 +1,9 @@
-"""A transaction in the queues' files: it is written completely before any work is done.
+"""A transaction in the queues' files. All of it is written before any work is done.
 
-With one queue, a mark in the file begins the transaction and a mark commits it. With several
-queues, each file first gets all its work and is *prepared*. Then the mark of commit in the
-first file, the home, decides for all. After a crash before the other marks, recovery asks the
-home (queuefile.live). A transaction that a crash cuts short before the decision is rolled back.
+With one queue, one mark in the file begins the transaction and another mark commits it. With
+several queues, each file first gets all its work and is *prepared*. Then the mark of commit in
+the first file, the home, decides for all. After a crash before the other marks were written,
+recovery asks the home (queuefile.live). A crash before the decision rolls the transaction back.
 """
 
 cdef bint ends_message(uint64_t outcome) noexcept nogil:
@@ -12,9 +12,9 @@ cdef bint ends_message(uint64_t outcome) noexcept nogil:
 
 
 cdef bint transaction_write(Transaction *transaction) noexcept nogil:
-    """Write what a transaction stores and removes; False if a file takes no more.
+    """Write the messages and removals of a transaction; return False if a file takes no more.
 
-    After a failure none of it counts, and none of its messages has an index.
+    After a failure nothing is committed, and no message of it has an index.
     """
     cdef Container *container = transaction.coordinator.base.peer.container
     cdef void *joined = NULL
@@ -32,7 +32,7 @@ cdef bint transaction_write(Transaction *transaction) noexcept nogil:
 
 
 cdef bint write_work(Transaction *transaction, void **joined) noexcept nogil:
-    """Write the messages, and note what is removed, in the files of their queues."""
+    """Write the messages to the files of their queues, and note the removals there."""
     cdef Work *work = transaction.first
     cdef int64_t count = 0
     while work != NULL:
@@ -57,14 +57,14 @@ cdef bint removes(const Work *work) noexcept nogil:
 
 
 cdef bint join(Queue *queue, int64_t count, void **joined) noexcept nogil:
-    """Begin the transaction in a queue's file, once; False if the queue has none."""
+    """Begin the transaction in a queue's file, once; return False if the queue has no file."""
     if queue.store == NULL:
         return False
     return (<Store>queue.store).joined or begin(<Store>queue.store, count, joined)
 
 
 cdef bint begin(Store store, int64_t count, void **joined) noexcept nogil:
-    # All of it in one file: the beginning must not be deleted before the end.
+    # One file must hold the whole transaction: its beginning must not be deleted before its end.
     if not (write_owed(store) and flush_removals(store) and hold_file(store.appender, count)):
         report(store)
         return False
@@ -99,7 +99,7 @@ cdef bint prepare_one(Store store, void *home, uint64_t id) noexcept nogil:
 
 
 cdef bint decide(Store home, uint64_t id) noexcept nogil:
-    """Write the mark of commit that decides; from here on the transaction is done."""
+    """Write the mark of commit that decides: from now on the transaction is committed."""
     cdef int code
     if home.next_joined != NULL:
         code = write_decision(home.appender, id)
@@ -111,7 +111,7 @@ cdef bint decide(Store home, uint64_t id) noexcept nogil:
 
 
 cdef void commit_stores(Container *container, void *joined) noexcept nogil:
-    """Write the other marks of commit, and count what was removed."""
+    """Write the other marks of commit, and count the removals."""
     cdef void *store = joined
     while store != NULL:
         if store != joined and write_mark((<Store>store).appender, MARK_COMMIT) != 0:
@@ -122,7 +122,7 @@ cdef void commit_stores(Container *container, void *joined) noexcept nogil:
 
 
 cdef void abandon(Container *container, void *joined) noexcept nogil:
-    """Write that the transaction is rolled back; its messages count as removed."""
+    """Write marks of rollback, and count the transaction's messages as removed."""
     cdef void *store = joined
     while store != NULL:
         if write_mark((<Store>store).appender, MARK_ROLLBACK) != 0:
@@ -134,7 +134,7 @@ cdef void abandon(Container *container, void *joined) noexcept nogil:
 
 
 cdef void *leave(Container *container, Store store) noexcept nogil:
-    """Finish a transaction in one file; return the store of the next."""
+    """Finish a transaction in one file; return the next store."""
     store.removed_count = 0
     store.joined = False
     # The file must not end before an owed mark is written.

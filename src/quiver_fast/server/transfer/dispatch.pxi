@@ -1,13 +1,13 @@
-"""Which entry goes to which consumer: in turn, but streams to the consumer with the fewest."""
+"""Dispatch: entries go to consumers in turn, streams to the consumer with the fewest streams."""
 
-# Expired entries that are dropped in one turn, so that other queues have their turn.
+# The most expired entries that are dropped in one turn, so that other queues get theirs.
 cdef int EXPIRE_STEP = 4096
-# The cost of asking selectors in one turn: some 2,000 messages.
+# The cost of selectors in one turn: some 2,000 messages.
 cdef int64_t SELECT_STEP = 24576
 
 
 cdef void queue_dispatch(Queue *queue) noexcept nogil:
-    """Give available entries to consumers, in order, as far as their credit and room go."""
+    """Give available entries to consumers in order, as far as credit and room allow."""
     cdef Entry *entry
     if queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms:
         expire(queue)
@@ -58,13 +58,13 @@ cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
 
 
 cdef inline bint is_alone(const Queue *queue) noexcept nogil:
-    """Say whether one consumer is ready, and may have all that the queue has: no turns are due."""
+    """Say whether only one consumer is ready, and may have every entry of the queue."""
     return queue.ready != NULL and queue.ready.next_ready == queue.ready and (
         queue.lanes == NULL and queue.streaming.head == NULL and queue.watchers == 0)
 
 
 cdef void dispatch_messages(Queue *queue) noexcept nogil:
-    """Give entries that are no streams to consumers."""
+    """Give complete entries to consumers."""
     cdef Entry *entry = next_message(queue)
     while entry != NULL:
         dispatch_entry(queue, entry)
@@ -72,7 +72,7 @@ cdef void dispatch_messages(Queue *queue) noexcept nogil:
 
 
 cdef Entry *first_of_lanes(Queue *queue, Entry *entry) noexcept nogil:
-    """Return the first of ``entry`` and of those lanes that a ready consumer may have."""
+    """Return the first of ``entry`` and the barred lanes' entries for some ready consumer."""
     cdef Lane *lane = queue.lanes
     while lane != NULL:
         if lane.head != NULL and (entry == NULL or lane.head.sequence < entry.sequence) and (
@@ -83,13 +83,13 @@ cdef Entry *first_of_lanes(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void sweep(Queue *queue) noexcept nogil:
-    """End waiting streams that nobody can take any more."""
+    """End waiting streams that no consumer can take any more."""
     cdef Entry *entry = queue.streaming.head
     cdef Entry *following
     while entry != NULL:
         following = entry.next
         if entry.message.stream == NULL:
-            # It is in the file.
+            # The message is in the file.
             pass
         elif entry.message.aborted:
             drop_aborted_entry(queue, entry)
@@ -99,12 +99,12 @@ cdef void sweep(Queue *queue) noexcept nogil:
 
 
 cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
-    """Say whether another server sent it for consumers that have left."""
+    """Say whether another server sent an entry for consumers that have left."""
     return entry.message.from_trunk and queue.local_count == 0
 
 
 cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Give an entry to the next ready consumer that may have it, unless it has expired."""
+    """Give an entry to the next ready consumer that may have it; drop an expired entry."""
     cdef Consumer *consumer = queue.ready
     if entry.lane.barred != NULL:
         consumer = first_allowed(queue, entry.lane)
@@ -113,14 +113,14 @@ cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
             entry.message.stream == NULL):
         entry_done(entry)
         return
-    # A consumer that got an entry goes last, if it stays in the ring.
+    # A consumer that got an entry goes last if it stays in the ring.
     if queue.ready == consumer:
         queue.ready = consumer.next_ready
     outlet_send(consumer.outlet, entry)
 
 
 cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
-    """Return the first ready consumer whose link did not call the lane undeliverable."""
+    """Return the first ready consumer that the lane is not barred to."""
     cdef Consumer *first = queue.ready
     cdef Consumer *consumer = first
     while True:
@@ -134,8 +134,8 @@ cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
 cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     """Give a stream to a consumer; return False if it must wait for one.
 
-    To a peer that offers qd.streaming-links, the stream goes by a link of its own and needs no
-    credit of the consumer's link. To other peers it goes by the consumer's link as one message.
+    To a peer that offers qd.streaming-links, the stream goes by a link of its own, and needs no
+    credit of the consumer's link. To other peers it goes by the consumer's link, like any message.
     """
     cdef Consumer *consumer
     cdef Outlet *outlet
@@ -147,7 +147,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
         release_stream(queue, entry)
         return True
     if entry.message.complete:
-        # It was complete before it was forwarded: it is no stream any more.
+        # The message was complete before it was forwarded, so it is no stream any more.
         return dispatch_complete(queue, entry)
     consumer = least_busy(queue, entry.message, queue.local_count == 0)
     if consumer == NULL:
@@ -167,7 +167,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
-    """Give a completed stream to a ready consumer; False if there is none for it."""
+    """Give a completed stream to a ready consumer; return False if there is none for it."""
     cdef Consumer *consumer = queue.selective
     if queue.ready != NULL:
         dispatch_entry(queue, entry)
@@ -184,7 +184,7 @@ cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
 cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
     """Give a message that is stored as it arrives to a consumer of this server.
 
-    Returns False if it must wait for one. Other servers get it when it is complete.
+    Return False if it must wait for one. Other servers get the message when it is complete.
     """
     cdef Consumer *consumer = least_busy(queue, entry.message, False)
     cdef Outlet *outlet = NULL
@@ -204,10 +204,10 @@ cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noexcept nogil:
-    """Return the consumer with the fewest streams that can take one more; NULL if none can.
+    """Return the consumer with the fewest streams among those that can take one more, or NULL.
 
     Args:
-        trunks: other servers are asked.
+        trunks: look at other servers instead of consumers here.
     """
     cdef Consumer *consumer = queue.consumers
     cdef Consumer *best = NULL
@@ -228,7 +228,7 @@ cdef void drop_aborted_entry(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
-    """End a stream that no consumer can take: its sender may send it again."""
+    """End a stream that no consumer can take. Its sender may send it again."""
     queue_acquire(queue, entry)
     stream_leave(entry.message, entry.message.first)
     apply_outcome(entry, PN_RELEASED, 0, False, False)
@@ -247,14 +247,14 @@ cdef void serve_browsers(Queue *queue) noexcept nogil:
 
 
 cdef void dispatch_again(Queue *queue) noexcept nogil:
-    """Dispatch the queue again in the next turn, so that other queues have their turn."""
+    """Dispatch the queue again in the next turn, so that other queues get their turn."""
     timer_advance(queue.container, &queue.timer, 0)
 
 
 cdef void serve_selective(Queue *queue) noexcept nogil:
-    """Give matching entries to consumers with selectors, one each in turn."""
+    """Give matching entries to consumers with selectors, one entry each in turn."""
     cdef Consumer *consumer = queue.selecting
-    # The first of the consumers in a row without a match.
+    # The first of a series of consumers without a match.
     cdef Consumer *content = NULL
     cdef Entry *entry
     cdef int64_t budget = SELECT_STEP
@@ -284,7 +284,7 @@ cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept
 
 
 cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
-    """Send a browser its next copy; its outcome changes nothing in the queue (part 3.5.3)."""
+    """Send a browser its next copy, whose outcome does not change the queue (part 3.5.3)."""
     cdef Entry *entry
     cdef Entry *copy
     if browser.filter != NULL:
@@ -293,7 +293,7 @@ cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
         entry = consumer_browse(browser)
     if entry == NULL:
         return False
-    # Browsers get no streams: their bytes are not kept.
+    # Browsers get no streams, because the bytes of streams are not kept.
     if entry.message.stream != NULL:
         return True
     copy = entry_copy(entry)
@@ -308,7 +308,7 @@ cdef void expire(Queue *queue) noexcept nogil:
     cdef int left = EXPIRE_STEP
     cdef Entry *entry
     while queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms and left:
-        # The place in the heap is an entry's first member.
+        # An entry's first member is its place in the heap.
         entry = <Entry *>queue.expiry.slots[0].place
         queue_acquire(queue, entry)
         entry_done(entry)
@@ -319,7 +319,7 @@ cdef void expire(Queue *queue) noexcept nogil:
 
 
 cdef void answer_drains(Queue *queue) noexcept nogil:
-    """Take back the credit of consumers that drain and have got all available messages."""
+    """Use up the credit of draining consumers that have got all available messages."""
     cdef Consumer *consumer = queue.draining
     cdef Consumer *following
     cdef amqp_link_end_t *end
@@ -339,7 +339,7 @@ cdef void answer_drains(Queue *queue) noexcept nogil:
 
 
 cdef void give_back(Outlet *outlet, amqp_link_end_t *end) noexcept nogil:
-    """Use up the credit of a consumer that drains, and tell it (part 2.6.7)."""
+    """Use up the credit of a draining consumer, and tell the peer (part 2.6.7)."""
     if outlet.base.refused or not amqp_sender_drained(&end.counts):
         return
     if not amqp_plane_flow(&outlet.base.peer.plane, end.session, end, False):

@@ -1,7 +1,7 @@
 """A stream's bytes from its sender to its readers, and the links that serve a consumer."""
 
 cdef Outlet *sole_reader(const Message *message) noexcept nogil:
-    """Return the only outlet that is sending a stream; NULL if there are several or none yet."""
+    """Return the only outlet that sends a stream; NULL if there are several or none yet."""
     cdef Outlet *outlet = stream_of(message).readers
     if message.readers != 1 or outlet == NULL or outlet.delivery == NULL:
         return NULL
@@ -9,10 +9,10 @@ cdef Outlet *sole_reader(const Message *message) noexcept nogil:
 
 
 cdef size_t stream_pass(Outlet *outlet, amqp_delivery_t *arriving) noexcept nogil:
-    """Forward a stream's bytes to its only reader; return how many bytes it took.
+    """Forward a stream's bytes to its only reader; return how many it took.
 
-    The server holds none of them: the others stay in the window of the sender's session. Bytes
-    that are still in the sender's input are lent to the reader's output.
+    The server holds none of them: other bytes stay in the window of the sender's session.
+    Bytes that are still in the sender's input are lent to the reader's output.
     """
     cdef amqp_hold_t *hold = AMQP_LENT if amqp_delivery_is_fresh(arriving) else NULL
     cdef size_t passed = 0
@@ -29,7 +29,7 @@ cdef size_t stream_pass(Outlet *outlet, amqp_delivery_t *arriving) noexcept nogi
 
 
 cdef void stream_advance(Message *message) noexcept nogil:
-    """Send the bytes that have come of a stream to all its readers."""
+    """Send the bytes of a stream that have come to all its readers."""
     cdef Outlet *outlet = stream_of(message).readers
     cdef Outlet *following
     while outlet != NULL:
@@ -41,7 +41,7 @@ cdef void stream_advance(Message *message) noexcept nogil:
 
 
 cdef void stream_abort(Message *message) noexcept nogil:
-    """The sender has left: abort the stream at once for all its readers (part 2.7.5)."""
+    """Abort a stream at once for all its readers: its sender has left (part 2.7.5)."""
     cdef Stream *stream = stream_of(message)
     cdef Outlet *outlet
     cdef Entry *entry
@@ -56,7 +56,7 @@ cdef void stream_abort(Message *message) noexcept nogil:
 
 
 cdef void serve_consumer(Outlet *outlet, Outlet *consumer) noexcept nogil:
-    """Note which consumer a stream runs to, on its own link or on one of ours."""
+    """Note the consumer of a stream, on its own link or on one of ours."""
     consumer.streams += 1
     outlet.consumer_link = consumer
     list_push(&consumer.served, outlet, &outlet.prev_served, &outlet.next_served)
@@ -68,6 +68,6 @@ cdef void leave_consumer(Outlet *outlet) noexcept nogil:
 
 
 cdef void forget_consumer(Outlet *consumer) noexcept nogil:
-    """Continue the streams on links of ours without the consumer's own link."""
+    """Detach the streams on our links from the consumer's own link, which has ended."""
     while consumer.served != NULL:
         leave_consumer(consumer.served)

@@ -1,4 +1,4 @@
-"""How an outlet frames its messages: room, headers that changed, routes, tags."""
+"""Framing of an outlet's messages: room, changed headers, routes, tags."""
 
 cdef enum:
     # Bytes of a long message to frame at once.
@@ -20,10 +20,10 @@ cdef inline bint is_beyond(const Outlet *outlet, const Message *message) noexcep
         message.size > end.max_message_size[<int>AMQP_THEIRS]
         and outlet.base.role == CLIENT and not outlet.consumer.trunk)
 
-# Such bytes of a stream, which are already counted in its own memory.
+# The most waiting output for a stream of ours, whose bytes also count in the stream's memory.
 cdef size_t STREAM_OUTGOING_MAX = 32768
 
-# Digits of a tag: neighbours in ASCII.
+# The digits of a tag.
 cdef enum:
     FIRST_DIGIT = 0x30
     LAST_DIGIT = 0x39
@@ -50,9 +50,9 @@ cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
 
 
 cdef amqp_bytes_t next_tag(Tag *tag) noexcept nogil:
-    """Return the tag of the next delivery, which stays there until the next one."""
+    """Return the tag of the next delivery; it is valid until the next call."""
     cdef size_t place = 0
-    # Counting up, the first digit is the lowest.
+    # The first digit is the lowest one.
     while place < tag.size and tag.digits[place] == LAST_DIGIT:
         tag.digits[place] = FIRST_DIGIT
         place += 1
@@ -72,7 +72,7 @@ cdef inline amqp_bytes_t bytes_of(const Tag *tag) noexcept nogil:
 
 
 cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Begin a delivery, with a rewritten header if anything in it changed here.
+    """Begin a delivery, with a rewritten header if a field changed here.
 
     False without memory.
     """
@@ -90,9 +90,9 @@ cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef inline bint has_changed(const Entry *entry) noexcept nogil:
-    """Say whether the header of a message is not true any more (part 3.2.1).
+    """Say whether the header of a message has to be rewritten (part 3.2.1).
 
-    A message of another format than AMQP's gets none.
+    A message of another format than AMQP's gets no header.
     """
     cdef const Message *message = entry.message
     return (entry.used or message.header.has_ttl) and (
@@ -100,7 +100,7 @@ cdef inline bint has_changed(const Entry *entry) noexcept nogil:
 
 
 cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
-    """Write the header as it is now, and a stream's route for another server behind it."""
+    """Write the present header, followed by the route of a stream to another server."""
     cdef Message *message = entry.message
     cdef size_t size = message.header.size
     cdef char *lead = <char *>realloc(
@@ -127,10 +127,10 @@ cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
 cdef size_t send_piece(
         Outlet *outlet, const void *start, size_t size, amqp_hold_t *hold,
         bint last) noexcept nogil:
-    """Frame what leads the message and the next bytes of it; return how many of these went.
+    """Frame the message's lead and its next bytes; return how many of these were framed.
 
     Args:
-        hold: what keeps these bytes, so that they go by reference; NULL for nothing.
+        hold: keeps the bytes, so that the output can refer to them; NULL to copy them.
     """
     cdef amqp_parts_t parts
     cdef size_t lead = outlet.lead_size - outlet.lead_sent
@@ -147,7 +147,7 @@ cdef size_t send_piece(
 
 
 cdef bint is_settled(const Outlet *outlet) noexcept nogil:
-    """Say whether the consumer is sent its messages, or this stream, settled."""
+    """Say whether the consumer gets its messages, or this stream, settled."""
     cdef const Message *message = outlet.sending.message
     return outlet.presettled or message.stream != NULL and stream_of(message).presettled and (
         pn_link_remote_snd_settle_mode(outlet.base.link) != PN_SND_UNSETTLED)

@@ -1,7 +1,7 @@
-"""Messages in: from a producer's link into a queue, as far as there is room for them."""
+"""Incoming messages: from a producer's link into a queue, as far as there is room."""
 
 cdef void inlet_receive(Inlet *inlet) noexcept nogil:
-    """Take deliveries from the link, until there are no more or there is no room."""
+    """Take deliveries from the link until there are no more or there is no room."""
     receive_all(inlet)
     if inlet.blocked_by == NULL:
         inlet_top_up(inlet)
@@ -10,7 +10,7 @@ cdef void inlet_receive(Inlet *inlet) noexcept nogil:
 
 
 cdef void inlet_arrived(Inlet *inlet) noexcept nogil:
-    """Take what just came; the rest of `inlet_receive` is done at the end of the turn."""
+    """Take new deliveries; the end of the turn does the rest of `inlet_receive`."""
     receive_all(inlet)
     inlet_wake(inlet)
 
@@ -29,7 +29,7 @@ cdef void receive_all(Inlet *inlet) noexcept nogil:
         elif inlet_must_wait(inlet):
             return
         elif inlet.receiving != NULL and inlet.receiving.complete:
-            # Its queue had no file when it came.
+            # The queue had no file when the message came.
             take(inlet, delivery, inlet.receiving)
         elif inlet.receiving != NULL and inlet.receiving.stream != NULL:
             more = stream_more(inlet, delivery)
@@ -38,14 +38,14 @@ cdef void receive_all(Inlet *inlet) noexcept nogil:
 
 
 cdef bint drop_aborted_delivery(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Forget a delivery that its sender aborted; that settles it (part 2.7.5)."""
+    """Forget an aborted delivery: the abort settles it (part 2.7.5)."""
     give_up(inlet)
     amqp_delivery_settle(delivery)
     return True
 
 
 cdef bint ignore(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Drop the deliveries of a refused link, until its peer knows of the refusal.
+    """Drop the deliveries of a refused link until the peer knows of the refusal.
 
     They get an outcome, because a settlement without one would count as accepted.
     """
@@ -59,13 +59,13 @@ cdef bint ignore(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 
 
 cdef void refuse_inlet(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
-    """Detach the link with an error; the rest of its message may never come."""
+    """Detach the link with an error, and abort its message: the rest may never come."""
     link_refuse(&inlet.base, condition, why)
     give_up(inlet)
 
 
 cdef void give_up(Inlet *inlet) noexcept nogil:
-    """Abort the message that was arriving: it will never be complete."""
+    """Abort the arriving message, which will never be complete."""
     cdef Message *message = inlet.receiving
     if message == NULL:
         return
@@ -109,7 +109,7 @@ cdef void resume(Inlet *inlet) noexcept nogil:
 
 
 cdef bint receive_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Read the current delivery; return whether there may be more to do on the link."""
+    """Read the current delivery; return whether the link may have more to do."""
     cdef Message *message = inlet.receiving
     cdef size_t pending = delivery.pending
     cdef bint partial = delivery.partial
@@ -130,7 +130,7 @@ cdef bint receive_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 
 cdef bint received(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
-    """Process the bytes that have come; return whether there may be more to do."""
+    """Process the bytes that have come; return whether the link may have more to do."""
     if inlet.base.role == TRUNK_CONSUMER and is_too_large(inlet, message):
         return send_back(inlet, delivery, message)
     if too_large(inlet, message):
@@ -150,9 +150,9 @@ cdef bint received(
 
 cdef bint receive_routed(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, bint partial) noexcept nogil:
-    """Read on in a stream from another server; return whether there may be more to do.
+    """Continue a stream from another server; return whether the link may have more to do.
 
-    It stays a stream even if its end has come already: its outcome is the consumer's.
+    It stays a stream even if its end has come: the sender gets the consumer's outcome.
     """
     cdef Route route
     cdef Absence absence
@@ -174,13 +174,13 @@ cdef bint receive_routed(
         return True
     if partial or inlet.base.refused or inlet.blocked_by != NULL or must_end_later(inlet, message):
         return False
-    # Its queue keeps it.
+    # The queue keeps the message.
     take(inlet, delivery, message)
     return True
 
 
 cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexcept nogil:
-    """Say whether a message is beyond the limit, or too large for any queue."""
+    """Say whether a message is larger than the limit, or too large for any queue."""
     cdef const Limits *limits = &inlet.base.peer.container.limits
     return message.size > limits.message_size or message.held > limits.queue_bytes
 
@@ -188,8 +188,8 @@ cdef inline bint is_too_large(const Inlet *inlet, const Message *message) noexce
 cdef bint send_back(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Return a message that is too large to the other server, for its own consumers.
 
-    The link stays, because other messages of the address come by it. The rest of this message
-    is dropped.
+    The link stays, because other messages of the address come by it. The rest of this message is
+    dropped.
     """
     drop_parts(inlet)
     if message.stream != NULL:
@@ -202,7 +202,7 @@ cdef bint send_back(Inlet *inlet, amqp_delivery_t *delivery, Message *message) n
 
 
 cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
-    """Refuse a message beyond the limit, and its link with it."""
+    """Refuse a message that is larger than the limit, and its link with it."""
     if not is_too_large(inlet, message):
         return False
     refuse_inlet(
@@ -215,15 +215,15 @@ cdef bint may_stream(
         Inlet *inlet, amqp_delivery_t *delivery, const Message *message) noexcept nogil:
     """Say whether to forward a message before it is complete.
 
-    Yes if its link asked for that, or as many bytes have come as a stream may hold. A message
-    of a transaction, or one for the queue's file, has to be complete first.
+    Yes if its link asks for streams, or if as many bytes have come as a stream may hold. A message
+    of a transaction or for the queue's file must be complete first.
     """
     return (inlet.streaming or message.size >= STREAM_SIZE) and (
         delivery.code != TRANSACTIONAL_STATE)
 
 
 cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
-    """Begin to forward a message as it arrives; return whether that has begun."""
+    """Begin to forward a message as it arrives; return whether it has begun."""
     cdef HeaderResult header = message_read(
         message, inlet.base.peer.container.now_ms, False)
     cdef Queue *queue = inlet.queue if inlet.queue != NULL else inlet.destination
@@ -243,10 +243,10 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
         inlet_bind(inlet, queue)
         return keep_part(inlet, delivery, message)
     if queue.kept_subscriptions:
-        # Each subscription gets it when it is complete: its consumer may come later.
+        # Each subscription gets the complete message: its consumer may come later.
         return False
     if not (inlet.streaming or queue.multicast or queue.consumer_count > queue.selective_count):
-        # Its queue keeps it for a consumer to come.
+        # The queue keeps the message for a later consumer.
         return False
     inlet_bind(inlet, queue)
     entries = subscription_count(queue, message) if queue.multicast else 1
@@ -260,9 +260,9 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
 
 
 cdef bint keep_part(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
-    """Write the bytes of a long message to its queue's file; return whether there may be more.
+    """Write a long message's bytes to the queue's file; return whether there may be more to do.
 
-    It is accepted when it is complete. Consumers get it meanwhile.
+    The message is accepted when it is complete, but consumers get it while it arrives.
     """
     cdef bint over = message.chain != NULL and passage_is_over(message)
     cdef uint64_t outcome = passage_outcome(message) if over else PN_MODIFIED
@@ -271,8 +271,8 @@ cdef bint keep_part(Inlet *inlet, amqp_delivery_t *delivery, Message *message) n
         return False
     if not over and passage_write(inlet, inlet.destination, message):
         return False
-    # Its consumer gave an outcome, or the disk is full and the sender may try again: the rest
-    # is dropped.
+    # A consumer gave an outcome, or the disk is full and the sender may try again. Drop the
+    # rest.
     drop_parts(inlet)
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
@@ -291,7 +291,7 @@ cdef void drop_parts(Inlet *inlet) noexcept nogil:
 cdef bint refuse_stream(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, const char *condition,
         const char *why) noexcept nogil:
-    """Reject a message that is still arriving; its rest is read and dropped."""
+    """Reject an arriving message; read and drop its rest."""
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
     amqp_delivery_say_rejected(delivery, condition, why)
@@ -300,7 +300,7 @@ cdef bint refuse_stream(
 
 
 cdef bint stream_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Read on in a stream as far as its readers leave room; return whether it ended."""
+    """Continue a stream as far as its readers leave room; return whether it has ended."""
     cdef Message *message = inlet.receiving
     cdef bint partial = delivery.partial
     cdef size_t pending = delivery.pending
@@ -345,12 +345,12 @@ cdef bint stream_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 
 
 cdef bint keep_unread(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Wait until readers have made room, with few bytes of the stream in memory."""
+    """Wait until readers have made room; keep only few bytes of the stream in memory."""
     return False if spill(inlet, delivery) else lose(inlet)
 
 
 cdef bint lose(Inlet *inlet) noexcept nogil:
-    refuse_inlet(inlet, b"amqp:internal-error", b"what waited of a stream cannot be read")
+    refuse_inlet(inlet, b"amqp:internal-error", b"the unread bytes of a stream are lost")
     return False
 
 
@@ -369,7 +369,7 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
     note_size(inlet, message)
     if not inlet.wide and message.size < inlet.base.peer.container.limits.frame_size:
         widen_session(inlet)
-    # The beginning of a chain is in the file; its header was read before.
+    # The beginning of a chain is in the file, and its header was read before.
     if message.chain == NULL and message_read(
             message, inlet.base.peer.container.now_ms, True) != HEADER_READ:
         delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
@@ -407,7 +407,7 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
 
 cdef void take_chain(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
-    """Take over a message that was stored as it arrived."""
+    """Take a complete message that was stored as it arrived."""
     cdef bint shown = chain_of(message).shown
     cdef bint waits
     if passage_is_over(message):
@@ -431,13 +431,13 @@ cdef void take_chain(
 
 
 cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept nogil:
-    """Accept a message, at once or when it is on disk."""
+    """Accept a message at once, or when it is on disk."""
     if not delivery.settled:
         if waits and accept_later(&inlet.base, delivery):
             amqp_delivery_advance(delivery)
             return
         if waits:
-            # Without memory for the waiter, nothing would answer after the sync.
+            # Without memory for the waiter, nobody would answer after the sync.
             refuse_for_now(delivery)
             return
         amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
@@ -446,7 +446,7 @@ cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept n
 
 cdef void take_in_transaction(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
-    """Keep a message for its transaction's commit, and say so in its outcome (part 4.4.1)."""
+    """Keep a message for its transaction's commit, with a transactional outcome (part 4.4.1)."""
     cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
     cdef Limits *limits = &inlet.base.peer.container.limits
     if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
@@ -465,7 +465,7 @@ cdef void take_in_transaction(
         out_of_memory(inlet)
         return
     if is_stored(queue, message) and queue.store == NULL:
-        # The commit waits for it.
+        # The commit waits for the file.
         want_store(queue)
     if not delivery.settled:
         answer_in_transaction(state.transaction, delivery, AMQP_CODE_ACCEPTED)
@@ -473,7 +473,7 @@ cdef void take_in_transaction(
 
 
 cdef void inlet_detached(Inlet *inlet) noexcept nogil:
-    """Abort an incomplete message, and leave every list that has the link."""
+    """Abort an incomplete message, and remove the link from every list."""
     cdef Inlet **place
     give_up(inlet)
     inlet_holds(inlet)
@@ -490,7 +490,7 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
 
 
 cdef void inlets_awake(Container *container) noexcept nogil:
-    """Read on in streams whose readers have made room."""
+    """Continue the streams whose readers have made room."""
     cdef Inlet *inlet
     while container.awake != NULL:
         inlet = container.awake
@@ -500,7 +500,7 @@ cdef void inlets_awake(Container *container) noexcept nogil:
 
 
 cdef bint read_into(amqp_delivery_t *delivery, Message *message, size_t size) noexcept nogil:
-    """Move ``size`` unread bytes of a delivery into the message; False without memory."""
+    """Move ``size`` unread bytes of a delivery into a message; return False without memory."""
     cdef size_t room
     cdef char *space
     while size:

@@ -1,7 +1,7 @@
-"""An AMQP connection as a holder of memory: it is not read for a while, or closed."""
+"""An AMQP connection as a holder of memory, which may be slowed down or closed."""
 
 cdef void slow(Holder *holder) noexcept nogil:
-    # Writing to the peer checks what it waits for.
+    # Writing to the peer also updates its watch on input.
     peer_dirty(<Peer *>holder.owner)
 
 
@@ -22,7 +22,7 @@ cdef void peer_holds(Peer *peer) noexcept nogil:
 
 
 cdef void inlet_holds(Inlet *inlet) noexcept nogil:
-    """Count the bytes of a link, or of its session, that are in no queue yet."""
+    """Count the bytes of a link or of its session that are in no queue yet."""
     cdef Holder *holder = &inlet.base.peer.holder
     cdef Session *session = session_of(inlet.base.session)
     hold(holder, &inlet.counted, inlet.receiving.held if inlet.receiving != NULL else 0)

@@ -1,7 +1,7 @@
-"""The outcome of an acquired entry: it ends or is available again, perhaps with annotations."""
+"""The contents of outcomes: the reason of a rejection, and annotations."""
 
 cdef void entry_done(Entry *entry) noexcept nogil:
-    """End an acquired entry or a copy, and resume producers that waited for its room."""
+    """End an acquired entry or a copy, and resume producers that wait for room."""
     cdef Queue *queue = entry.queue
     if queue != NULL and entry.message.index >= 0:
         store_remove(queue, entry.message)
@@ -11,9 +11,9 @@ cdef void entry_done(Entry *entry) noexcept nogil:
 
 
 cdef void return_entry(Entry *entry) noexcept nogil:
-    """Make an entry available again; a browser's copy just ends.
+    """Make an entry available again. A browser's copy just ends.
 
-    A stream was sent, perhaps to its consumer too, and is not kept: modified.
+    A stream cannot be sent again, because its bytes are not kept: its sender gets *modified*.
     """
     if entry.queue == NULL:
         entry_drop(entry)
@@ -23,7 +23,7 @@ cdef void return_entry(Entry *entry) noexcept nogil:
         entry_done(entry)
         return
     if entry.message.aborted:
-        # Its sender aborted it while a transaction had it.
+        # The sender aborted the message while a transaction had the entry.
         entry_done(entry)
         return
     queue_restore(entry)
@@ -35,7 +35,7 @@ cdef void apply_outcome(
         bint undeliverable) noexcept nogil:
     """Apply an outcome to an acquired entry; a settlement without one means accepted.
 
-    ``serial`` is that of the consumer's link. A stream's outcome is passed to its sender.
+    ``serial`` is the serial number of the consumer's link. A stream's sender gets the outcome.
     """
     if entry.message.stream != NULL and entry.queue != NULL:
         stream_decide(stream_of(entry.message), outcome, failed, undeliverable)
@@ -55,10 +55,10 @@ cdef void apply_outcome(
 
 
 cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept nogil:
-    """Forward the reason why a stream is rejected; keep annotations of *modified* (part 3.4.5).
+    """Forward the reason of a stream's rejection; keep annotations of *modified* (part 3.4.5).
 
-    A browser's copy just ends. A message that is only in the queue's file does not change, nor
-    does one of another format than AMQP's.
+    Browsers' copies do not change, nor messages that are only in the queue's file, nor messages of
+    another format than AMQP's.
     """
     cdef amqp_state_t state
     if entry.message.stream != NULL:
@@ -72,9 +72,9 @@ cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept n
 
 
 cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Give a delivery without an outcome the one that its source names (part 3.5.3).
+    """Give a delivery without an outcome the default outcome of its source (part 3.5.3).
 
-    Returns whether there is one.
+    Return whether there is one.
     """
     cdef amqp_state_t state
     cdef amqp_bytes_t outcome
@@ -89,7 +89,7 @@ cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept no
 
 
 cdef void work_said(const Work *work) noexcept nogil:
-    """Do the same for an outcome whose transaction is committed."""
+    """Like `outcome_said`, for an outcome of a committed transaction."""
     if work.annotations != NULL and work.entry.message.stream == NULL and can_change(work.entry):
         annotate(work.entry, annotations_of(work))
 
@@ -109,7 +109,7 @@ cdef void annotate(Entry *entry, amqp_bytes_t annotations) noexcept with gil:
     try:
         merge(entry, (<const char *>annotations.start)[:annotations.size])
     except (MemoryError, ValueError):
-        # Without memory, or if they are malformed, the message is delivered again unchanged.
+        # Without memory or with malformed annotations, the message is delivered again unchanged.
         pass
 
 
@@ -128,7 +128,7 @@ cdef bytes content(const Message *message):
 
 
 cdef int replace(Entry *entry, bytes new) except -1:
-    """Give an entry its own message: other entries may share the present one."""
+    """Give an entry a message of its own, because other entries may share the present one."""
     cdef Message *before = entry.message
     cdef Message *after = message_new(len(new))
     cdef size_t room

@@ -1,11 +1,11 @@
-"""Messages out: transfers to a consumer, and the outcomes that come back."""
+"""Outgoing messages: transfers to a consumer, and the outcomes that come back."""
 
 cdef inline bint has_room(Outlet *outlet) noexcept nogil:
     return room(outlet) > 0
 
 
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
-    """Say whether the outlet could take one more message now."""
+    """Say whether the outlet can take one more message now."""
     if outlet.sending != NULL or outlet.base.refused or credit(outlet) == 0:
         return False
     if has_room(outlet):
@@ -15,7 +15,7 @@ cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
 
 
 cdef void update_readiness(Outlet *outlet) noexcept nogil:
-    """Put the consumer into its queue's ring if it can take one more, else out of it."""
+    """Put the consumer into its queue's ring if it can take a message, else remove it."""
     cdef Queue *queue = outlet.consumer.queue
     if queue == NULL or outlet.consumer.browser:
         return
@@ -28,7 +28,7 @@ cdef void update_readiness(Outlet *outlet) noexcept nogil:
 
 
 cdef void clog(Outlet *outlet) noexcept nogil:
-    """Resume the outlet when its peer's output has drained."""
+    """Let the outlet wait until its peer's output has drained."""
     if not outlet.clogged:
         outlet.clogged = True
         list_push(&outlet.base.peer.clogged, outlet,
@@ -36,7 +36,7 @@ cdef void clog(Outlet *outlet) noexcept nogil:
 
 
 cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Send an entry that was acquired for this outlet, at once or in parts."""
+    """Send an entry that was acquired for this outlet, whole or in parts."""
     if outlet.base.peer.plane.output.buffer == NULL:
         peer_lend_output(outlet.base.peer)
     if is_beyond(outlet, entry.message):
@@ -51,9 +51,9 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef bint outlet_send_run(Outlet *outlet, Queue *queue) noexcept nogil:
-    """Send a queue's first messages, which no other consumer may have now, as `outlet_send` does.
+    """Send a queue's first messages, when no other consumer is ready, like `outlet_send`.
 
-    Returns False if the first does not go whole: then `outlet_send` is to send it.
+    Return False if the first cannot be sent whole: then `outlet_send` must send it.
     """
     if outlet.base.peer.plane.output.buffer == NULL:
         peer_lend_output(outlet.base.peer)
@@ -78,7 +78,7 @@ cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef void refuse_size(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Detach a consumer that does not take a message; the message is there for others."""
+    """Detach a consumer that refuses the message's size; the message is available to others."""
     link_refuse(&outlet.base, b"amqp:link:message-size-exceeded",
                 b"the next message is larger than this link's max-message-size")
     return_entry(entry)
@@ -86,22 +86,22 @@ cdef void refuse_size(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
-    """Say whether an outlet that just sent a message can take one more now."""
+    """Say whether an outlet that has just sent a message can take one more now."""
     return amqp_delivery_may_begin(&outlet.base.deliveries) and (
         amqp_output_waiting(&outlet.base.peer.plane.output) < OUTGOING_MAX)
 
 
 cdef void outlet_continue(Outlet *outlet) noexcept nogil:
-    """Send more of the current message, as far as there are room and bytes."""
+    """Send more of the current message, as far as there is room and there are bytes."""
     cdef Message *message = outlet.sending.message
     cdef bint streaming = message.stream != NULL
     if outlet.delivery == NULL and (
             room(outlet) == 0 or not start_delivery(outlet, outlet.sending)):
         clog(outlet)
-        # Another consumer of the connection took the room: this one gets no second message.
+        # Another consumer of the connection took the room, so this one gets no second message.
         update_readiness(outlet)
         return
-    # The message may be freed with its last entry, but is used after that.
+    # The last entry would free the message, which is used after that.
     message.hold.users += 1
     if message.chain != NULL:
         send_chain(outlet, message)
@@ -114,13 +114,13 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
 
 
 cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept nogil:
-    """Send a message that is in memory, or what has come of it."""
+    """Send the bytes of a message that are in memory."""
     cdef Chunk *chunk = outlet.chunk
     cdef size_t left
     cdef size_t size
     cdef size_t space
     cdef bint last
-    # A stream frees its chunks before it ends.
+    # A stream frees its chunks before its end.
     cdef amqp_hold_t *hold = NULL if message.stream != NULL else &message.hold
     while True:
         left = chunk.size - outlet.offset
@@ -156,7 +156,7 @@ cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
 
 
 cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
-    """Send more of a message from its queue's file, as far as there is room."""
+    """Send more of a message from the queue's file, as far as there is room."""
     cdef size_t size
     if outlet.reader == NULL:
         outlet.reader = chain_open(message)
@@ -166,11 +166,11 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
             send_no_more(outlet)
             return
         if outlet.reader.left == 0:
-            # A message that is still arriving goes on when more of it is written.
+            # More of an arriving message is sent when it is written.
             if message.complete:
                 end_chain(outlet)
             return
-        # Its header section was rewritten and sent.
+        # Skip the header section, which was rewritten and sent.
         size = min(outlet.offset, outlet.reader.left)
         outlet.offset -= size
         outlet.reader.at += size
@@ -185,7 +185,7 @@ cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
 
 
 cdef void end_chain(Outlet *outlet) noexcept nogil:
-    """End a delivery whose bytes have gone, with a frame that has none."""
+    """End a delivery whose bytes were all sent, by an empty last frame."""
     if room(outlet) > 0:
         send_piece(outlet, NULL, 0, NULL, True)
     if outlet.delivery.partial:
@@ -195,7 +195,7 @@ cdef void end_chain(Outlet *outlet) noexcept nogil:
 
 
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
-    """Give up an unreadable message, which stays in the file for the next start; or detach."""
+    """Drop an unreadable message until the next start; if no file opens, refuse the link."""
     cdef Entry *entry = outlet.sending
     cdef bint unopened = outlet.reader == NULL or outlet.reader.unopened
     abort_sending(outlet)
@@ -207,7 +207,7 @@ cdef void send_no_more(Outlet *outlet) noexcept nogil:
 
 
 cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
-    """Drop the bytes that all entries have sent; below the mark its sender may go on."""
+    """Drop the bytes that all entries have sent, and wake the sender if few are left."""
     cdef Stream *stream = stream_of(message)
     message_trim(message)
     drop_sent(outlet, message)
@@ -216,7 +216,7 @@ cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
 
 
 cdef void outlet_sent(Outlet *outlet) noexcept nogil:
-    """The whole message is framed: end its delivery."""
+    """End the delivery of a message that is framed completely."""
     cdef Entry *entry = outlet.sending
     cdef amqp_delivery_t *delivery = outlet.delivery
     cdef bint settled = is_settled(outlet)
@@ -231,7 +231,7 @@ cdef void outlet_sent(Outlet *outlet) noexcept nogil:
 
 
 cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
-    """Register the outlet for more bytes of a message, and for its end."""
+    """Register the outlet for more bytes of a message and for its end."""
     if message.stream != NULL:
         reader_join(&stream_of(message).readers, outlet)
     else:
@@ -256,7 +256,7 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
         outlet.consumer_link.streams -= 1
         leave_consumer(outlet)
     if message.size > OUTGOING_MAX:
-        # By what waits of it, a peer that does not read would hold all of it.
+        # Copy the waiting bytes: else a peer that does not read would hold the whole message.
         peer_keep(outlet.base.peer, &message.hold)
     outlet.sending = NULL
     outlet.delivery = NULL
@@ -266,7 +266,7 @@ cdef void end_sending(Outlet *outlet) noexcept nogil:
 
 
 cdef void abort_sending(Outlet *outlet) noexcept nogil:
-    """Abort the current message, so that it never looks complete to its consumer."""
+    """Abort the current message, so that it never looks complete to the consumer."""
     cdef amqp_delivery_t *delivery = outlet.delivery
     end_sending(outlet)
     if delivery != NULL:
@@ -276,10 +276,10 @@ cdef void abort_sending(Outlet *outlet) noexcept nogil:
 
 
 cdef void outlet_flow(Outlet *outlet) noexcept nogil:
-    """The consumer's credit changed (part 2.6.7)."""
+    """Use the consumer's new credit (part 2.6.7)."""
     cdef Queue *queue = outlet.consumer.queue
     if outlet.sending != NULL and outlet.delivery == NULL and credit(outlet) > 0:
-        # A stream waited for the peer's credit on the link that we attached for it.
+        # A stream waited for credit on the link that we attached for it.
         outlet_continue(outlet)
     if queue != NULL:
         update_readiness(outlet)
@@ -308,7 +308,7 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
 
 
 cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Take the consumer's outcome of a delivery (part 3.4)."""
+    """Handle the consumer's outcome of a delivery (part 3.4)."""
     cdef Entry *entry = entry_of(delivery)
     cdef uint64_t state
     cdef bint settled = delivery.settled
@@ -323,10 +323,11 @@ cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
         return
     if not settled and (
             state == 0 or state == PN_RECEIVED or early and not outlet.base.peer.trunk):
-        # Another server's outcome is final: it settles only at the end of the message.
+        # The outcome is not final. Another server's outcome is: it settles only at the end of
+        # the message.
         return
     if early:
-        # The outcome came before the end of the message: the rest need not be sent.
+        # The outcome came before the end of the message: do not send the rest.
         if entry.message.chain != NULL:
             chain_of(entry.message).outcome = state
         end_sending(outlet)
@@ -340,7 +341,7 @@ cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
 
 cdef void take_outcome(
         Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
-    """Apply an outcome; one that came early ends in an abort."""
+    """Apply an outcome; if it came early, abort the delivery."""
     cdef amqp_state_t said
     said.delivery_failed = said.undeliverable_here = False
     if delivery.code != PN_ACCEPTED:
@@ -359,7 +360,7 @@ cdef void take_outcome(
 
 cdef void enlist(
         Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
-    """Put an outcome into its transaction; without a known transaction it is an error."""
+    """Put an outcome into its transaction; an unknown transaction is an error."""
     cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
     cdef bint ends = early or delivery.settled
     cdef bint enlisted = state.transaction != NULL and enlist_outcome(
@@ -377,7 +378,7 @@ cdef void enlist(
         delivery_let_go(delivery)
         amqp_delivery_abort(delivery)
         if not enlisted:
-            # The rest of its message was not sent: the end of the link does not find it.
+            # The message was not sent to its end: the end of the link must not find the delivery.
             return_entry(entry)
     elif enlisted and ends:
         delivery_let_go(delivery)
@@ -385,9 +386,9 @@ cdef void enlist(
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:
-    """Release all messages of the outlet: its link, session or connection has ended.
+    """Release all messages of an outlet whose link, session or connection has ended.
 
-    Those that were sent get the default outcome of the link's source, if it has one.
+    Messages that were sent get the default outcome of the link's source, if it has one.
     """
     cdef amqp_delivery_t *delivery
     cdef amqp_delivery_t *following
@@ -405,7 +406,7 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
         if entry != NULL:
             latest = let_go(outlet, delivery, entry, latest)
         if is_attached(&outlet.base):
-            # It will not come by this link again.
+            # The message will not come by this link again.
             amqp_delivery_settle(delivery)
         else:
             amqp_delivery_drop(delivery)
@@ -423,7 +424,7 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
 
 cdef Entry *let_go(
         Outlet *outlet, amqp_delivery_t *delivery, Entry *entry, Entry *latest) noexcept nogil:
-    """Apply the default outcome of a link that has ended, or add to those that are released."""
+    """Apply the default outcome of an ended link, or add the entry to the list to release."""
     cdef amqp_state_t said
     delivery_let_go(delivery)
     if default_outcome(outlet, delivery) and amqp_read_state(delivery.said, &said) == 0:
@@ -436,7 +437,7 @@ cdef Entry *let_go(
 
 
 cdef void leave_queue(Outlet *outlet) noexcept nogil:
-    """Take the outlet's consumer out of its queue; its messages go to other consumers."""
+    """Remove the outlet's consumer from its queue; its messages go to other consumers."""
     cdef Queue *queue = outlet.consumer.queue
     cdef Consumer *consumer
     consumer_leave(&outlet.consumer)
@@ -451,7 +452,7 @@ cdef void leave_queue(Outlet *outlet) noexcept nogil:
 
 
 cdef void release_all(Entry *entry) noexcept nogil:
-    """Release the deliveries without an outcome, the latest first: each goes to the front."""
+    """Release entries without an outcome, the latest first, so that each goes to the front."""
     cdef Entry *earlier
     while entry != NULL:
         earlier = entry.next

@@ -1,15 +1,15 @@
-"""A long message that is stored as it arrives, and delivered from the file meanwhile.
+"""A long message that is stored as it arrives, and is delivered from the file meanwhile.
 
-The message is in its queue from its first part on, and its consumer reads the file as far as
-it is written. If the consumer detaches before the end, the next consumer gets the message
-from its beginning. The queue owns the message when its last part is stored: an abort before
-that removes it everywhere.
+The message is in its queue from the first part on, and its consumer reads the written part of the
+file. If the consumer detaches before the end, the next consumer gets the message from its
+beginning. The queue owns the message when the last part is stored. An abort before that removes
+it everywhere.
 """
 
 cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept nogil:
-    """Write the bytes of a link's message, and resume its readers; False if that failed.
+    """Write the bytes of a link's message, and resume its readers; return False on a failure.
 
-    Without a consumer, less than 64 KiB are not written yet.
+    Without a consumer, wait until there are 64 KiB.
     """
     if message.held == 0 or message.held < STREAM_HIGH and queue.consumer_count == 0:
         return True
@@ -19,14 +19,14 @@ cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept n
         show(queue, message)
         chain_of(message).inlet = inlet
     elif queue.selective_count and message.size <= STREAM_HIGH:
-        # Its properties may be complete now, for consumers with selectors.
+        # Now consumers with selectors may find the properties complete.
         queue_dirty(queue)
     advance(message)
     return True
 
 
 cdef void show(Queue *queue, Message *message) noexcept nogil:
-    """Queue a message that is still arriving; without memory, it is queued at its end."""
+    """Queue an arriving message; without memory it is queued at its end."""
     cdef Entry *entry
     message.hold.users += 1
     entry = queue_append(queue, message)
@@ -39,7 +39,7 @@ cdef void show(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void advance(Message *message) noexcept nogil:
-    """Send the bytes that were written to all readers."""
+    """Send the written bytes to all readers."""
     cdef Outlet *outlet = <Outlet *>chain_of(message).readers
     cdef Outlet *following
     while outlet != NULL:
@@ -51,17 +51,17 @@ cdef void advance(Message *message) noexcept nogil:
 
 
 cdef bint passage_is_over(const Message *message) noexcept nogil:
-    """Say whether a message has its outcome before its end: only its sender's link has it."""
+    """Say whether a message got its outcome before its end, so that only its sender has it."""
     return chain_of(message).shown and chain_of(message).entry == NULL
 
 
 cdef uint64_t passage_outcome(const Message *message) noexcept nogil:
-    """Return the outcome that came before the end; an expired message counts as accepted."""
+    """Return the outcome that came before the end. An expired message counts as accepted."""
     return PN_REJECTED if chain_of(message).outcome == PN_REJECTED else PN_ACCEPTED
 
 
 cdef bint passage_complete(Queue *queue, Message *message) noexcept nogil:
-    """Store the last part of a message, which is complete; False if that failed."""
+    """Store the last part of a complete message; return False on a failure."""
     cdef Entry *entry
     if not store_part(queue, message, True):
         return False
@@ -75,9 +75,9 @@ cdef bint passage_complete(Queue *queue, Message *message) noexcept nogil:
 
 
 cdef void queue_in_turn(Queue *queue, Entry *entry) noexcept nogil:
-    """Move a completed message behind the entries that came before it.
+    """Move a completed message to the end of the queue.
 
-    An acquired message gets its place there too, for its release.
+    An acquired message gets its place there too, in case it is released.
     """
     if not entry.acquired:
         lane_remove(entry.lane, entry)
@@ -94,7 +94,7 @@ cdef void queue_in_turn(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
-    """Remove a message that will not be complete from the queue and its readers."""
+    """Remove a message that will not be complete from its queue and its readers."""
     cdef Outlet *outlet
     cdef Entry *entry
     message.aborted = True
@@ -105,7 +105,7 @@ cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
         update_readiness(outlet)
         entry_done(entry)
     entry = <Entry *>chain_of(message).entry
-    # If a transaction has it, it ends with the transaction.
+    # If a transaction has the entry, it ends with the transaction.
     if entry != NULL and not entry.acquired:
         queue_acquire(queue, entry)
         entry_done(entry)

@@ -1,9 +1,9 @@
-"""Unread bytes of a stream in a file instead of memory.
+"""Unread bytes of a stream, in a file instead of memory.
 
-A stream can fill a session's window for small messages with 32 MiB, and the window cannot
-shrink (part 2.5.6). So bytes beyond a mark are written to a file without a name. They keep
-their place in the window until they are read back, so the sender stops where it would stop
-without the file.
+A stream can put 32 MiB into a session's window for small messages, and the window cannot shrink
+(part 2.5.6). So the server writes bytes beyond a mark to a file without a name. They keep their
+place in the window until they are read back, so the sender stops at the same point as without
+the file.
 """
 
 # The file of a stream, and the place of its bytes in it.
@@ -15,7 +15,7 @@ cdef struct Spill:
 cdef inline bint has_spilled(const Inlet *inlet) noexcept nogil:
     return inlet.spill != NULL and (<Spill *>inlet.spill).end > (<Spill *>inlet.spill).at
 
-# A stream with more unread bytes writes them to the file.
+# The unread bytes beyond which a stream writes them to the file.
 cdef size_t SPILL_ABOVE = 65536
 cdef enum:
     SPILL_PIECE = 32768
@@ -24,15 +24,15 @@ cdef bint failed = False
 
 
 cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Move a stream's unread bytes to the file, if they are many; False if some are lost."""
+    """Move many unread bytes of a stream to the file; return False if some are lost."""
     cdef Session *session = session_of(inlet.base.session)
     cdef size_t frame_size = inlet.base.peer.container.limits.frame_size
     cdef size_t pending = delivery.pending
-    # A window for streams is no larger than the memory that a stream may hold.
+    # A window for streams is not larger than the memory that a stream may use.
     if pending < SPILL_ABOVE or (
             session.window <= <size_t>stream_window(inlet.base.peer) * frame_size):
         return True
-    # A frame stays in memory, so that the window holds at least one.
+    # One frame stays in memory, so that the window is at least one frame.
     pending = min(pending, session.window - frame_size - session.spilled)
     if pending == 0:
         return True
@@ -46,7 +46,7 @@ cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 cdef bint move(
         Inlet *inlet, Session *session, amqp_delivery_t *delivery,
         size_t pending) noexcept nogil:
-    """Write that many bytes of the current delivery to the file; False if that failed."""
+    """Write ``size`` bytes of the current delivery to the file; return False on a failure."""
     cdef Spill *file = <Spill *>inlet.spill
     cdef char[SPILL_PIECE] piece
     cdef size_t n
@@ -64,7 +64,7 @@ cdef bint move(
 
 
 cdef bint spill_open(Inlet *inlet) noexcept nogil:
-    """Create the file; without one, the bytes stay in memory and count there."""
+    """Create the file. Without it, the bytes stay in memory and count there."""
     global failed
     cdef Spill *made = <Spill *>calloc(1, sizeof(Spill))
     if made == NULL:
@@ -85,7 +85,7 @@ cdef bint spill_open(Inlet *inlet) noexcept nogil:
 
 
 cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil:
-    """Read the first ``most`` bytes of the file into the message; False if that fails."""
+    """Read up to ``most`` first bytes of the file into a message; return False on a failure."""
     cdef Spill *file = <Spill *>inlet.spill
     cdef size_t left = min(most, file.end - file.at)
     cdef size_t size
@@ -110,12 +110,12 @@ cdef inline void leave_window(Inlet *inlet, size_t size) noexcept nogil:
     session_of(inlet.base.session).spilled -= size
     file.at += size
     if file.at == file.end:
-        # The next bytes take the same place on the disk.
+        # The next bytes use the same disk space.
         file.at = file.end = 0
 
 
 cdef void spill_forget(Inlet *inlet) noexcept nogil:
-    """Drop the bytes in the file: nothing needs them any more."""
+    """Drop the bytes in the file, which nobody needs any more."""
     if has_spilled(inlet):
         leave_window(inlet, (<Spill *>inlet.spill).end - (<Spill *>inlet.spill).at)
         fit_session(inlet.base.peer, session_of(inlet.base.session))

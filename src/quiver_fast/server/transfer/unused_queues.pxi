@@ -1,13 +1,13 @@
 """Frees queues that nothing uses any more."""
 
-# Messages of an ended queue that are dropped in one turn, so that other queues have theirs.
+# The most messages of an ended queue that are dropped in one turn.
 cdef size_t CLEAR_STEP = 8192
 
 
 cdef void queue_left(Queue *queue) noexcept nogil:
     """Count one link or transaction less; free a temporary queue with the last one.
 
-    It is freed after a dispatch, which answers the senders of streams that wait in it.
+    A dispatch before that answers the senders of streams that wait in the queue.
     """
     queue.links -= 1
     if queue.links:
@@ -20,8 +20,8 @@ cdef void queue_left(Queue *queue) noexcept nogil:
 cdef void queue_retire(Queue *queue) noexcept nogil:
     """Free a temporary queue that no link uses.
 
-    A stream may still run on a link of ours: its end dispatches the queue again. Producers of
-    its topic, or with an anonymous terminus, may wait for its room without a link to it.
+    A stream may still use one of our links: its end dispatches the queue again. Producers of the
+    topic or with an anonymous terminus may wait for room without a link to the queue.
     """
     cdef Queue *topic = queue.topic
     cdef Inlet *waiting = queue.waiting

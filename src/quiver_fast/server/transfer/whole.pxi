@@ -1,11 +1,11 @@
-"""The short way of most messages: whole in one frame, in and out, accepted and settled.
+"""The short way for most messages: whole in one frame both ways, accepted and settled.
 
-Each function does what the long way does (inlet.pxi, outlet.pxi), or returns False and does
-nothing: then the long way is taken. The tests hold both ways equal.
+Each function has the same effect as the long way (inlet.pxi, outlet.pxi), or does nothing and
+returns False: then the caller takes the long way. Tests compare both ways.
 """
 
 cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil:
-    """Publish a message that came in one frame and accept it, without a record of its delivery."""
+    """Publish and accept a message that came in one frame, without a record of its delivery."""
     cdef Message *message
     cdef const uint8_t *start = arrival.payload.start
     cdef size_t size = arrival.payload.size
@@ -32,20 +32,20 @@ cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil
 
 
 cdef inline bint is_whole(const amqp_arrival_t *arrival) noexcept nogil:
-    """Say whether a transfer is all of a delivery of AMQP's format, not of a transaction."""
+    """Say whether a transfer is a whole delivery of AMQP's format outside of transactions."""
     return arrival.first and not (arrival.more or arrival.aborted) and (
         arrival.state.start == NULL and arrival.message_format == 0 and arrival.payload.size > 0)
 
 
 cdef inline bint is_open(const Inlet *inlet) noexcept nogil:
-    """Say whether nothing waits on a client's link to one queue: the next message may be taken."""
+    """Say whether a client's link to one queue has nothing that waits, so it may take a message."""
     return inlet.base.deliveries.current == NULL and inlet.base.role == CLIENT and (
         inlet.receiving == NULL and inlet.blocked_by == NULL and inlet.destination == NULL
         and inlet.wide and not inlet.base.refused)
 
 
 cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
-    """Say whether the link's queue has room, and takes a message of that size."""
+    """Say whether the link's queue has room for a message of that size."""
     cdef const Limits *limits = &inlet.base.peer.container.limits
     cdef const Queue *queue = inlet.queue
     return queue != NULL and not queue.multicast and queue.bytes < queue.limit and (
@@ -53,12 +53,12 @@ cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
 
 
 cdef bint store_at_once(Queue *queue, Message *message) noexcept nogil:
-    """Write a message to its queue's file; not if that is to be opened, or synced first."""
+    """Write a message to its queue's file, unless the file must be opened or synced first."""
     return queue.store != NULL and not queue.container.group and store_append(queue, message)
 
 
 cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Send an acquired entry's message in one frame, as it came."""
+    """Send an acquired entry's message unchanged in one frame."""
     cdef amqp_delivery_t *delivery = frame_whole(outlet, entry)
     if delivery == NULL:
         return False
@@ -67,9 +67,9 @@ cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
 
 
 cdef bint send_run(Outlet *outlet, Queue *queue) noexcept nogil:
-    """Send a queue's first messages to the one consumer that is ready for any of them.
+    """Send a queue's first messages to the only ready consumer.
 
-    Returns False if none of them went.
+    Return False if none was sent.
     """
     cdef Entry *entry = queue.main.head
     cdef amqp_delivery_t *delivery = NULL
@@ -86,7 +86,7 @@ cdef bint send_run(Outlet *outlet, Queue *queue) noexcept nogil:
 
 
 cdef amqp_delivery_t *frame_whole(Outlet *outlet, const Entry *entry) noexcept nogil:
-    """Write a message as a frame; NULL if it does not go so, or not now."""
+    """Write a message as one frame; return NULL if that is not possible, or not now."""
     cdef Message *message = entry.message
     cdef amqp_bytes_t payload
     if not goes_as_it_came(outlet, entry) or not has_room_for(outlet, message.first.size):
@@ -100,7 +100,7 @@ cdef amqp_delivery_t *frame_whole(Outlet *outlet, const Entry *entry) noexcept n
 
 cdef inline void note_sent(
         Outlet *outlet, Entry *entry, amqp_delivery_t *delivery) noexcept nogil:
-    """Wait for the outcome of a message that was sent; one that was sent settled has ended."""
+    """Wait for the outcome of a sent message; end it if it was sent settled."""
     went_out(&outlet.base.peer.container.traffic, entry.message.size)
     if outlet.presettled:
         amqp_delivery_drop(delivery)
@@ -110,9 +110,9 @@ cdef inline void note_sent(
 
 
 cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
-    """Say whether a message of AMQP's format is in one chunk, and its header is still true.
+    """Say whether a message has AMQP's format, is in one chunk, and needs no new header.
 
-    Neither is a stream, nor does it go by a link of ours.
+    Nor may it be a stream or use one of our links.
     """
     cdef const Message *message = entry.message
     return message.complete and message.first.next == NULL and message.first.size > 0 and (
@@ -122,9 +122,9 @@ cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexc
 
 
 cdef inline bint has_room_for(const Outlet *outlet, size_t size) noexcept nogil:
-    """Say whether so many bytes may be framed, as `room` in framing.pxi does.
+    """Say whether ``size`` bytes may be framed, by the rule of `room` in framing.pyx.
 
-    Whether the peer takes a transfer is asked when that is made.
+    Making the transfer checks whether the peer takes one.
     """
     cdef const Peer *peer = outlet.base.peer
     return not (peer.full or peer.closed or peer.deliveries.failed or outlet.base.refused) and (
@@ -132,7 +132,7 @@ cdef inline bint has_room_for(const Outlet *outlet, size_t size) noexcept nogil:
 
 
 cdef bint end_accepted(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
-    """End a delivery that its consumer accepted and settled, after all of it was sent."""
+    """End a delivery that the consumer accepted and settled after it was sent completely."""
     cdef Entry *entry = entry_of(delivery)
     if entry == NULL or outlet.delivery == delivery or entry.message.stream != NULL:
         return False
