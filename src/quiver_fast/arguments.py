@@ -1,4 +1,4 @@
-"""Arguments of the form ``key=value``, as arrows and servers take them: split, checked, shown."""
+"""Arguments of arrows and servers, ``key=value``: splitting, checking, showing them."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def host(text: str) -> str:
 
 
 def endpoint(host: str, port: int) -> str:
-    """Return a host and a port as URLs write them: an IPv6 address is in brackets."""
+    """Return a host and a port in the form of URLs: an IPv6 address is in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def password(given: dict[str, str], key: str = "password") -> str | None:
-    """Return a password, given as ``key`` or by the descriptor of ``key`` with ``-fd``.
+    """Return a password from ``key`` or from the descriptor of ``key`` with ``-fd``.
 
     Raises:
         UsageError: both are given, or the descriptor cannot be read.

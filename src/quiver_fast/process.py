@@ -213,7 +213,7 @@ class Child:
 
 
 def exit_text(returncode: int | None) -> str:
-    """Return how a process ended, for people."""
+    """Return how a process ended, in words."""
     if returncode is not None and returncode < 0:
         return f"killed by {signal.Signals(-returncode).name}"
     return f"exit code {returncode}"

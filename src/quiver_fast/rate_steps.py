@@ -37,8 +37,8 @@ class RateStep(NamedTuple):
 
     Attributes:
         first: messages/s at its begin.
-        last: messages/s at its end; the same but for a ramp.
-        seconds: how long it takes.
+        last: messages/s at its end; differs only for a ramp.
+        seconds: its length.
     """
 
     first: int | Fraction
@@ -47,7 +47,7 @@ class RateStep(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of the schedule that has one rate.
+    """A part of the schedule with one rate.
 
     Attributes:
         begin: nanoseconds since the start of the schedule.
@@ -64,18 +64,18 @@ def billionths(rate: float | Fraction) -> int:
 
 
 def exact_rate(count: int) -> int | Fraction:
-    """Return the rate of so many billionths of a message per second."""
+    """Return a rate from billionths of a message per second."""
     whole, rest = divmod(count, _SECOND)
     if rest == 0:
         return whole
-    # Every arrow imports this module, and most rates are whole.
+    # Imported late: every arrow imports this module, and most rates are whole.
     from fractions import Fraction
 
     return Fraction(count, _SECOND)
 
 
 def rate_text(rate: float | Fraction) -> str:
-    """Return a rate as people write it, with all its digits."""
+    """Return a rate as text, with all its digits."""
     whole, rest = divmod(billionths(rate), _SECOND)
     return f"{whole}.{rest:09d}".rstrip("0") if rest else str(whole)
 
@@ -137,12 +137,12 @@ def _step(text: str) -> RateStep:
 
 
 def total_seconds(steps: Sequence[RateStep]) -> int:
-    """Return how long all steps take."""
+    """Return the length of all steps together."""
     return sum(step.seconds for step in steps)
 
 
 def schedule_of(rate: int | Fraction, steps: Sequence[RateStep] = ()) -> list[Piece]:
-    """Return the schedule of a rate, or of steps if there are any; of neither it is empty.
+    """Return the schedule of steps, or else of a rate; empty without both.
 
     The last rate goes on. A rate of 0 is none.
     """
@@ -161,7 +161,7 @@ def schedule_of(rate: int | Fraction, steps: Sequence[RateStep] = ()) -> list[Pi
 
 
 def _ramp(step: RateStep) -> list[int | Fraction]:
-    """Return the rates of the pieces of a step: each is that of the piece's middle."""
+    """Return the rates of a step's pieces: each is the rate at the piece's middle."""
     whole = isinstance(step.first, int) and isinstance(step.last, int)
     unit = 1 if whole else _SECOND
     first, change = round(step.first * unit), round((step.last - step.first) * unit)

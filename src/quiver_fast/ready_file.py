@@ -1,4 +1,4 @@
-"""The ready file of the server contract: how a server says that it accepts connections."""
+"""The ready file of the server contract: it says that a server accepts connections."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ _PLACES, _WHOLE = 4, 10**6
 
 
 class Pauses(NamedTuple):
-    """Pauses of a receiver that follow each other.
+    """The repeated pauses of a receiver.
 
     Attributes:
-        after: how long it receives before each of them, in microseconds.
-        length: how long each of them is; 0 for none.
+        after: the time of receiving before each pause, in microseconds.
+        length: the length of a pause, in microseconds; 0 for none.
     """
 
     after: int

@@ -102,7 +102,7 @@ def _authority(text: str) -> tuple[str, str]:
 
 
 def _check_user(user: str, server: str, rest: str) -> None:
-    """Refuse a user's name or password that does not end where it should.
+    """Refuse a user's name or password that ends too early.
 
     Raises:
         UsageError: it has a character that must be percent-encoded. An ``@`` after the host may

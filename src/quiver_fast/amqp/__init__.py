@@ -1,1 +1,1 @@
-"""AMQP 1.0 on the wire: what the engine is not asked for."""
+"""AMQP 1.0 on the wire: transfers, flows, dispositions, and TLS."""

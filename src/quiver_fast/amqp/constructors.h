@@ -1,4 +1,4 @@
-/* Constructors of AMQP 1.0 values (part 1.6), for those who read and write them. */
+/* Constructors of AMQP 1.0 values (part 1.6), for reading and writing. */
 #ifndef QUIVER_AMQP_CONSTRUCTORS_H
 #define QUIVER_AMQP_CONSTRUCTORS_H
 

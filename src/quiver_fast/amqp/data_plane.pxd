@@ -1,6 +1,6 @@
-# The data plane of a connection; plane.h and the files that it names say what each call does.
+# The data plane of a connection; plane.h and the files that it includes describe each call.
 #
-# The C is in a library that all modules share; inline functions are compiled into their callers.
+# All modules share one C library; inline functions are compiled into their callers.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

@@ -1,11 +1,11 @@
-/* Records of deliveries: their lists, the bytes that came, and outcomes. */
+/* Records of deliveries: their lists, their incoming bytes, and outcomes. */
 
 #include "deliveries_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How many records are kept for the next deliveries. */
+/* The number of records that are kept for the next deliveries. */
 #define SPARES_MAX 8192
 #define LEAST_BUCKETS 64
 /* Chunks of a delivery in several frames are no smaller, so that short frames share one. */
@@ -13,7 +13,7 @@
 
 typedef struct amqp_chunk {
   struct amqp_chunk *next;
-  size_t capacity, size; /* bytes that it has room for, and that were put into it */
+  size_t capacity, size; /* in bytes: its room, and the used part of it */
   uint8_t bytes[];
 } amqp_chunk_t;
 
@@ -82,8 +82,8 @@ static bool is_within(const amqp_session_deliveries_t *session, const amqp_deliv
   return delivery->id - session->walk_first <= session->walk_last - session->walk_first;
 }
 
-/* Return the first delivery of the walk's range. It costs no more steps than there are
- * deliveries, whatever range a peer names. */
+/* Return the first delivery of the walk's range. It costs at most one step for each delivery,
+ * whatever range a peer names. */
 static amqp_delivery_t *find_first(
   const amqp_session_deliveries_t *session, const amqp_register_t *deliveries) {
   uint32_t left = session->walk_last - session->walk_first;
@@ -123,7 +123,7 @@ static amqp_delivery_t *new_record(amqp_spares_t *spares) {
   return record;
 }
 
-/* Keep a record for another delivery, as zeros but for the bytes of what we say. */
+/* Keep a record for another delivery, cleared except for the bytes of our state. */
 static void spare_record(amqp_spares_t *spares, amqp_delivery_t *record) {
   if (record->said_copy) free(record->said_copy);
   if (record->saying.many) free(record->saying.many);
@@ -227,7 +227,7 @@ void amqp_link_deliveries_drop(amqp_link_deliveries_t *link) {
   }
 }
 
-/* ---- What comes */
+/* ---- Incoming bytes */
 
 static void open_arriving(amqp_link_deliveries_t *link, amqp_delivery_t *delivery) {
   if (!link->current) link->current = delivery;
@@ -250,7 +250,7 @@ static bool make_room(amqp_delivery_t *delivery, size_t size) {
   return true;
 }
 
-/* Put bytes behind those in the chunks. */
+/* Append bytes to the chunks. */
 static bool append(amqp_delivery_t *delivery, amqp_bytes_t bytes) {
   if (!make_room(delivery, bytes.size)) return false;
   amqp_chunk_t *last = delivery->last_chunk;
@@ -261,7 +261,7 @@ static bool append(amqp_delivery_t *delivery, amqp_bytes_t bytes) {
   return true;
 }
 
-/* Bytes that follow others are put behind them; else they stay where they are for now. */
+/* Append the bytes if others wait already; else leave them in the input for now. */
 static bool take_payload(
   amqp_link_deliveries_t *link, amqp_delivery_t *delivery, const amqp_arrival_t *arrival) {
   if (arrival->aborted) {

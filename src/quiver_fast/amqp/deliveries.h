@@ -1,39 +1,39 @@
-/* Deliveries with a record each (part 2.6.12), for a side that keeps many links: bytes that came
- * and are not read yet, what goes out, and what both sides say of each.
+/* Deliveries with a record each (part 2.6.12), for a side with many links: unread bytes, outgoing
+ * deliveries, and the states of both sides.
  *
- * A user marks a link's and a session's end as its own (`user`), and keeps what is here beside
- * it. Nothing here limits how much is unread: the session's window does. */
+ * A user marks a link's and a session's end as its own (`user`), and keeps these structures with
+ * it. Nothing here limits the unread bytes: the session's window does. */
 #ifndef QUIVER_AMQP_DELIVERIES_H
 #define QUIVER_AMQP_DELIVERIES_H
 
 #include "plane.h"
 
-/* A server's transactions have ids of so many bytes. */
+/* The size of a server's transaction ids, in bytes. */
 #define AMQP_OWN_TXN_ID 8
-/* Longer states are kept in memory of their own. */
+/* Longer states have their own memory. */
 #define AMQP_SHORT_STATE (AMQP_STATE_HEAD + AMQP_OWN_TXN_ID)
 
 typedef struct amqp_delivery amqp_delivery_t;
 
 /* An encoded delivery state. */
 typedef struct amqp_saying {
-  uint8_t *many; /* where it is longer; else NULL */
+  uint8_t *many; /* a longer state; else NULL */
   size_t size;   /* 0 for none */
   uint8_t few[AMQP_SHORT_STATE];
 } amqp_saying_t;
 
-/* Records for the next deliveries, of all connections of one thread. */
+/* Records for the next deliveries, shared by all connections of one thread. */
 typedef struct amqp_spares {
   amqp_delivery_t *first;
   uint32_t count;
 } amqp_spares_t;
 
-/* What a connection's deliveries have in common. */
+/* The common state of a connection's deliveries. */
 typedef struct amqp_deliveries {
   amqp_plane_t *plane;
   amqp_spares_t *spares;
-  bool failed; /* for lack of memory the peer was not told something: it has to be cut */
-  /* A run of equal outcomes, which the peer is still to be told (part 2.7.6). */
+  bool failed; /* a message to the peer was lost for lack of memory: cut the connection */
+  /* A run of equal outcomes that is not sent yet (part 2.7.6). */
   amqp_session_end_t *session; /* NULL while the run is empty */
   enum amqp_role role;
   uint32_t first, last;
@@ -52,7 +52,7 @@ typedef struct amqp_register {
 typedef struct amqp_session_deliveries {
   amqp_session_end_t *end;
   amqp_register_t registers[2]; /* by our role */
-  size_t unread;                /* bytes that came and were not read */
+  size_t unread;                /* bytes that came and are not read */
   amqp_delivery_t *owed;        /* aborts that wait for the peer's window */
   /* A walk over the deliveries of a range. */
   amqp_delivery_t *walk;
@@ -63,65 +63,65 @@ typedef struct amqp_link_deliveries {
   amqp_deliveries_t *all;
   amqp_session_deliveries_t *session;
   amqp_link_end_t *end;
-  amqp_delivery_t *first, *last; /* those that are not settled, in their order */
+  amqp_delivery_t *first, *last; /* the unsettled ones, in their order */
   amqp_delivery_t *current;      /* the first that its receiver has not taken */
-  uint32_t untaken;              /* how many these are */
-  amqp_delivery_t *fresh;        /* its bytes are in the input still */
+  uint32_t untaken;              /* the number of deliveries from `current` on */
+  amqp_delivery_t *fresh;        /* its bytes are still in the input */
 } amqp_link_deliveries_t;
 
 struct amqp_delivery {
   amqp_link_deliveries_t *link;
-  amqp_delivery_t *prev, *next;   /* of the link */
-  amqp_delivery_t *older, *newer; /* of the register */
-  amqp_delivery_t *beside;        /* of the bucket */
+  amqp_delivery_t *prev, *next;   /* in the link's list */
+  amqp_delivery_t *older, *newer; /* in the register */
+  amqp_delivery_t *beside;        /* in the bucket */
   void *context;
   uint32_t id;
   uint32_t format; /* the message-format, of its first transfer (part 2.7.5) */
-  bool partial;    /* more of it is to come, or to go */
+  bool partial;    /* more frames are to come, or to go */
   bool aborted;
-  bool taken;    /* by its receiver: the link's current delivery is a later one */
-  bool numbered; /* it has its id: of ours the first transfer gives it */
-  bool told;     /* and said that it is settled */
-  /* What the peer said last. */
+  bool taken;    /* the receiver has taken it: the link's current delivery is a later one */
+  bool numbered; /* it has its id; our deliveries get it with their first transfer */
+  bool told;     /* the peer said that it is settled */
+  /* The peer's last state. */
   enum amqp_code code;
   bool settled;
   amqp_bytes_t said; /* the encoded state */
   uint8_t *said_copy;
-  /* Bytes that came and were not read: how many, and where the first of them are, in the input
-   * or in the first chunk. */
+  /* Unread bytes: their number, and the place of the first ones, in the input or in the first
+   * chunk. */
   size_t pending;
   const uint8_t *at;
   size_t run;
   struct amqp_chunk *chunk, *last_chunk;
-  /* What we say when we settle it. The last member: its bytes are not cleared for each delivery. */
+  /* Our state when we settle it. The last member: its bytes are not cleared for each delivery. */
   amqp_saying_t saying;
 };
 
-/* Give the memory of all spare records back. */
+/* Free all spare records. */
 void amqp_spares_free(amqp_spares_t *spares);
 
-/* ---- The connection's. */
+/* ---- Connections */
 
 void amqp_deliveries_free(amqp_deliveries_t *deliveries);
 
-/* Tell the outcomes of the run; before a frame that ends a session. */
+/* Send the outcomes of the run; before a frame that ends a session. */
 void amqp_deliveries_tell(amqp_deliveries_t *deliveries);
 
-/* Settle a delivery that came for a link of ours that is closed, as released. */
+/* Settle a delivery for a link that we closed, as released. */
 void amqp_deliveries_release(
   amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id);
 
-/* Settle a delivery that came whole and needs no record, as accepted. */
+/* Settle a whole incoming delivery that needs no record, as accepted. */
 void amqp_deliveries_accept(
   amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id);
 
 /* ---- Sessions */
 
-/* Free what a session holds; it has no deliveries any more. */
+/* Free the memory of a session without deliveries. */
 void amqp_session_deliveries_free(amqp_session_deliveries_t *session);
 
-/* Walk over the deliveries of ours in a role whose ids are in a range. Each call of
- * amqp_walk_next returns the next one, NULL after the last. Any may be dropped meanwhile. */
+/* Walk over our deliveries in a role with ids in a range. Each call of amqp_walk_next returns
+ * the next one, NULL after the last. Any delivery may be dropped during the walk. */
 void amqp_walk(
   amqp_session_deliveries_t *session, enum amqp_role role, uint32_t first, uint32_t last);
 amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session);
@@ -131,16 +131,16 @@ amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session);
 /* Drop all deliveries of a link that has ended. The peer is not told. */
 void amqp_link_deliveries_drop(amqp_link_deliveries_t *link);
 
-/* ---- What comes */
+/* ---- Incoming deliveries */
 
-/* Note a transfer that came; false without memory. Its bytes are the link's `fresh` delivery's,
- * until amqp_delivery_keep, which has to come before the next event. */
+/* Note an incoming transfer; false without memory. Its delivery is the link's `fresh` one until
+ * amqp_delivery_keep, which has to be called before the next event. */
 bool amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *arrival);
 
-/* Copy what was not read of the fresh delivery; false without memory. */
+/* Copy the unread bytes of the fresh delivery; false without memory. */
 bool amqp_delivery_keep(amqp_link_deliveries_t *link);
 
-/* Say whether a delivery's unread bytes are in the input, where the next event finds others. */
+/* Say whether a delivery's unread bytes are in the input, where the next event overwrites them. */
 static inline bool amqp_delivery_is_fresh(const amqp_delivery_t *delivery) {
   return delivery->link->fresh == delivery;
 }
@@ -151,15 +151,15 @@ void amqp_delivery_take(amqp_delivery_t *delivery, size_t size);
 /* Move up to `size` unread bytes to `out`; return how many. */
 size_t amqp_delivery_read(amqp_delivery_t *delivery, void *out, size_t size);
 
-/* Have the link go on to the next delivery, although this one is not settled yet. */
+/* Make the next delivery the link's current one, although this one is not settled yet. */
 void amqp_delivery_advance(amqp_delivery_t *delivery);
 
-/* Keep what the peer said beyond the event that told it; false without memory. */
+/* Keep the peer's state beyond its event; false without memory. */
 bool amqp_delivery_keep_said(amqp_delivery_t *delivery);
 
-/* ---- What goes */
+/* ---- Outgoing deliveries */
 
-/* Bytes that follow each other. The rest goes by reference where something holds it. */
+/* The two parts of a payload. The rest goes by reference if it has a hold. */
 typedef struct amqp_parts {
   amqp_bytes_t lead, rest;
   amqp_hold_t *hold; /* NULL: the rest is copied */
@@ -178,47 +178,46 @@ static inline bool amqp_delivery_may_go(const amqp_delivery_t *delivery) {
   return delivery->link->session->end->counts.remote_incoming_window > 0;
 }
 
-/* Make a delivery that is to go, of format 0 unless its maker says another; NULL without memory.
- * It has no id and takes no credit before its first frame: ids have to go out in their order. */
+/* Make an outgoing delivery, of format 0 unless the caller sets another; NULL without memory. It
+ * gets its id and takes credit with its first frame, because ids have to go out in order. */
 amqp_delivery_t *amqp_delivery_begin(amqp_link_deliveries_t *link);
 
-/* Frame bytes of a delivery, as far as the window goes. Returns how many bytes went. When all did
- * and they are the last, the delivery is not partial any more. The tag, of up to 32 bytes, is that
- * of the first frame. */
+/* Frame bytes of a delivery, as far as the window goes, and return their number. After the last
+ * byte the delivery is not partial any more. The tag, of up to 32 bytes, is for the first frame. */
 size_t amqp_delivery_send(
   amqp_delivery_t *delivery, amqp_bytes_t tag, const amqp_parts_t *parts, bool last, bool settled);
 
 /* Begin a delivery of format 0 and send all of it in one frame, as amqp_delivery_begin and
- * amqp_delivery_send would; a large payload goes by reference. NULL, and nothing is sent, where the
- * peer does not take it now, where it needs more than one frame, and without memory. */
+ * amqp_delivery_send would; a large payload goes by reference. NULL, and nothing is sent, if the
+ * peer does not take it now, if it needs more than one frame, or without memory. */
 amqp_delivery_t *amqp_delivery_send_whole(amqp_link_deliveries_t *link, amqp_bytes_t tag,
   amqp_bytes_t payload, amqp_hold_t *hold, bool settled);
 
-/* Tell that a delivery will not be complete (part 2.7.5), and free the record. An abort is a
- * transfer: it may wait for the window. */
+/* Abort a delivery (part 2.7.5), and free the record. An abort is a transfer, so it may have to
+ * wait for the window. */
 void amqp_delivery_abort(amqp_delivery_t *delivery);
 
 /* Send the aborts that waited, when the session's window has grown. */
 void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session);
 
-/* ---- What we say of it */
+/* ---- Our states */
 
 /* An outcome without fields. */
 void amqp_delivery_say(amqp_delivery_t *delivery, enum amqp_code code);
 void amqp_delivery_say_modified(amqp_delivery_t *delivery, bool failed, bool undeliverable);
-/* Without memory for the reason, it is rejected without. */
+/* Without memory for the reason, it is rejected without one. */
 void amqp_delivery_say_rejected(
   amqp_delivery_t *delivery, const char *condition, const char *description);
 /* A transaction's id of 8 bytes: declared, or an outcome within it (parts 4.5.5 and 4.5.8). */
 void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id);
 void amqp_delivery_say_enlisted(amqp_delivery_t *delivery, const void *id, enum amqp_code outcome);
-/* What another delivery's peer said. */
+/* The state of another delivery's peer. */
 void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state);
 
-/* Tell what we say although it is not settled: its receiver answers first. */
+/* Send our state of a delivery that is not settled: its receiver answers first. */
 void amqp_delivery_tell(amqp_delivery_t *delivery);
 
-/* Settle a delivery, tell the peer unless it did that first, and free the record. */
+/* Settle a delivery, tell the peer unless the peer settled it first, and free the record. */
 void amqp_delivery_settle(amqp_delivery_t *delivery);
 
 /* Free the record. The peer is not told. */

@@ -1,4 +1,4 @@
-/* Deliveries that go out, and what this side says of deliveries. */
+/* Outgoing deliveries, and our states of deliveries. */
 
 #include "constructors.h"
 #include "deliveries_parts.h"
@@ -86,8 +86,8 @@ static bool send_frame(
   return true;
 }
 
-/* How large a payload the peer's frames have room for. A frame that continues a delivery has a
- * head of 24 bytes at most: so what came in one frame goes out in one, to peers alike. */
+/* The largest payload of the peer's frames. A frame that continues a delivery has a head of 24
+ * bytes at most, so a payload that came in one frame goes out in one if both peers are alike. */
 static size_t most_in_frame(const amqp_delivery_t *delivery, size_t tag_size) {
   const amqp_plane_t *plane = delivery->link->all->plane;
   const size_t head = delivery->numbered ? 32 : AMQP_FRAME_ROOM + tag_size;
@@ -134,8 +134,8 @@ static uint8_t *put_short_uint(uint8_t *out, uint32_t number) {
   return out + 2;
 }
 
-/* Write what amqp_write_transfer writes for a delivery's only frame: nothing in it varies but
- * numbers and the tag, of up to 32 bytes. */
+/* Write the same as amqp_write_transfer for a delivery's only frame: only numbers and the tag, of
+ * up to 32 bytes, vary. */
 static uint8_t *put_only_transfer(uint8_t *out, const amqp_delivery_t *delivery, amqp_bytes_t tag,
   bool settled, size_t payload_size) {
   const amqp_link_end_t *end = delivery->link->end;
@@ -184,7 +184,7 @@ amqp_delivery_t *amqp_delivery_send_whole(amqp_link_deliveries_t *link, amqp_byt
   return delivery;
 }
 
-/* Send the abort of a delivery whose first frames went out; false where it has to wait. */
+/* Send the abort of a delivery whose first frames went out; false if it has to wait. */
 static bool send_abort(amqp_delivery_t *delivery) {
   static const amqp_parts_t NOTHING;
   if (!amqp_delivery_may_go(delivery)) return false;
@@ -194,8 +194,8 @@ static bool send_abort(amqp_delivery_t *delivery) {
   return true;
 }
 
-/* Say whether a peer is still to be told of a link's deliveries. Its own detach does not matter:
- * until we answered it, its side may look at what came. */
+/* Say whether the peer still gets states of a link's deliveries. Its own detach does not matter:
+ * until we answer it, the peer may read them. */
 static bool is_attached(const amqp_link_end_t *end) {
   return end->phase[AMQP_OURS] == AMQP_ACTIVE;
 }
@@ -213,13 +213,13 @@ void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session) {
   }
 }
 
-/* ---- Sayings */
+/* ---- States */
 
 static const uint8_t *bytes_of(const amqp_saying_t *saying) {
   return saying->many ? saying->many : saying->few;
 }
 
-/* Make room for a saying of `size` bytes; NULL without memory. */
+/* Make room for a state of `size` bytes; NULL without memory. */
 static uint8_t *room_for(amqp_saying_t *saying, size_t size) {
   free(saying->many);
   saying->many = size > AMQP_SHORT_STATE ? malloc(size) : NULL;
@@ -280,7 +280,7 @@ static uint8_t *put_text(uint8_t *out, uint8_t constructor, const char *text, si
   return out + size;
 }
 
-/* A list32 with so many bytes of fields. */
+/* A list32 with `size` bytes of fields. */
 static uint8_t *put_list(uint8_t *out, size_t size, uint32_t count) {
   *out++ = LIST32;
   return put32(put32(out, (uint32_t) size + 4), count);

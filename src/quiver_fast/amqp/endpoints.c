@@ -1,14 +1,14 @@
-/* What open, begin, attach, detach and end say. */
+/* Reading open, begin, attach, detach and end frames. */
 
 #include "endpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Part 2.4.1: what an open frame that says nothing means. */
+/* Part 2.4.1: the limits of an open frame that names none. */
 #define ANY_FRAME_SIZE UINT32_MAX
 #define ANY_CHANNEL UINT16_MAX
-/* Part 2.7.3: mixed, of the sender; first, of the receiver. */
+/* Part 2.7.3: the sender's default is mixed, the receiver's is first. */
 #define MIXED 2
 /* A default outcome that is longer is refused. */
 #define LONGEST_OUTCOME 1024
@@ -223,7 +223,7 @@ typedef struct attach {
   const char *flaw;
 } attach_t;
 
-/* Return the fields of the terminus that is the next field; none where it is null. */
+/* Return the fields of the terminus that is the next field; none if it is null. */
 static amqp_fields_t read_terminus(amqp_fields_t *fields) {
   const amqp_bytes_t terminus = amqp_field_any(fields);
   amqp_reader_t in = {terminus.start, terminus.start + terminus.size, AMQP_FINE};
@@ -232,8 +232,8 @@ static amqp_fields_t read_terminus(amqp_fields_t *fields) {
   return amqp_read_list(&in);
 }
 
-/* Judge the address of a terminus: the engine gives addresses as strings that end at a NUL. A
- * coordinator's first field is no string. */
+/* Judge the address of a terminus: the engine's strings end at a NUL. A coordinator's first field
+ * is no string. */
 static void read_address(amqp_fields_t *terminus, attach_t *attach) {
   const amqp_bytes_t address = amqp_field_string(terminus);
   if (address.start && memchr(address.start, 0, address.size))
@@ -268,13 +268,13 @@ static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, a
   amqp_fields_t target = read_terminus(fields);
   read_address(&target, attach);
   pass(fields, 1); /* unsettled */
-  /* To a part of a map only old deliveries may be sent (part 2.7.3), and none is resumed here. */
+  /* With an incomplete map only old deliveries may be sent (part 2.7.3), and we resume none. */
   if (amqp_field_boolean(fields, false)) attach->flaw = "an incomplete unsettled map";
-  /* A sender has to say it, and one that does not counts from 0. */
+  /* A sender has to name it; a sender that does not counts from 0. */
   attach->initial_count = amqp_field_optional_uint(fields, &there);
   attach->max_message_size = amqp_field_optional_ulong(fields, &there);
   if (fields->in.fault) return fields->in.fault;
-  /* Mandatory; the code that answers the attach refuses one without it. */
+  /* Mandatory; the code that answers the attach refuses an attach without it. */
   if (!attach->name.start) {
     attach->name = (amqp_bytes_t) {(const uint8_t *) "", 0};
     attach->flaw = "the attach has no name";
@@ -301,8 +301,8 @@ static void remove_half(amqp_session_end_t *session, amqp_link_end_t *link) {
   link->prev_half = link->next_half = NULL;
 }
 
-/* Take the link of an attach's name and role, on which its sender said nothing yet, out of the
- * halves; NULL where there is none. */
+/* Take the link with the name and role of an attach, which its sender has not attached yet, out of
+ * the halves; NULL if there is none. */
 static amqp_link_end_t *take_half(
   amqp_session_end_t *session, enum amqp_side side, const attach_t *attach) {
   for (amqp_link_end_t *link = session->halves; link; link = link->next_half) {
@@ -338,7 +338,7 @@ static amqp_link_end_t *new_link(
   link->next = session->links;
   if (link->next) link->next->prev = link;
   session->links = link;
-  /* The other side says nothing more about a session that it ended. */
+  /* The other side sends nothing more on a session that it ended. */
   if (session->phase[other(side)] == AMQP_CLOSED) link->phase[other(side)] = AMQP_CLOSED;
   else add_half(session, link);
   return link;
@@ -434,7 +434,7 @@ static enum amqp_fault note_end(
   return AMQP_FINE;
 }
 
-/* ---- All of them */
+/* ---- All kinds of frames */
 
 enum amqp_fault amqp_endpoints_note(
   amqp_endpoints_t *endpoints, enum amqp_side side, const amqp_frame_t *frame, bool *memory) {
@@ -458,7 +458,7 @@ enum amqp_fault amqp_endpoints_note(
     return note_detach(endpoints, side, frame->channel, fields);
   case AMQP_CODE_END:
     return note_end(endpoints, side, frame->channel);
-  default: /* close, and what the engine refuses */
+  default: /* close, and frames that the engine refuses */
     return AMQP_FINE;
   }
 }

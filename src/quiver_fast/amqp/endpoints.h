@@ -1,26 +1,26 @@
 /* The endpoints of a connection (part 2.5 to 2.6), learned from the frames that open and close
- * them: open, begin, attach, detach, end. The engine makes ours and judges the peer's; here
- * they are read as they pass, for what transfers, flows and dispositions need of them. */
+ * them: open, begin, attach, detach, end. The engine makes ours and judges the peer's; here we
+ * read the fields that transfers, flows and dispositions need. */
 #ifndef QUIVER_AMQP_ENDPOINTS_H
 #define QUIVER_AMQP_ENDPOINTS_H
 
 #include "index.h"
 #include "session.h"
 
-/* Who sent a frame. */
+/* The sender of a frame. */
 enum amqp_side {
   AMQP_OURS = 0,
   AMQP_THEIRS = 1,
 };
 
-/* How far an endpoint is on one side. */
+/* The state of an endpoint on one side. */
 enum amqp_phase {
-  AMQP_BEFORE, /* nothing was said of it */
+  AMQP_BEFORE, /* not begun, or not attached */
   AMQP_ACTIVE, /* begun, or attached */
   AMQP_CLOSED, /* ended, or detached */
 };
 
-/* What the open frames say; arrays have an entry for each side. */
+/* Fields of the open frames; arrays have an entry for each side. */
 typedef struct amqp_opened {
   bool seen;
   uint32_t max_frame_size;
@@ -29,7 +29,7 @@ typedef struct amqp_opened {
   uint32_t idle_timeout; /* in ms */
 } amqp_opened_t;
 
-/* A delivery that a receiver has the first frames of (part 2.6.14). */
+/* A delivery whose first frames the receiver has (part 2.6.14). */
 typedef struct amqp_incoming {
   bool open;
   bool settled;
@@ -41,8 +41,8 @@ typedef struct amqp_session_end amqp_session_end_t;
 
 typedef struct amqp_link_end {
   amqp_session_end_t *session;
-  struct amqp_link_end *prev, *next; /* of the session */
-  /* The links that only one side has attached so far. */
+  struct amqp_link_end *prev, *next; /* in the session's list */
+  /* In the list of links that only one side has attached so far. */
   struct amqp_link_end *prev_half, *next_half;
   uint8_t *name;
   size_t name_size;
@@ -53,11 +53,11 @@ typedef struct amqp_link_end {
   uint8_t rcv_settle_mode[2];
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
-  bool displaced;               /* the engine was told already that the peer detached it */
-  amqp_bytes_t default_outcome; /* that the peer's source names (part 3.5.3); ours echoes it */
-  const char *flaw;             /* why the attach is to be refused; NULL for no reason */
-  amqp_incoming_t incoming;     /* the delivery of which frames are to come */
-  void *user;                   /* while there is one, the link stays; see amqp_link_end_release */
+  bool displaced;               /* the engine knows already that the peer detached it */
+  amqp_bytes_t default_outcome; /* of the peer's source (part 3.5.3); ours echoes it */
+  const char *flaw;             /* the reason to refuse the attach, or NULL */
+  amqp_incoming_t incoming;     /* the delivery whose frames are still coming */
+  void *user;                   /* keeps the link in memory; see amqp_link_end_release */
 } amqp_link_end_t;
 
 struct amqp_session_end {
@@ -68,14 +68,14 @@ struct amqp_session_end {
   uint16_t channel[2];
   uint32_t handle_max[2];
   uint32_t attached[2]; /* handles in use */
-  uint32_t window;      /* of transfers to us, given again at its half; 0 where the user gives it */
+  uint32_t window;      /* incoming, topped up at its half; 0 if the user tops it up */
   amqp_session_t counts;
-  bool has_arrived;       /* a delivery has come: the next one's id is known */
-  uint32_t next_arriving; /* not counted by who is lenient */
-  void *user;             /* likewise; see amqp_session_end_release */
+  bool has_arrived;       /* a delivery has come, so the next id is known */
+  uint32_t next_arriving; /* a lenient plane does not count it */
+  void *user;             /* keeps the session in memory; see amqp_session_end_release */
 };
 
-/* Say whether half of a session's window is used up, of which nobody else takes care. */
+/* Say whether the plane has to top up a session's window: half of it is used up. */
 static inline bool amqp_session_end_is_low(const amqp_session_end_t *session) {
   return session->counts.incoming_window < session->window / 2 + session->window % 2;
 }
@@ -84,8 +84,8 @@ typedef struct amqp_endpoints {
   amqp_opened_t opened[2];
   amqp_session_end_t *sessions;
   uint32_t orphans;   /* sessions that one side ended before the other began them */
-  amqp_index_t index; /* of what is active on a side, by channel and handle */
-  /* Of the last frame: the link that it attached or detached. */
+  amqp_index_t index; /* of active sessions and links of a side, by channel and handle */
+  /* The link that the last frame attached or detached. */
   amqp_link_end_t *attached;
   bool detached_displaced;
 } amqp_endpoints_t;
@@ -94,26 +94,25 @@ typedef struct amqp_endpoints {
 void amqp_endpoints_init(amqp_endpoints_t *endpoints, uint64_t seed);
 void amqp_endpoints_free(amqp_endpoints_t *endpoints);
 
-/* Note a frame of the kind AMQP_FRAME_CONTROL that passed; those of SASL are passed over. A
- * fault is of the frame, and nothing of it was noted: the connection has to be closed with its
- * condition. `*memory` is set to false for lack of memory. */
+/* Note a frame of the kind AMQP_FRAME_CONTROL; frames of SASL are skipped. After a fault nothing is
+ * noted, and the connection has to be closed with its condition. `*memory` becomes false for lack
+ * of memory. */
 enum amqp_fault amqp_endpoints_note(
   amqp_endpoints_t *endpoints, enum amqp_side side, const amqp_frame_t *frame, bool *memory);
 
-/* Return the session that a side has on a channel, or NULL. */
+/* Return the session of a side on a channel, or NULL. */
 amqp_session_end_t *amqp_endpoints_session(
   const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel);
 
-/* Return the link to which a side gave a handle, or NULL. */
+/* Return the link with a handle of a side, or NULL. */
 amqp_link_end_t *amqp_endpoints_link(
   const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel, uint32_t handle);
 
-/* Return the link of that name whose end of ours has that role; the latest, where the name was
- * used before. */
+/* Return the latest link with a name and our role. */
 amqp_link_end_t *amqp_session_link(
   const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role);
 
-/* Let a link's user go: a link that is closed on both sides is freed now. */
+/* Remove a link's user; a link that is closed on both sides is freed now. */
 void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link);
 
 /* The same for a session. */

@@ -83,10 +83,10 @@ enum amqp_fault amqp_read_transfer(const amqp_frame_t *frame, amqp_transfer_t *t
 
 /* ---- The short way: the encodings that peers use */
 
-/* The fields that it may look at: three uints, a tag, two booleans. */
+/* The size of the fields that it reads: three uints, a tag, two booleans. */
 #define SWIFT_FIELDS (3 * 5 + 2 + AMQP_TAG_MAX + 2)
 
-/* Read a uint without a look at the bounds, which the caller took care of. */
+/* Read a uint without a check of the bounds, which the caller has made. */
 static const uint8_t *swift_uint(const uint8_t *at, uint32_t *number) {
   switch (*at) {
   case UINT0:
@@ -113,7 +113,7 @@ static const uint8_t *swift_tag(const uint8_t *at, amqp_bytes_t *tag) {
  * the header's fifth on, as one number. */
 #define SWIFT_HEAD UINT64_C(0x02000000005314c0)
 #define SWIFT_MASK UINT64_C(0xffff0000ffffffff)
-/* The list's size stands here, and its end is counted from the byte after. */
+/* The place of the list's size; its end is counted from the byte after. */
 #define SWIFT_LIST (AMQP_FRAME_HEADER + 4)
 
 static uint64_t number64(const uint8_t *at) {
@@ -122,7 +122,7 @@ static uint64_t number64(const uint8_t *at) {
   return __builtin_bswap64(number);
 }
 
-/* Read what a list may end with: settled, and more. False for other values. */
+/* Read the flags at the end of a list: settled, and more. False for other values. */
 static bool swift_flags(const uint8_t *at, const uint8_t *list_end, amqp_swift_t *swift) {
   swift->settled = swift->more = false;
   if (at == list_end) return true;
@@ -136,7 +136,7 @@ static bool swift_flags(const uint8_t *at, const uint8_t *list_end, amqp_swift_t
 
 bool amqp_read_swift_transfer(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift) {
-  /* The one look at the bounds: the fields that are read below are within these bytes. */
+  /* The only check of the bounds: the fields below are within these bytes. */
   if (size < SWIFT_LIST + 2 + SWIFT_FIELDS) return false;
   const uint64_t head = number64(data + 4);
   const uint32_t whole = number32(data);
@@ -148,7 +148,7 @@ bool amqp_read_swift_transfer(
   if (at) at = swift_uint(at, &swift->delivery_id);
   if (at) at = swift_tag(at, &swift->tag);
   if (at) at = swift_uint(at, &swift->message_format);
-  /* As many flags as the count says; else a field was something else. */
+  /* As many flags as the count says; otherwise a field had another type. */
   if (!at || list_end - at != count - 4 || !swift_flags(at, list_end, swift)) return false;
   swift->size = whole;
   swift->channel = (uint16_t) (head >> 32);
@@ -156,7 +156,7 @@ bool amqp_read_swift_transfer(
   return true;
 }
 
-/* Let a likeness leave bytes out. */
+/* Mask bytes out of a likeness. */
 static void leave_out(uint8_t *mask, size_t from, size_t size) {
   memset(mask + from - 4, 0, size);
 }
@@ -166,12 +166,12 @@ void amqp_likeness_learn(
   uint8_t mask[sizeof likeness->masks] = {0};
   const size_t payload = (size_t) (swift->payload.start - data);
   const size_t tag = (size_t) (swift->tag.start - data);
-  /* Before the tag's content are its constructor and size, and before these the id. */
+  /* The id, then the tag's constructor and size, come before the tag's content. */
   const size_t id = tag - 2 - sizeof(uint32_t);
   likeness->count = 0;
   /* The short way read at least as many bytes as the words have. */
   if (payload - 4 > sizeof mask) return;
-  /* An id of a narrower encoding is another number there: its constructor is among the bytes. */
+  /* An id in a narrower encoding differs here, because its constructor is among the bytes. */
   if (data[id - 1] != UINT || number32(data + id) != swift->delivery_id) return;
   memset(mask, 0xff, payload - 4);
   leave_out(mask, id, sizeof(uint32_t));
@@ -272,12 +272,12 @@ static void read_txn_id(amqp_fields_t *fields, amqp_state_t *state) {
   if (!state->txn_id.start && !fields->in.fault) fields->in.fault = AMQP_INVALID_FIELD;
 }
 
-/* Say whether a descriptor is that of a state; of this protocol's own ones a flow's is not. */
+/* Say whether a descriptor may be that of a state; a flow's is not. */
 static bool is_state(enum amqp_code code) {
   return code >= AMQP_CODE_RECEIVED && code != AMQP_CODE_DECLARE && code != AMQP_CODE_DISCHARGE;
 }
 
-/* A provisional outcome is an outcome (part 4.5.8): neither received nor of a transaction. */
+/* A provisional outcome is an outcome (part 4.5.8): neither received nor transactional. */
 static bool is_outcome(enum amqp_code code) {
   return is_state(code) && code != AMQP_CODE_RECEIVED && code != AMQP_CODE_TRANSACTIONAL;
 }
@@ -322,7 +322,7 @@ static void read_state_fields(amqp_fields_t *fields, amqp_state_t *state) {
   }
 }
 
-/* Read what follows the descriptor. */
+/* Read the fields after the descriptor. */
 static void read_plain_state(amqp_reader_t *in, amqp_state_t *state) {
   if (state->code == AMQP_CODE_UNKNOWN) {
     amqp_read_value(in);

@@ -1,6 +1,6 @@
 /* Frames (part 2.3), and the performatives of the data plane: transfer, flow, disposition.
  *
- * All others are the engine's, which opens connections, sessions and links. */
+ * The engine handles all other frames: it opens connections, sessions and links. */
 #ifndef QUIVER_AMQP_FRAMES_H
 #define QUIVER_AMQP_FRAMES_H
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define AMQP_FRAME_HEADER 8
-/* No peer may be asked to send less at once (part 2.3.3). */
+/* The smallest max-frame-size that a side may advertise (part 2.3.3). */
 #define AMQP_MIN_MAX_FRAME_SIZE 512
 /* Delivery tags are no longer (part 2.8.7). */
 #define AMQP_TAG_MAX 32
@@ -19,16 +19,16 @@ enum amqp_frame_kind {
   AMQP_FRAME_TRANSFER,
   AMQP_FRAME_FLOW,
   AMQP_FRAME_DISPOSITION,
-  /* Anything else, SASL and what is malformed in its descriptor too: the engine judges it. */
+  /* Anything else, also SASL and malformed descriptors: the engine judges it. */
   AMQP_FRAME_CONTROL,
 };
 
 typedef struct amqp_frame {
-  uint32_t size; /* with its header; 0 while it is not all there */
+  uint32_t size; /* with its header; 0 while the frame is incomplete */
   uint16_t channel;
   enum amqp_frame_kind kind;
   amqp_bytes_t body;   /* from the performative on */
-  amqp_bytes_t fields; /* from the performative's list on; of ours only */
+  amqp_bytes_t fields; /* from the performative's list on; only for the data plane's frames */
 } amqp_frame_t;
 
 enum amqp_role {
@@ -44,7 +44,7 @@ enum {
 /* The state of a delivery (parts 3.4 and 4.5). */
 typedef struct amqp_state {
   enum amqp_code code;    /* AMQP_CODE_NONE for null */
-  enum amqp_code outcome; /* of a transactional state: what the delivery gets at its commit */
+  enum amqp_code outcome; /* of a transactional state: the delivery's outcome at the commit */
   amqp_bytes_t encoded;
   amqp_bytes_t txn_id;      /* of declared and transactional states */
   amqp_bytes_t condition;   /* of rejected */
@@ -72,11 +72,11 @@ typedef struct amqp_transfer {
   bool aborted;
   bool batchable;
   amqp_bytes_t tag;
-  amqp_bytes_t state; /* as it came: few users look at it */
+  amqp_bytes_t state; /* encoded: few users read it */
   amqp_bytes_t payload;
 } amqp_transfer_t;
 
-/* Part 2.7.4. Without a handle it tells the session alone. */
+/* Part 2.7.4. Without a handle it has only the fields of the session. */
 typedef struct amqp_flow {
   uint32_t next_incoming_id;
   uint32_t incoming_window;
@@ -86,19 +86,19 @@ typedef struct amqp_flow {
   uint32_t delivery_count;
   uint32_t link_credit;
   uint32_t available;
-  bool has_next_incoming_id; /* not before the peer's begin was seen */
+  bool has_next_incoming_id; /* false before the peer's begin */
   bool has_handle;
   bool has_delivery_count;
   bool has_link_credit;
   bool has_available;
   bool drain;
   bool echo;
-  bool acquires; /* in a transaction (part 4.4.3) */
+  bool acquires; /* messages in a transaction (part 4.4.3) */
 } amqp_flow_t;
 
 /* Part 2.7.6. */
 typedef struct amqp_disposition {
-  enum amqp_role role; /* who sends it */
+  enum amqp_role role; /* of its sender */
   uint32_t first;
   uint32_t last;
   bool settled;
@@ -106,7 +106,7 @@ typedef struct amqp_disposition {
   amqp_state_t state;
 } amqp_disposition_t;
 
-/* Read the next frame's header and kind. While it is not all there its size is 0.
+/* Read the next frame's header and kind. Its size is 0 while it is incomplete.
  * A frame larger than `max_frame_size`, which this side advertised, is a framing error. */
 enum amqp_fault amqp_read_frame(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_frame_t *frame);
@@ -119,7 +119,7 @@ enum amqp_fault amqp_read_disposition(const amqp_frame_t *frame, amqp_dispositio
 /* Read a delivery state, such as that of a transfer. */
 enum amqp_fault amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state);
 
-/* The fields that the short way reads; all others have their defaults. */
+/* The fields of the short way; all others have their defaults. */
 typedef struct amqp_swift {
   uint32_t size; /* of the frame */
   uint16_t channel;
@@ -132,29 +132,29 @@ typedef struct amqp_swift {
   amqp_bytes_t payload;
 } amqp_swift_t;
 
-/* Read a transfer with its frame's header in one go, if it is all there and as nearly all
- * transfers are: with an id, a tag and a format, in the encodings that peers use. Otherwise
- * false: nothing is known, and the complete readers must be asked. */
+/* Read a transfer with its frame's header in one pass, if it is complete and usual: with an id, a
+ * tag and a format, in the encodings that peers use. Otherwise false: nothing is known, and the
+ * caller must use the complete readers. */
 bool amqp_read_swift_transfer(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_swift_t *swift);
 
-/* How the transfers of a link look that differ in size, id, tag and payload only: their bytes
- * from the header's fifth on, as words, and masks that leave id and tag out. */
+/* The likeness of transfers that differ only in size, id, tag and payload: their bytes from the
+ * header's fifth on, as words, and masks that leave id and tag out. */
 #define AMQP_LIKENESS_WORDS 6
 typedef struct amqp_likeness {
   uint64_t words[AMQP_LIKENESS_WORDS];
   uint64_t masks[AMQP_LIKENESS_WORDS];
-  uint32_t count;   /* of words; 0 for what is like nothing */
-  uint32_t payload; /* where it begins in the frame */
-  uint32_t id, tag; /* where they are; the id has 4 bytes */
+  uint32_t count;   /* of words; 0 while there is no likeness */
+  uint32_t payload; /* its offset in the frame */
+  uint32_t id, tag; /* their offsets; the id has 4 bytes */
   uint32_t tag_size;
 } amqp_likeness_t;
 
-/* Learn from a transfer that the short way read at `data`. */
+/* Learn the likeness of a transfer that the short way read at `data`. */
 void amqp_likeness_learn(amqp_likeness_t *likeness, const uint8_t *data, const amqp_swift_t *swift);
 
-/* Say whether the frame at `data` is a whole one of that likeness. Such a frame is read as the
- * one that was learned from, but for its size, id, tag and payload. */
+/* Say whether the frame at `data` is whole and of that likeness: it then differs from the learned
+ * one only in size, id, tag and payload. */
 static inline bool amqp_likeness_fits(
   const amqp_likeness_t *likeness, const uint8_t *data, size_t size, uint32_t max_frame_size) {
   uint32_t whole;

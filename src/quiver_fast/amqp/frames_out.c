@@ -51,11 +51,11 @@ static uint8_t *put_any(uint8_t *out, amqp_bytes_t value) {
 
 typedef struct list {
   uint8_t *frame;
-  uint8_t *size; /* where the list's own size goes */
+  uint8_t *size; /* the place of the list's own size */
   bool wide;
 } list_t;
 
-/* Begin a frame of `code`; `extra` bytes are beside the fields of known size. */
+/* Begin a frame of `code`; `extra` bytes come on top of the fields of known size. */
 static uint8_t *begin(
   list_t *list, uint8_t *out, uint16_t channel, enum amqp_code code, size_t extra) {
   *list = (list_t) {.frame = out, .wide = extra + AMQP_FRAME_ROOM > 255};
@@ -189,13 +189,14 @@ uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state) {
   }
 }
 
-/* ---- A field of a field of an engine's frame */
+/* ---- The default outcome in an engine's attach frame */
 
-/* Where an attach has its source, and a source its default outcome (parts 2.7.3 and 3.5.3). */
+/* The place of the source in an attach, and of the default outcome in a source (parts 2.7.3 and
+ * 3.5.3). */
 #define SOURCE 5
 #define DEFAULT_OUTCOME 8
 
-/* Begin a list32 of so many fields. */
+/* Begin a list32 of `count` fields. */
 static uint8_t *begin_list(uint8_t *out, uint32_t count) {
   return put32(put32(put_byte(out, LIST32), 0), count);
 }

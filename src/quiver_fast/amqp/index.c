@@ -1,4 +1,4 @@
-/* A table of open addresses: a key lies at its home, or in the row of taken places after it. */
+/* A table of open addresses: a key lies at its home, or in the row of used places after it. */
 
 #include "index.h"
 
@@ -16,8 +16,8 @@ void amqp_index_free(amqp_index_t *index) {
   index->capacity = index->count = 0;
 }
 
-/* Where a key would like to be. The product's middle bits depend on the key's lower half and
- * the fold brings its upper half in. */
+/* The home of a key. The product's middle bits depend on the key's lower half, and the fold adds
+ * its upper half. */
 static size_t home_of(const amqp_index_t *index, uint64_t key) {
   const uint64_t product = (key ^ key >> 29) * index->factor;
   return (size_t) (product >> 32) & (index->capacity - 1);
@@ -27,7 +27,7 @@ static size_t after(const amqp_index_t *index, size_t place) {
   return (place + 1) & (index->capacity - 1);
 }
 
-/* Return the place of a key, or the free place where it would go. */
+/* Return the place of a key, or the free place for it. */
 static size_t place_of(const amqp_index_t *index, uint64_t key) {
   size_t place = home_of(index, key);
   while (index->entries[place].value && index->entries[place].key != key)
@@ -54,7 +54,7 @@ static bool grow(amqp_index_t *index) {
 }
 
 bool amqp_index_add(amqp_index_t *index, uint64_t key, void *value) {
-  /* At most half of the places are taken, so that rows are short. */
+  /* At most half of the places are used, so that rows are short. */
   if (index->count * 2 >= index->capacity && !grow(index)) return false;
   index->entries[place_of(index, key)] = (amqp_index_entry_t) {key, value};
   index->count++;

@@ -8,7 +8,7 @@
 
 typedef struct amqp_index_entry {
   uint64_t key;
-  void *value; /* NULL where the place is free */
+  void *value; /* NULL if the place is free */
 } amqp_index_entry_t;
 
 typedef struct amqp_index {
@@ -28,7 +28,7 @@ void *amqp_index_find(const amqp_index_t *index, uint64_t key);
 /* Add a value, which is not NULL, for a key that has none; false for lack of memory. */
 bool amqp_index_add(amqp_index_t *index, uint64_t key, void *value);
 
-/* Take a key out, if it is there. */
+/* Remove a key, if it is there. */
 void amqp_index_remove(amqp_index_t *index, uint64_t key);
 
 #endif

@@ -1,4 +1,4 @@
-/* Bytes that came in. */
+/* Incoming bytes. */
 
 #include "input.h"
 
@@ -19,7 +19,7 @@ ssize_t amqp_receive(void *from, void *buffer, size_t size) {
   }
 }
 
-/* Let the bytes that nobody took begin at the start of a buffer of at least `capacity`. */
+/* Move the unread bytes to the start of a buffer of at least `capacity`. */
 static bool make_room(amqp_input_t *input, size_t capacity) {
   const size_t waiting = input->to - input->from;
   if (waiting) memmove(input->buffer, input->buffer + input->from, waiting);
@@ -34,7 +34,7 @@ static bool make_room(amqp_input_t *input, size_t capacity) {
 }
 
 ssize_t amqp_input_fill(amqp_input_t *input, size_t frame_size, amqp_source_t source, void *from) {
-  /* Room for a frame and the beginning of the next, so that not each read moves bytes. */
+  /* Room for a frame and the beginning of the next, so that not every read moves bytes. */
   const size_t capacity = frame_size > LEAST_CAPACITY / 2 ? frame_size * 2 : LEAST_CAPACITY;
   if (input->from == input->to) input->from = input->to = 0;
   const bool cramped = input->capacity - input->to < input->capacity / 2;

@@ -1,4 +1,4 @@
-/* Bytes on their way out: a buffer that moves its bytes seldom, and a ring of pieces. */
+/* Outgoing bytes: a buffer that seldom moves its bytes, and a ring of pieces. */
 
 #include "output.h"
 
@@ -10,11 +10,11 @@
 /* Room for a turn's frames. */
 #define LEAST_CAPACITY 16384
 #define LEAST_PIECES 8
-/* What a pool keeps: buffers that hold a turn's frames, for as many connections as one turn
- * serves while it is busy. */
+/* The limits of a pool: buffers for a turn's frames, for as many connections as a busy turn
+ * serves. */
 #define KEPT_CAPACITY 262144
 #define KEPT_COUNT 16
-/* Parts of one system call. An even number: a piece may have bytes before it. */
+/* Parts of one system call. An even number, because a piece may have bytes before it. */
 #define PARTS 64
 
 ssize_t amqp_send(void *to, const struct iovec *parts, int count) {
@@ -30,7 +30,7 @@ ssize_t amqp_send(void *to, const struct iovec *parts, int count) {
 
 /* ---- The buffer */
 
-/* Let the bytes that wait begin at the start of `buffer`. */
+/* Move the unsent bytes to the start of `buffer`. */
 static void move_bytes(amqp_output_t *output, uint8_t *buffer) {
   const size_t waiting = output->to - output->from;
   if (waiting) memmove(buffer, output->buffer + output->from, waiting);
@@ -62,13 +62,13 @@ bool amqp_output_grow(amqp_output_t *output, size_t size) {
   return true;
 }
 
-/* A pool's buffer begins so. */
+/* The beginning of a buffer in a pool. */
 typedef struct amqp_buffer {
   struct amqp_buffer *next;
   size_t capacity;
 } amqp_buffer_t;
 
-/* Free all buffers of a pool but the first ones, which are the largest. */
+/* Free all buffers of a pool except the first ones, which are the largest. */
 static void free_from(amqp_buffers_t *buffers, size_t kept) {
   amqp_buffer_t **at = &buffers->first;
   for (size_t i = 0; i < kept; i++) at = &(*at)->next;
@@ -122,7 +122,7 @@ static bool copy(amqp_output_t *output, amqp_bytes_t bytes) {
 
 /* ---- Pieces */
 
-/* Say whether somebody counts the users of a payload. */
+/* Say whether a payload has a count of users. */
 static bool counts(const amqp_hold_t *hold) {
   return hold && hold != AMQP_LENT;
 }
@@ -189,7 +189,7 @@ bool amqp_output_keep(amqp_output_t *output, const amqp_hold_t *hold) {
 
 /* ---- Writing */
 
-/* Name the first parts of what waits: bytes of the buffer and pieces take turns. */
+/* List the first unsent parts: bytes of the buffer and pieces take turns. */
 static int gather(const amqp_output_t *output, struct iovec *parts) {
   int count = 0;
   size_t from = output->from;
@@ -228,7 +228,7 @@ static size_t drop_piece(amqp_output_t *output, size_t size) {
   return dropped;
 }
 
-/* Drop the first `size` bytes of what waits. */
+/* Drop the first `size` unsent bytes. */
 static void drop(amqp_output_t *output, size_t size) {
   while (size) {
     size -= drop_bytes(output, size);

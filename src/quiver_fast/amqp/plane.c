@@ -8,7 +8,7 @@
 /* Protocol ids, in a header's fifth byte (parts 2.2 and 5.2); SASL's is 3. */
 #define TLS_TUNNEL 2
 #define AMQP_PROPER 0
-/* Frames of SASL have 512 bytes at most (part 5.3.1); larger ones may come all the same. */
+/* Frames of SASL have 512 bytes at most (part 5.3.1); we accept larger ones. */
 #define SASL_FRAME_MAX 65536
 
 void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) {
@@ -32,7 +32,7 @@ static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) 
   return refuse(plane, AMQP_OF_CONNECTION, amqp_condition(fault), "a malformed frame");
 }
 
-/* ---- What comes before AMQP's frames */
+/* ---- Bytes before AMQP's frames */
 
 static const uint8_t UNKNOWN_TUNNEL[HEADER_SIZE] = {'A', 'M', 'Q', 'P', TLS_TUNNEL, 1, 0, 1};
 
@@ -46,12 +46,12 @@ static enum amqp_event hand_over(amqp_plane_t *plane, amqp_bytes_t bytes) {
   return AMQP_FOR_ENGINE;
 }
 
-/* Headers, frames of SASL, and whatever else a peer begins with are the engine's. */
+/* The engine gets headers, frames of SASL, and any other first bytes of a peer. */
 static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes) {
   if (bytes.size < HEADER_SIZE) return AMQP_NOTHING;
   if (is_header(bytes)) {
-    /* To the header of a TLS tunnel the engine says nothing. Any unknown one it answers with its
-     * own header and the end, so it gets one of another revision (parts 2.2 and 5.2). */
+    /* The engine does not answer the header of a TLS tunnel. It answers an unknown header with its
+     * own and ends, so it gets one of another revision instead (parts 2.2 and 5.2). */
     if (bytes.start[4] == TLS_TUNNEL)
       return hand_over(plane, (amqp_bytes_t) {UNKNOWN_TUNNEL, HEADER_SIZE});
     plane->opened_wire = bytes.start[4] == AMQP_PROPER;
@@ -60,7 +60,7 @@ static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes)
   amqp_frame_t frame;
   const enum amqp_fault fault = amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
   if (!fault && !frame.size) return AMQP_NOTHING;
-  /* The engine refuses bytes that are no frame, and gets all that follow. */
+  /* The engine refuses bytes that are no frame, and gets all bytes after them. */
   if (fault) return hand_over(plane, bytes);
   return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
 }
@@ -75,7 +75,7 @@ static uint32_t number32(const uint8_t *at) {
 
 /* ---- Transfers */
 
-/* What the two readers of transfers have in common. */
+/* The common part of both readers of transfers. */
 typedef struct step {
   uint16_t channel;
   uint32_t handle;
@@ -122,7 +122,7 @@ static enum amqp_event begin_delivery(
   return AMQP_ARRIVAL;
 }
 
-/* Count a transfer for a link that we closed: nobody takes it any more. */
+/* Count a transfer for a link that we closed, and drop it. */
 static enum amqp_event drop_transfer(
   amqp_plane_t *plane, amqp_link_end_t *link, const step_t *step) {
   amqp_incoming_t *incoming = &link->incoming;
@@ -169,15 +169,15 @@ static enum amqp_event take_delivery(
   return AMQP_ARRIVAL;
 }
 
-/* Give a session its window again when half of it is used up. The flow names the link that a
- * transfer came by: of a flow without a link Proton tells its user nothing. */
+/* Top up a session's window when half of it is used up. The flow names the link of the transfer,
+ * because Proton does not report a flow without a link to its user. */
 static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link) {
   if (!amqp_session_end_is_low(session)) return true;
   const bool named = link && link->role == AMQP_RECEIVER && link->phase[AMQP_OURS] == AMQP_ACTIVE;
   return amqp_plane_flow(plane, session, named ? link : NULL, false);
 }
 
-/* AMQP_NOTHING if no link of ours takes the frame any more. */
+/* AMQP_NOTHING if no link of ours accepts the frame any more. */
 static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
   plane->likeness.count = 0;
   amqp_link_end_t *link = link_of(plane, step->channel, step->handle);
@@ -221,17 +221,17 @@ static enum amqp_event next_transfer(amqp_plane_t *plane, const amqp_frame_t *fr
     });
 }
 
-/* ---- Transfers that are like the last one: all that is the same was judged then */
+/* ---- Transfers like the last one: their equal parts are checked already */
 
-/* Learn how a link's transfers look, after one that arrived: whole, and not settled. The next
- * of its likeness leaves the arrival's other fields as they are. */
+/* Learn the likeness of a link's transfers from one that arrived: whole, and not settled. The next
+ * one of that likeness keeps the arrival's other fields. */
 static void learn(amqp_plane_t *plane, const uint8_t *data, const amqp_swift_t *swift) {
   const amqp_arrival_t *arrival = &plane->arrival;
   if (arrival->first && !arrival->more && !arrival->settled)
     amqp_likeness_learn(&plane->likeness, data, swift);
 }
 
-/* Count as amqp_session_receive and amqp_receiver_receive do where there is window and credit. */
+/* Count as amqp_session_receive and amqp_receiver_receive do with window and credit. */
 static void count_alike(amqp_session_t *session, amqp_link_t *link) {
   session->incoming_window--;
   session->next_incoming_id++;
@@ -241,7 +241,7 @@ static void count_alike(amqp_session_t *session, amqp_link_t *link) {
   if (link->available) link->available--;
 }
 
-/* Take a transfer of the known likeness, if it is one and nothing but counting is to be done. */
+/* Take a transfer of the known likeness, if it needs only counting. */
 static bool take_alike(amqp_plane_t *plane, amqp_bytes_t bytes) {
   const amqp_likeness_t *likeness = &plane->likeness;
   if (!amqp_likeness_fits(likeness, bytes.start, bytes.size, plane->max_frame_size)) return false;
@@ -265,7 +265,7 @@ static bool take_alike(amqp_plane_t *plane, amqp_bytes_t bytes) {
   return true;
 }
 
-/* ---- Flows, dispositions, and what is the engine's */
+/* ---- Flows, dispositions, and frames of the engine */
 
 static enum amqp_event take_link_flow(
   amqp_plane_t *plane, uint16_t channel, const amqp_flow_t *flow) {
@@ -307,7 +307,7 @@ static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame)
     const enum amqp_event event = take_link_flow(plane, frame->channel, &flow);
     if (event != AMQP_CREDIT) return event;
   }
-  /* A sender that is to drain answers when it has nothing more: that is its user's. */
+  /* The sender's user answers a drain when it has nothing more to send. */
   const bool drains = plane->link && plane->link->role == AMQP_SENDER && flow.drain;
   if (flow.echo && !drains && may_answer(plane->session, plane->link) &&
     !amqp_plane_flow(plane, plane->session, plane->link, false))
@@ -352,7 +352,7 @@ static enum amqp_event take_frame(amqp_plane_t *plane, const amqp_frame_t *frame
     return next_disposition(plane, frame);
   case AMQP_FRAME_CONTROL:
     return next_control(plane, frame);
-  default: /* empty: that bytes came was noted when they did */
+  default: /* empty: the timers were told when its bytes came */
     return AMQP_NOTHING;
   }
 }
@@ -376,7 +376,7 @@ static enum amqp_event take_swift(
   return event;
 }
 
-/* Take the frame at the input's start; `*whole` says whether it was all there. */
+/* Take the frame at the input's start; `*whole` says whether it was complete. */
 static enum amqp_event take_next(amqp_plane_t *plane, amqp_bytes_t bytes, bool *whole) {
   amqp_swift_t swift;
   *whole = true;
@@ -403,7 +403,7 @@ enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
     const enum amqp_event event = take_next(plane, bytes, &whole);
     if (event != AMQP_NOTHING) return event;
     if (!whole) {
-      /* A size that is too large is refused once the frame's header is whole. */
+      /* A size that is too large is refused as soon as the header is complete. */
       plane->frame_size = bytes.size < AMQP_FRAME_HEADER ? 0 : number32(bytes.start);
       return AMQP_NOTHING;
     }
@@ -428,7 +428,7 @@ static bool put_bytes(amqp_plane_t *plane, const uint8_t *start, size_t size) {
   return true;
 }
 
-/* The engine knows no default outcome: our attach gets the one that the peer's source names. */
+/* The engine knows no default outcome, so our attach gets the one of the peer's source. */
 static bool put_attach(amqp_plane_t *plane, const amqp_frame_t *frame, amqp_bytes_t outcome) {
   uint8_t *room = amqp_output_room(&plane->output, frame->size + outcome.size + AMQP_ATTACH_ROOM);
   if (!room) return false;
@@ -436,7 +436,7 @@ static bool put_attach(amqp_plane_t *plane, const amqp_frame_t *frame, amqp_byte
   return true;
 }
 
-/* Learn from a frame of our engine, and put it out. Frames of SASL say nothing. */
+/* Learn from a frame of our engine, and append it to the output. Frames of SASL teach nothing. */
 static bool drain_frame(amqp_plane_t *plane, const uint8_t *at, const amqp_frame_t *frame) {
   bool memory = true;
   if (frame->kind != AMQP_FRAME_CONTROL) return put_bytes(plane, at, frame->size);
@@ -479,7 +479,7 @@ bool amqp_plane_flow(
   if (!room) return false;
   if (amqp_session_end_is_low(session)) session->counts.incoming_window = session->window;
   amqp_session_tell(&session->counts, &flow);
-  /* Before the peer's begin its ids are not known (part 2.7.4). */
+  /* Before the peer's begin its ids are unknown (part 2.7.4). */
   flow.has_next_incoming_id = session->phase[AMQP_THEIRS] != AMQP_BEFORE;
   if (link) amqp_link_tell(&link->counts, link->handle[AMQP_OURS], &flow);
   amqp_output_add(&plane->output, amqp_write_flow(room, session->channel[AMQP_OURS], &flow));

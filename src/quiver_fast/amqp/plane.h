@@ -1,7 +1,7 @@
-/* The data plane of a connection: bytes that came in become events, and answers become bytes.
+/* The data plane of a connection: incoming bytes become events, and answers become bytes.
  *
  * No sockets, no engine, no policy: a user fills the input, asks for events until there are no
- * more, feeds the engine what is its, and writes the output. */
+ * more, feeds the engine its frames, and writes the output. */
 #ifndef QUIVER_AMQP_PLANE_H
 #define QUIVER_AMQP_PLANE_H
 
@@ -12,17 +12,17 @@
 #include "settlement.h"
 
 enum amqp_event {
-  AMQP_NOTHING,    /* more bytes have to come first */
+  AMQP_NOTHING,    /* more bytes are needed */
   AMQP_ARRIVAL,    /* a transfer frame: plane->arrival */
   AMQP_OUTCOME,    /* a disposition: plane->disposition */
-  AMQP_CREDIT,     /* a flow was counted: plane->link, NULL where it told of the session only */
+  AMQP_CREDIT,     /* a flow was counted: plane->link, NULL for a flow of the session only */
   AMQP_FOR_ENGINE, /* plane->control has to be fed to the engine before the next event */
   AMQP_REFUSED,    /* the peer broke the protocol: plane->refusal */
   AMQP_NO_MEMORY,
   AMQP_DROPPED, /* a transfer for a link that we closed: plane->arrival, without its bytes */
 };
 
-/* Which endpoint a refusal closes. */
+/* The endpoint that a refusal closes. */
 enum amqp_extent {
   AMQP_OF_LINK,
   AMQP_OF_SESSION,
@@ -41,8 +41,8 @@ typedef struct amqp_arrival {
   uint32_t delivery_id;
   uint32_t message_format;
   bool first;       /* of its delivery */
-  bool more;        /* frames of the delivery are to come */
-  bool aborted;     /* the delivery is none: all of it is to be forgotten */
+  bool more;        /* frames of the delivery are still to come */
+  bool aborted;     /* forget all of the delivery */
   bool settled;     /* its sender wants no outcome */
   amqp_bytes_t tag; /* of the first frame */
   amqp_bytes_t state;
@@ -53,21 +53,21 @@ typedef struct amqp_plane {
   amqp_input_t input;
   amqp_output_t output;
   amqp_endpoints_t endpoints;
-  uint32_t max_frame_size; /* that we take */
-  bool lenient;            /* deliveries beyond the credit are taken: RabbitMQ 3 sends such */
+  uint32_t max_frame_size; /* ours */
+  bool lenient;            /* accept deliveries beyond the credit: RabbitMQ 3 sends them */
   bool opened_wire;        /* AMQP's header came: frames of AMQP follow */
-  size_t frame_size;       /* of the frame that is half in; 0 where that is not known */
-  size_t passed;           /* bytes of the last event, which the next call passes over */
+  size_t frame_size;       /* of the incomplete frame; 0 if unknown */
+  size_t passed;           /* bytes of the last event, which the next call skips */
   /* The last event. */
   amqp_arrival_t arrival;
   amqp_disposition_t disposition;
-  amqp_session_end_t *session; /* of all but what is the engine's */
+  amqp_session_end_t *session; /* of all events but the engine's */
   amqp_link_end_t *link;
   amqp_bytes_t control;
   amqp_refusal_t refusal;
-  /* The link of the last transfer: the next one most likely is its too. */
+  /* The link of the last transfer, and most likely of the next one. */
   amqp_link_end_t *recent;
-  /* How its whole and unsettled deliveries look. */
+  /* The likeness of its whole and unsettled deliveries. */
   amqp_likeness_t likeness;
 } amqp_plane_t;
 
@@ -77,40 +77,40 @@ void amqp_plane_free(amqp_plane_t *plane);
 
 /* ---- In */
 
-/* Return the next event of the input. What an event points at holds until the next call. */
+/* Return the next event of the input. Its pointers are valid until the next call. */
 enum amqp_event amqp_plane_next(amqp_plane_t *plane);
 
-/* Read once from a source, after AMQP_NOTHING. Returns what the source did. */
+/* Read once from a source, after AMQP_NOTHING. Returns the source's result. */
 ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *from);
 
-/* Bytes of a frame that no other came for: the engine is to judge them at the peer's end. */
+/* Return the bytes of an incomplete frame: the engine judges them at the peer's end. */
 amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane);
 
 /* ---- Out. Each returns false, and writes nothing, for lack of memory. */
 
 /* Return how many of the engine's bytes are whole frames and headers: its output may end within
- * a frame, of which the rest is to come. */
+ * a frame. */
 size_t amqp_plane_whole(amqp_bytes_t bytes);
 
-/* Put what the engine wrote into the output, and learn from it. The engine's bytes are whole
- * frames and headers. A refusal of our own engine's frames is a fault in the program. */
+/* Append the engine's bytes to the output, and learn from them. They are whole frames and headers.
+ * A refusal of our own engine's frames is a fault in the program. */
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes);
 
-/* Tell the peer of a session, and of a link of it unless that is NULL. */
+/* Send a flow of a session, and of a link of it unless that is NULL. */
 bool amqp_plane_flow(
   amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bool echo);
 
-/* Give a receiver's link more credit, and say so. */
+/* Give a receiver's link more credit, and send a flow. */
 bool amqp_plane_credit(amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more, bool drain);
 
-/* Tell the outcome of a range of deliveries. */
+/* Send the outcome of a range of deliveries. */
 bool amqp_plane_answer(
   amqp_plane_t *plane, amqp_session_end_t *session, const amqp_disposition_t *disposition);
 
-/* Tell a run of accepted or released deliveries that came, and empty the run. */
+/* Send a run of accepted or released incoming deliveries, and empty the run. */
 bool amqp_plane_answer_run(amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run);
 
-/* An empty frame, for a peer that waits for any. */
+/* Send an empty frame, a heartbeat. */
 bool amqp_plane_beat(amqp_plane_t *plane);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "session.h"
 
-/* What is left of a window or a credit that was given when the peer had seen the count `seen`.
- * Nothing is, where it was lowered below what is under way. Windows may be any uint32_t. */
+/* Return the rest of a window or a credit that was given when the peer had seen the count `seen`:
+ * 0 if it was lowered below the number under way. Windows may be any uint32_t. */
 static uint32_t left_of(uint32_t given, uint32_t seen, uint32_t count) {
   const int64_t left = (int64_t) given - (int32_t) (count - seen);
   if (left < 0) return 0;
@@ -100,7 +100,7 @@ bool amqp_receiver_take_flow(amqp_link_t *link, const amqp_flow_t *flow) {
 }
 
 void amqp_receiver_follow(amqp_link_t *link, uint32_t delivery_count) {
-  /* A count that is behind ours tells of what we have seen since. */
+  /* The count was sent before we saw the last deliveries. */
   if ((int32_t) (delivery_count - link->delivery_count) <= 0) return;
   link->delivery_count = delivery_count;
   link->drained += link->credit;

@@ -1,6 +1,6 @@
-/* What sessions (part 2.5.6) and links (part 2.6.7) count: windows, credit, drain.
+/* The counts of sessions (part 2.5.6) and links (part 2.6.7): windows, credit, drain.
  *
- * These count and refuse; when to give a window or credit is the user's to say. All ids and
+ * The functions count and refuse; the user decides when to give a window or credit. All ids and
  * counts are serial numbers (RFC 1982): they wrap at 2^32. */
 #ifndef QUIVER_AMQP_SESSION_H
 #define QUIVER_AMQP_SESSION_H
@@ -10,11 +10,11 @@
 typedef struct amqp_session {
   uint32_t initial_outgoing_id;
   uint32_t next_outgoing_id;
-  uint32_t remote_incoming_window; /* transfers that the peer takes from us */
+  uint32_t remote_incoming_window; /* transfers that the peer accepts from us */
   uint32_t next_incoming_id;
-  uint32_t incoming_window; /* transfers that we take from the peer */
+  uint32_t incoming_window; /* transfers that we accept from the peer */
   uint32_t remote_outgoing_window;
-  uint32_t next_delivery_id; /* of what we send (part 2.6.12); its users count it on */
+  uint32_t next_delivery_id; /* of our deliveries (part 2.6.12); users count it on */
 } amqp_session_t;
 
 /* A link's count on either side. */
@@ -22,8 +22,8 @@ typedef struct amqp_link {
   uint32_t initial_delivery_count; /* of the sender, from its attach */
   uint32_t delivery_count;
   uint32_t credit;
-  uint32_t available; /* what the sender said that it has, or has */
-  uint32_t drained;   /* the receiver's: credit that came back unused, until its user looks */
+  uint32_t available; /* number of deliveries that the sender has, or said that it has */
+  uint32_t drained;   /* the receiver's: credit that came back unused, until its user reads it */
   bool drain;
   bool awaited; /* the sender's: the receiver drains, and waits for a flow of ours */
 } amqp_link_t;
@@ -31,53 +31,53 @@ typedef struct amqp_link {
 /* ---- Sessions */
 
 /* Start from our begin frame, and from the peer's, which may come first: the session is zeros
- * before the first of them. A flow of a peer that has not seen our begin stays true. */
+ * before the first of them. A flow of a peer that has not seen our begin stays valid. */
 void amqp_session_begin_ours(
   amqp_session_t *session, uint32_t next_outgoing_id, uint32_t incoming_window);
 void amqp_session_begin_theirs(amqp_session_t *session, uint32_t next_outgoing_id,
   uint32_t incoming_window, uint32_t outgoing_window);
 
-/* Take what a flow says of the session. */
+/* Read the session's fields of a flow. */
 void amqp_session_take_flow(amqp_session_t *session, const amqp_flow_t *flow);
 
-/* Fill in what a flow of ours says of the session; the link's fields are left as they are. */
+/* Fill in the session's fields of our flow; the link's fields stay unchanged. */
 void amqp_session_tell(const amqp_session_t *session, amqp_flow_t *flow);
 
-/* Count a transfer frame out: false, and nothing is counted, where the peer has no window. */
+/* Count an outgoing transfer frame: false, and nothing is counted, if the peer has no window. */
 bool amqp_session_send(amqp_session_t *session);
 
-/* Count a transfer frame in: false where the peer had no window, which ends the session with
+/* Count an incoming transfer frame: false if the peer had no window, which ends the session with
  * amqp:session:window-violation (part 2.8.17). */
 bool amqp_session_receive(amqp_session_t *session);
 
 /* ---- Links */
 
-/* Start from the sender's attach frame. Credit that a receiver gave before it stays: its flow
- * counted from no count of ours. */
+/* Start from the sender's attach frame. Credit that a receiver gave before it stays, because its
+ * flow named no count of ours. */
 void amqp_link_attach(amqp_link_t *link, uint32_t initial_delivery_count);
 
-/* The sender's: take what a flow of the receiver says of the link. */
+/* The sender's: read the link's fields of the receiver's flow. */
 void amqp_sender_take_flow(amqp_link_t *link, const amqp_flow_t *flow);
 
 /* The sender's: count a delivery; false, and nothing is counted, without credit. */
 bool amqp_sender_send(amqp_link_t *link);
 
 /* The sender's: use up the credit of a receiver that drains, when nothing is left to send.
- * Says whether the receiver is owed a flow: each of its own that drains is answered by one, also
- * where messages used up the credit or there was none (part 2.6.7). */
+ * Says whether to send a flow: each drain of the receiver is answered by one, also if messages
+ * used up the credit or there was none (part 2.6.7). */
 bool amqp_sender_drained(amqp_link_t *link);
 
-/* The receiver's: take what a flow of the sender says of the link. False where its count ran
- * beyond the credit: the link ends with amqp:link:transfer-limit-exceeded (part 2.8.18). */
+/* The receiver's: read the link's fields of the sender's flow. False if its count is beyond the
+ * credit: the link ends with amqp:link:transfer-limit-exceeded (part 2.8.18). */
 bool amqp_receiver_take_flow(amqp_link_t *link, const amqp_flow_t *flow);
 
-/* The receiver's: follow a sender whose count ran beyond the credit; nothing is left of it. */
+/* The receiver's: follow a sender whose count is beyond the credit; the credit is then 0. */
 void amqp_receiver_follow(amqp_link_t *link, uint32_t delivery_count);
 
-/* The receiver's: count a delivery; false without credit, which ends the link likewise. */
+/* The receiver's: count a delivery; false without credit, which ends the link in the same way. */
 bool amqp_receiver_receive(amqp_link_t *link);
 
-/* Fill in what a flow of ours says of a link. */
+/* Fill in the link's fields of our flow. */
 void amqp_link_tell(const amqp_link_t *link, uint32_t handle, amqp_flow_t *flow);
 
 #endif

@@ -9,7 +9,7 @@ static uint8_t *place(const amqp_unsettled_t *unsettled, uint32_t id) {
   return unsettled->waits + (id & (unsettled->capacity - 1));
 }
 
-/* How many of `count` ids from `id` on lie in a row, before the ring's end. */
+/* Return how many of `count` ids from `id` on lie before the ring's end. */
 static uint32_t straight(const amqp_unsettled_t *unsettled, uint32_t id, uint32_t count) {
   const uint32_t row = unsettled->capacity - (id & (unsettled->capacity - 1));
   return count < row ? count : row;
@@ -32,7 +32,7 @@ void amqp_unsettled_free(amqp_unsettled_t *unsettled) {
   unsettled->waits = NULL;
 }
 
-/* Double the ring. Twice the size, and an id's place is in either half. */
+/* Double the ring. An id's new place is in either half. */
 static bool grow(amqp_unsettled_t *unsettled) {
   if (unsettled->capacity >= unsettled->limit) return false;
   amqp_unsettled_t larger = *unsettled;
@@ -46,7 +46,7 @@ static bool grow(amqp_unsettled_t *unsettled) {
   return true;
 }
 
-/* Let the ring begin at an id that waits. */
+/* Begin the ring at its oldest unsettled id. */
 static void advance(amqp_unsettled_t *unsettled) {
   while (unsettled->oldest != unsettled->next && !*place(unsettled, unsettled->oldest))
     unsettled->oldest++;
@@ -78,7 +78,7 @@ uint32_t amqp_unsettled_add_all(amqp_unsettled_t *unsettled, uint32_t count) {
 
 bool amqp_unsettled_clip(const amqp_unsettled_t *unsettled, uint32_t *first, uint32_t *last) {
   const uint32_t held = unsettled->next - unsettled->oldest;
-  /* Distances from the oldest: negative ones are of ids before it. */
+  /* Distances from the oldest id; negative before it. */
   const int32_t from = (int32_t) (*first - unsettled->oldest);
   const int32_t to = (int32_t) (*last - unsettled->oldest);
   if (held == 0 || to < 0 || from > to || (from >= 0 && (uint32_t) from >= held)) return false;

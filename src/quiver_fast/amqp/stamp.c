@@ -1,4 +1,4 @@
-/* A transfer frame that goes out again and again. */
+/* A transfer frame that is sent again and again. */
 
 #include "stamp.h"
 

@@ -1,4 +1,4 @@
-/* A transfer frame that goes out again and again: written once, and numbered for each delivery. */
+/* A transfer frame that is sent again and again: written once, and numbered for each delivery. */
 #ifndef QUIVER_AMQP_STAMP_H
 #define QUIVER_AMQP_STAMP_H
 
@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* The room that a stamp needs before its payload. */
+/* The room of a stamp before its payload. */
 #define AMQP_STAMP_ROOM AMQP_FRAME_ROOM
-/* Tags are so many characters of 6 bits each: text, because some clients cannot take a binary
- * tag. They are unique while fewer than 2^24 deliveries are unsettled. */
+/* The number of characters in a tag, of 6 bits each: text, because some clients cannot read a
+ * binary tag. Tags are unique while fewer than 2^24 deliveries are unsettled. */
 #define AMQP_STAMP_TAG 4
 
 typedef struct amqp_stamp {
@@ -19,12 +19,12 @@ typedef struct amqp_stamp {
   uint8_t *tag;         /* likewise */
 } amqp_stamp_t;
 
-/* Write a transfer into the room before a payload, which is a whole message. The frame is not
- * larger than the peer's largest: its user looked. */
+/* Write a transfer into the room before a payload, which is a whole message. The user has checked
+ * that the peer accepts a frame of this size. */
 void amqp_stamp_lay(amqp_stamp_t *stamp, uint8_t *payload, size_t size, uint16_t channel,
   uint32_t handle, bool settled);
 
-/* Number the frame; the tag tells the sequence's lowest 24 bits, six in each byte. */
+/* Number the frame; the tag has the sequence's lowest 24 bits, six in each byte. */
 static inline void amqp_stamp_number(
   const amqp_stamp_t *stamp, uint32_t delivery_id, uint64_t sequence) {
   const uint32_t id = __builtin_bswap32(delivery_id);

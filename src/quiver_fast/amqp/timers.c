@@ -13,7 +13,7 @@ void amqp_timers_init(amqp_timers_t *timers, uint32_t patience_ms, int64_t now) 
 }
 
 void amqp_timers_take_open(amqp_timers_t *timers, uint32_t idle_timeout_ms) {
-  /* Half of it: the frame takes its time, and so may we. */
+  /* Half of it, because the frame takes time, and so does our loop. */
   timers->period = idle_timeout_ms * MILLISECOND / 2;
 }
 

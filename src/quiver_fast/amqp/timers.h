@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 typedef struct amqp_timers {
-  int64_t patience; /* how long the peer may be silent; 0 for ever */
-  int64_t period;   /* how long we may be; 0 for ever */
+  int64_t patience; /* the longest silence of the peer; 0 for no limit */
+  int64_t period;   /* our longest silence; 0 for no limit */
   int64_t heard;    /* when bytes came last */
   int64_t spoken;   /* when bytes went out last */
 } amqp_timers_t;
 
-/* Begin now. `patience_ms` is the time after which we give up a silent peer: our open names
- * half of it, so that a peer that is on time has a margin (part 2.4.5). */
+/* Begin now. We give up a peer that is silent for `patience_ms`: our open names half of it, so
+ * that a correct peer has a margin (part 2.4.5). */
 void amqp_timers_init(amqp_timers_t *timers, uint32_t patience_ms, int64_t now);
 
 /* The peer's open named a time-out, in ms; 0 for none. */
@@ -24,10 +24,10 @@ void amqp_timers_take_open(amqp_timers_t *timers, uint32_t idle_timeout_ms);
 /* Say whether the peer was silent beyond its time. */
 bool amqp_timers_is_silent(const amqp_timers_t *timers, int64_t now);
 
-/* Say whether the peer is owed a frame: an empty one, if there is nothing else. */
+/* Say whether we must send a frame now: an empty one, if there is no other. */
 bool amqp_timers_owes(const amqp_timers_t *timers, int64_t now);
 
-/* Return when one of both will be so, if no byte moves; INT64_MAX for never. */
+/* Return when the first of both comes true, if no byte moves; INT64_MAX for never. */
 int64_t amqp_timers_next(const amqp_timers_t *timers);
 
 #endif

@@ -1,4 +1,4 @@
-# TLS at a socket; tls_socket.h says what each call does and returns.
+# TLS at a socket; tls_socket.h describes each call.
 
 cdef extern from "<sys/uio.h>" nogil:
     struct iovec:

@@ -15,19 +15,19 @@ def present() -> bool:
 
 
 cdef class TlsContext:
-    """What the TLS connections of one side share; used by one thread at a time.
+    """The shared settings of one side's TLS connections; used by one thread at a time.
 
     Args:
         server: this side is the server.
         certificate: PEM file that identifies this side, or None.
         key: PEM file with its private key; None when the certificate's file has it.
         trust_store: PEM file or folder of the authorities to trust; None for the system's.
-        peer: who must show a certificate that verifies: ``required``, ``requested`` (of a
-            client that has one), or ``any``, for nobody. Clients with ``required`` compare
-            the certificate with the server's name as well.
+        peer: whether the peer must show a valid certificate: ``required``, ``requested`` (if
+            a client has one), or ``any`` (never). Clients with ``required`` also compare
+            the certificate with the server's name.
 
     Raises:
-        SecurityError: a file cannot be used; the message says which, and why.
+        SecurityError: a file cannot be used; the message has its name and the reason.
     """
 
     def __cinit__(self) -> None:
@@ -53,7 +53,7 @@ cdef class TlsContext:
             tls_context_free(self.context)
 
     def failure(self) -> str:
-        """Return why the last file could not be used."""
+        """Return the reason of the last failure with a file."""
         return tls_context_failure(self.context).decode("utf-8", "replace")
 
     cdef tls_t *open(self, int fd, bytes host) except NULL:

@@ -1,4 +1,4 @@
-/* TLS of a build without OpenSSL: there are no contexts, and so no connections. */
+/* TLS in a build without OpenSSL: there are no contexts, and so no connections. */
 
 #include "tls_socket.h"
 

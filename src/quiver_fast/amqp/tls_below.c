@@ -1,5 +1,5 @@
-/* The socket below OpenSSL: its own, but for writing. Records are gathered, and no SIGPIPE is
- * raised. Python ignores that signal, which is what holds where the kernel encrypts. */
+/* The socket below OpenSSL: OpenSSL's own BIO, but writing gathers records and raises no SIGPIPE.
+ * If the kernel encrypts, only Python's ignoring of SIGPIPE helps. */
 
 #include "tls_parts.h"
 
@@ -55,7 +55,7 @@ static int write_record(BIO *bio, const char *data, int size) {
   tls_t *tls = BIO_get_app_data(bio);
   if (tls_kernel_sends(bio)) return BIO_meth_get_write(BIO_s_socket())(bio, data, size);
   BIO_clear_retry_flags(bio);
-  /* Nothing is said to a peer that speaks no TLS. */
+  /* Send nothing to a peer without TLS. */
   if (tls->foreign) return size;
   if (tls->socket_error || !take_buffer(tls)) return -1;
   if (tls->unsent_start > 0) {
@@ -97,7 +97,7 @@ static long control(BIO *bio, int command, long number, void *pointer) {
   }
   BIO_clear_retry_flags(bio);
   const int sent = tls_send_unsent(BIO_get_app_data(bio));
-  /* OpenSSL lets the kernel encrypt only when nothing older is left. */
+  /* OpenSSL lets the kernel encrypt only when no older bytes wait. */
   if (sent == 0) BIO_set_retry_write(bio);
   return sent;
 }

@@ -1,4 +1,4 @@
-/* Contexts: who this side is, whom it trusts, and what it asks of a peer. */
+/* Contexts: our certificate, the trusted authorities, and the rule for the peer's certificate. */
 
 #include "tls_parts.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* All of OpenSSL's ciphers that authenticate a server, or all that encrypt. */
+/* All ciphers of OpenSSL that authenticate a server, or all that encrypt. */
 static const char *const WITH_CERTIFICATES = "ALL:!aNULL:!eNULL:@STRENGTH";
 static const char *const WITH_ANY = "ALL:aNULL:!eNULL:@STRENGTH";
 
@@ -17,7 +17,7 @@ bool tls_present(void) {
   return true;
 }
 
-/* Nobody is there to be asked for the password of a key. */
+/* Nobody can be asked for the password of a key. */
 static int no_password(char *buffer, int size, int writing, void *data) {
   (void) buffer, (void) size, (void) writing, (void) data;
   return 0;
@@ -60,7 +60,7 @@ tls_context_t *tls_context_new(bool server) {
   SSL_CTX_set_default_read_buffer_len(ssl, READ_AHEAD);
   SSL_CTX_set_default_passwd_cb(ssl, no_password);
   SSL_CTX_set_dh_auto(ssl, 1);
-  /* A server that verifies clients takes a session up again only within a named context. */
+  /* A server that verifies clients resumes a session only within a named context. */
   static const unsigned char name[] = "quiver";
   SSL_CTX_set_session_id_context(ssl, name, sizeof(name) - 1);
   X509_STORE_set_flags(SSL_CTX_get_cert_store(ssl), X509_V_FLAG_PARTIAL_CHAIN);
@@ -87,7 +87,7 @@ bool tls_context_identify(tls_context_t *context, const char *certificate, const
     return refuse(context);
   }
   if (SSL_CTX_check_private_key(context->ssl) == 1) return true;
-  /* OpenSSL lets go of a certificate that is not the key's, and misses it here. */
+  /* OpenSSL drops a certificate that does not fit the key, and reports it missing here. */
   ERR_clear_error();
   snprintf(context->failure, sizeof(context->failure), "the key is not the certificate's");
   return false;

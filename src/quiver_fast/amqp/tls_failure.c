@@ -1,4 +1,4 @@
-/* What went wrong with a connection, in words. */
+/* The reason of a connection's failure, in words. */
 
 #include "tls_parts.h"
 
@@ -53,7 +53,7 @@ static void say_failure(tls_t *tls, unsigned long error) {
   } else if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     say_unverified(tls);
   } else if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET) {
-    /* An alert of the peer's: the reason is its number (RFC 8446, 6.2). */
+    /* An alert of the peer: the reason is its number (RFC 8446, 6.2). */
     snprintf(text, size, "the peer ended TLS: %s",
       SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
   } else if (ERR_reason_error_string(error)) {
@@ -80,7 +80,7 @@ static int fail(tls_t *tls, unsigned long error) {
   if (!tls->failed) {
     tls->failed = true;
     say_failure(tls, error);
-    /* The alert that says why. */
+    /* The alert with the reason. */
     if (!tls->socket_error) tls_send_unsent(tls);
   }
   ERR_clear_error();

@@ -1,4 +1,4 @@
-/* What the files of TLS at the socket share; tls_socket.h is for everybody else. */
+/* Declarations that the files of TLS share; tls_socket.h is for everybody else. */
 
 #ifndef QUIVER_TLS_PARTS_H
 #define QUIVER_TLS_PARTS_H
@@ -16,11 +16,11 @@
 
 /* The longest record's content (RFC 8446, 5.1). */
 #define RECORD_MAX 16384
-/* Unsent bytes from which on no more records are made. */
+/* No more records are made while so many bytes are unsent. */
 #define UNSENT_LIMIT (4 * RECORD_MAX)
-/* Room for them, one more record, and what TLS itself has to say. */
+/* Room for them, one more record, and TLS's own messages. */
 #define UNSENT_MAX (UNSENT_LIMIT + 2 * RECORD_MAX)
-/* How much one read takes from the socket. */
+/* The size of one read from the socket. */
 #define READ_AHEAD 65536
 #define NAME_MAX_SIZE 256
 #define FAILURE_SIZE 512
@@ -28,13 +28,13 @@
 struct tls_context_t {
   SSL_CTX *ssl;
   bool server;
-  /* Connections that use it, and who made it. */
+  /* Users: its connections, and its maker. */
   int users;
   enum tls_peer peer;
   int usual_level;
-  /* Small parts are gathered here into one record. */
+  /* Gathers small parts into one record. */
   char *record;
-  /* A buffer for unsent bytes that no connection has. */
+  /* A free buffer for unsent bytes. */
   char *spare;
   char failure[FAILURE_SIZE];
 };
@@ -46,13 +46,13 @@ struct tls_t {
   int fd;
   char *unsent;
   size_t unsent_start, unsent_end;
-  /* Size of a record that OpenSSL could not give to the socket whole; with kTLS only. */
+  /* Size of a record that the socket did not take whole; only with kTLS. */
   size_t retried;
   bool established;
   bool ended, truncated, failed;
   bool seen, foreign;
   bool closing;
-  /* The last read stopped for want of the caller's room: there may be more. */
+  /* The last read filled the caller's buffer: there may be more. */
   bool more;
   int socket_error;
   char *subject;
@@ -70,24 +70,24 @@ BIO_METHOD *tls_socket_method(void);
 /* Say whether the kernel encrypts what is written. */
 bool tls_kernel_sends(BIO *bio);
 
-/* Return how many bytes of records wait for the socket. */
+/* Return the number of unsent bytes of records. */
 static inline size_t tls_unsent(const tls_t *tls) {
   return tls->unsent_end - tls->unsent_start;
 }
 
-/* Give them to the socket: 1 when nothing is left, 0 when it is full, -1 when it failed. */
+/* Send them: 1 when nothing is left, 0 when the socket is full, -1 when it failed. */
 int tls_send_unsent(tls_t *tls);
 
-/* Give the buffer for them to the next connection that needs one. */
+/* Keep their buffer for the next connection that needs one. */
 void tls_give_back_buffer(tls_t *tls);
 
-/* Called by OpenSSL with each verdict about a certificate; remembers the first that fails. */
+/* Called by OpenSSL with each verdict about a certificate; remembers the first failure. */
 int tls_on_verify(int fine, X509_STORE_CTX *store);
 
-/* Say what a call of OpenSSL that did not succeed means; errno must be the call's. */
+/* Return the meaning of a failed call of OpenSSL; errno must be the call's. */
 int tls_judge(tls_t *tls, int result);
 
-/* Say what the socket's error is, where nothing was said before. */
+/* Note the socket's error as the reason, if there is none yet. */
 void tls_say_lost(tls_t *tls);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Have the peer's certificate compared with the host's name, and tell the peer that name. */
+/* Compare the peer's certificate with the host's name, and send that name to the peer. */
 static bool expect_host(tls_t *tls, const char *host) {
   unsigned char address[sizeof(struct in6_addr)];
   X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
@@ -28,7 +28,7 @@ static bool expect_host(tls_t *tls, const char *host) {
     tls->host_is_address = true;
     return X509_VERIFY_PARAM_set1_ip(param, address, 16) == 1;
   }
-  /* The root's dot is in no certificate, and not in what a client asks for (RFC 6066, 3). */
+  /* A trailing dot is in no certificate and in no server name (RFC 6066, 3). */
   const size_t size = strlen(tls->host);
   if (size > 1 && tls->host[size - 1] == '.') tls->host[size - 1] = 0;
   return SSL_set_tlsext_host_name(tls->ssl, tls->host) == 1 &&
@@ -55,7 +55,7 @@ tls_t *tls_new(tls_context_t *context, int fd, const char *host) {
   SSL_set_app_data(tls->ssl, (char *) tls);
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 #if KTLS
-  /* Fails where the kernel has no kTLS; OpenSSL encrypts then. */
+  /* Fails if the kernel has no kTLS; then OpenSSL encrypts. */
   (void) setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls"));
 #endif
   if (context->server) {
@@ -94,7 +94,7 @@ int tls_handshake(tls_t *tls) {
     return verdict;
   }
   tls->established = true;
-  /* The last bytes of the handshake may have brought more, which the socket tells nobody of. */
+  /* More bytes may have come with the end of the handshake; the socket does not report them. */
   tls->more = SSL_has_pending(tls->ssl);
   return tls_flush(tls) == TLS_FAILED ? TLS_FAILED : 1;
 }
@@ -117,7 +117,7 @@ ssize_t tls_read(tls_t *tls, void *buffer, size_t size) {
     total += got;
     if (!SSL_has_pending(tls->ssl)) break;
   }
-  /* A record of which a part is missing is none: the socket will tell of the rest. */
+  /* An incomplete record does not count: the socket will report the rest. */
   tls->more = total == size && SSL_has_pending(tls->ssl);
   /* An answer to a key update, or an alert. */
   if (tls_unsent(tls) > 0) tls_send_unsent(tls);
@@ -125,7 +125,7 @@ ssize_t tls_read(tls_t *tls, void *buffer, size_t size) {
   return total > 0 ? (ssize_t) total : verdict;
 }
 
-/* Where the next byte to be written is. */
+/* The place of the next byte to write. */
 typedef struct {
   const struct iovec *part;
   const struct iovec *end;
@@ -149,7 +149,7 @@ static void advance(cursor_t *cursor, size_t size) {
   }
 }
 
-/* Return the next record's content: where it is, if it is in one part; else gathered. */
+/* Return the next record's content: in place if it is in one part, else gathered. */
 static const char *next_record(const tls_t *tls, cursor_t cursor, size_t *size) {
   const size_t most = tls->retried ? tls->retried : RECORD_MAX;
   const char *start = (const char *) cursor.part->iov_base + cursor.offset;
@@ -170,7 +170,7 @@ static const char *next_record(const tls_t *tls, cursor_t cursor, size_t *size) 
   return tls->context->record;
 }
 
-/* Make records until enough of them wait, or OpenSSL takes no more; returns its verdict. */
+/* Make records until enough are unsent, or OpenSSL takes no more; returns its verdict. */
 static int make_records(tls_t *tls, cursor_t *cursor, ssize_t *total) {
   while (cursor->part < cursor->end && tls_unsent(tls) < UNSENT_LIMIT) {
     size_t size, written = 0;
@@ -199,8 +199,8 @@ ssize_t tls_write(tls_t *tls, const struct iovec *parts, int count) {
   int flushed = 1;
   if (tls->socket_error) return TLS_FAILED;
   skip_empty(&cursor);
-  /* Only a socket that is full ends this early. tls_events then asks for room in it: who was
-   * not taken whole and is told of no event would wait for ever. */
+  /* Only a full socket ends this early. tls_events then asks for POLLOUT: without an event a caller
+   * with bytes left would wait for ever. */
   do {
     verdict = make_records(tls, &cursor, &total);
     flushed = tls_flush(tls);
@@ -212,7 +212,7 @@ int tls_flush(tls_t *tls) {
   if (tls->failed) return TLS_FAILED;
   const int sent = tls_send_unsent(tls);
   if (sent >= 0) return sent ? 1 : TLS_AGAIN;
-  /* Read first what the peer sent before it went. */
+  /* First read the bytes that the peer sent before it went. */
   tls_say_lost(tls);
   return TLS_FAILED;
 }
@@ -221,7 +221,7 @@ int tls_close(tls_t *tls) {
   if (!tls->closing && tls->established && !tls->failed) {
     tls->closing = true;
     ERR_clear_error();
-    /* Sends close_notify; the peer's is not waited for. */
+    /* Sends close_notify, and does not wait for the peer's. */
     (void) SSL_shutdown(tls->ssl);
     ERR_clear_error();
   }

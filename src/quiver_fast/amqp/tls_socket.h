@@ -1,12 +1,12 @@
 /* TLS over a non-blocking socket: OpenSSL below, clear bytes above.
  *
- * A context is what connections share: certificate, trust, and who must show a certificate.
- * One thread at a time may use a context and its connections. Nothing here waits: a call does
- * what the socket allows, and tls_events says what to wait for.
+ * Connections share a context: certificate, trust, and the rule for the peer's certificate.
+ * One thread at a time may use a context and its connections. Nothing here waits: a call goes as
+ * far as the socket allows, and tls_events returns the events to wait for.
  *
  * Records go into a buffer of the connection first and from there to the socket, several at a
- * time. So a byte that tls_write took is the caller's no more, whatever the socket takes. Where
- * the kernel encrypts (kTLS) OpenSSL writes to the socket itself.
+ * time. So the caller never passes a byte again that tls_write took. If the kernel encrypts
+ * (kTLS), OpenSSL writes to the socket itself.
  */
 
 #ifndef QUIVER_TLS_SOCKET_H
@@ -22,19 +22,19 @@ typedef struct tls_t tls_t;
 
 /* Results of calls that move bytes; larger ones are counts. */
 enum {
-  TLS_END = 0,     /* tls_read: no more comes; see tls_truncated */
+  TLS_END = 0,     /* tls_read: the end of the input; see tls_truncated */
   TLS_AGAIN = -1,  /* the socket must be ready first */
   TLS_FAILED = -2, /* see tls_failure */
 };
 
-/* Who must show a certificate: the client, or, to a client, the server. */
+/* The rule for the peer's certificate. */
 enum tls_peer {
   TLS_PEER_ANY,       /* any peer; a server asks for no certificate */
-  TLS_PEER_REQUESTED, /* a server asks for one, and verifies the one that it gets */
-  TLS_PEER_REQUIRED,  /* one that verifies, and that names the host, is demanded */
+  TLS_PEER_REQUESTED, /* a server asks for one, and verifies it if it comes */
+  TLS_PEER_REQUIRED,  /* a valid one is required; a server's must name the host */
 };
 
-/* What was agreed on with the peer. */
+/* The result of the handshake. */
 typedef struct tls_facts_t {
   const char *protocol; /* such as "TLSv1.3" */
   const char *cipher;
@@ -51,7 +51,7 @@ bool tls_present(void);
 tls_context_t *tls_context_new(bool server);
 void tls_context_free(tls_context_t *context);
 
-/* Each returns false on failure, and tls_context_failure says why.
+/* Each returns false on failure, and tls_context_failure has the reason.
  * A trust store of NULL means the system's authorities. */
 bool tls_context_identify(tls_context_t *context, const char *certificate, const char *key);
 bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer peer);
@@ -69,40 +69,40 @@ int tls_handshake(tls_t *tls);
 /* Read clear bytes: their count, TLS_AGAIN, TLS_END or TLS_FAILED. */
 ssize_t tls_read(tls_t *tls, void *buffer, size_t size);
 
-/* Take clear bytes to write: how many were taken, 0 while the socket is full, or TLS_FAILED.
- * Those that were not taken must come first in the next call. */
+/* Take clear bytes to write: returns their number, 0 while the socket is full, or TLS_FAILED.
+ * The other bytes must come first in the next call. */
 ssize_t tls_write(tls_t *tls, const struct iovec *parts, int count);
 
-/* Give the socket what it takes: 1 when nothing is left, TLS_AGAIN or TLS_FAILED. */
+/* Send unsent records: 1 when nothing is left, TLS_AGAIN or TLS_FAILED. */
 int tls_flush(tls_t *tls);
 
-/* Tell the peer that nothing more comes (close_notify), as tls_flush. */
+/* Send close_notify; results as those of tls_flush. */
 int tls_close(tls_t *tls);
 
 /* Say whether tls_read may have bytes although the socket has none. */
 bool tls_has_input(const tls_t *tls);
 
-/* Return the events to poll for: POLLIN, and POLLOUT while something cannot be written. */
+/* Return the events to poll for: POLLIN, and POLLOUT while bytes are unsent. */
 short tls_events(const tls_t *tls);
 
 /* Say whether the handshake is done. */
 bool tls_established(const tls_t *tls);
 
-/* Say whether the peer's end came without its close_notify: bytes may be missing. */
+/* Say whether the peer ended without close_notify: bytes may be missing. */
 bool tls_truncated(const tls_t *tls);
 
-/* Say whether the peer's first byte begins no TLS record. Nothing was answered. */
+/* Say whether the peer's first byte begins no TLS record. Nothing was sent. */
 bool tls_foreign(const tls_t *tls);
 
-/* Return errno of the socket, where it was the socket that failed; else 0. */
+/* Return errno of the socket if the socket failed; else 0. */
 int tls_socket_error(const tls_t *tls);
 
-/* Return what went wrong, in one line without an end; empty for nothing. */
+/* Return the reason of the failure, in one line without a line end; empty without one. */
 const char *tls_failure(const tls_t *tls);
 
 void tls_get_facts(const tls_t *tls, tls_facts_t *facts);
 
-/* Return the subject of the peer's certificate (RFC 2253), or NULL where it showed none. */
+/* Return the subject of the peer's certificate (RFC 2253), or NULL if it showed none. */
 const char *tls_peer_subject(tls_t *tls);
 
 #endif

@@ -32,7 +32,7 @@ static inline void refuse(amqp_reader_t *in, enum amqp_fault fault) {
   in->at = in->end;
 }
 
-/* Return where `size` bytes are, and pass over them; NULL where there are fewer. */
+/* Return the next `size` bytes, and skip them; NULL if there are fewer. */
 static inline const uint8_t *take(amqp_reader_t *in, size_t size) {
   if (in->fault || size > (size_t) (in->end - in->at)) {
     refuse(in, AMQP_MORE);
@@ -63,16 +63,15 @@ static amqp_bytes_t read_sized(amqp_reader_t *in, size_t width) {
 
 /* ---- Any value (part 1.6) */
 
-/* What follows a constructor. */
+/* The size of a value after its constructor. */
 typedef struct form {
   uint8_t prefix; /* bytes of its size; 0 if that is fixed */
   uint8_t least;  /* the fixed size; of a list, a map or an array the least one */
   bool is_known;
 } form_t;
 
-/* What is in a compound value is not looked at: its size is what counts for the frame, and who
- * wants the items reads them. But its count, and an array's constructor, must be within that
- * size. */
+/* The items of a compound value are not checked: a user that wants them reads them. But its count,
+ * and an array's constructor, must be within its size. */
 static const form_t FORMS[256] = {
   [NULL_... LIST0] = {0, 0, true},
   [UBYTE... BOOLEAN] = {0, 1, true},
@@ -95,7 +94,7 @@ static const form_t FORMS[256] = {
   [ARRAY32] = {4, 5, true},
 };
 
-/* Pass over what follows a constructor, and return it without its size. */
+/* Skip a value after its constructor, and return it without its size. */
 static inline amqp_bytes_t read_content(amqp_reader_t *in, uint8_t constructor) {
   const form_t form = FORMS[constructor];
   amqp_bytes_t content = {NULL, form.least};
@@ -111,7 +110,7 @@ static inline amqp_bytes_t read_content(amqp_reader_t *in, uint8_t constructor) 
 amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
   const uint8_t *start = in->at;
   uint8_t constructor = read_byte(in);
-  /* A described value is two, and its descriptor may be described itself. */
+  /* A described value has two parts, and its descriptor may be described itself. */
   for (size_t values = 1; values && !in->fault; values--) {
     for (; constructor == DESCRIBED && !in->fault; constructor = read_byte(in)) values++;
     read_content(in, constructor);
@@ -185,7 +184,7 @@ static uint64_t code_of_symbol(amqp_bytes_t symbol, const name_t *names, size_t 
   return AMQP_CODE_UNKNOWN;
 }
 
-/* Read a descriptor: a number as it is, and a symbol as the code of its name. */
+/* Read a descriptor: a number, or a symbol as the code of its name. */
 static uint64_t read_code(amqp_reader_t *in, const name_t *names, size_t count) {
   if (read_byte(in) != DESCRIBED) refuse(in, AMQP_DECODE_ERROR);
   amqp_reader_t other = *in;
@@ -246,13 +245,13 @@ amqp_fields_t amqp_read_map(amqp_reader_t *in) {
 }
 
 void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields) {
-  /* Nothing comes behind the end of a list. */
+  /* Nothing comes after the end of a list. */
   if (fields->in.fault == AMQP_MORE) refuse(in, AMQP_DECODE_ERROR);
   if (fields->in.fault) refuse(in, fields->in.fault);
   if (fields->left || fields->in.at != fields->in.end) refuse(in, AMQP_DECODE_ERROR);
 }
 
-/* Return the constructor of the next field; that of null where the sender left it out. */
+/* Return the constructor of the next field; that of null if the sender left it out. */
 static uint8_t next_field(amqp_fields_t *fields) {
   if (fields->left == 0 || fields->in.fault) return NULL_;
   fields->left--;

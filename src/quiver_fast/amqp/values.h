@@ -1,7 +1,7 @@
-/* AMQP 1.0 values in bytes (part 1): those of performatives, and those of messages.
+/* AMQP 1.0 values in bytes (part 1), of performatives and of messages.
  *
- * A reader never passes its end. Its first failure stays: what is read after it is zero, so
- * that a caller reads all fields of a list and looks once at what came of them. */
+ * A reader never passes its end. It keeps its first fault and then returns zeros, so a caller
+ * reads all fields of a list and checks for a fault once. */
 #ifndef QUIVER_AMQP_VALUES_H
 #define QUIVER_AMQP_VALUES_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Why bytes are refused; amqp_condition has the name that a close carries. */
+/* The fault of refused bytes; amqp_condition returns its condition for a close. */
 enum amqp_fault {
   AMQP_FINE,
   AMQP_MORE,          /* the bytes end within a value; a decode-error if no more of them come */
@@ -24,7 +24,7 @@ enum amqp_fault {
 
 const char *amqp_condition(enum amqp_fault fault);
 
-/* Bytes that belong to somebody else; a start of NULL is AMQP's null. */
+/* Borrowed bytes; a start of NULL is AMQP's null. */
 typedef struct amqp_bytes {
   const uint8_t *start;
   size_t size;
@@ -92,31 +92,31 @@ typedef struct amqp_value {
   amqp_bytes_t content;
 } amqp_value_t;
 
-/* Read the descriptor of a described value: what it describes comes next. */
+/* Read the descriptor of a described value; the value comes next. */
 enum amqp_code amqp_read_descriptor(amqp_reader_t *in);
 
 /* Read the descriptor of a section; any other is refused. */
 enum amqp_section amqp_read_section(amqp_reader_t *in);
 
-/* Pass over one value of any type, and return its bytes. */
+/* Skip one value of any type, and return its bytes. */
 amqp_bytes_t amqp_read_value(amqp_reader_t *in);
 
-/* The same, in parts; false for a fault. If the bytes end within the content, its start and the
- * size that it will have are known all the same; else the start is NULL. */
+/* The same, in parts; false for a fault. If the bytes end within the content, its start and whole
+ * size are known all the same; else the start is NULL. */
 bool amqp_read_content(amqp_reader_t *in, amqp_value_t *value);
 
-/* Read a list's head. The list ends where its fields do: amqp_end_fields checks that. If the
- * bytes end within the list, the fields are those that are there. */
+/* Read a list's head. The list must end with its last field: amqp_end_fields checks that. If the
+ * bytes end within the list, only the fields before are read. */
 amqp_fields_t amqp_read_list(amqp_reader_t *in);
 
-/* The same of a map, whose fields are its keys and its values in turn. */
+/* The same for a map, whose fields are its keys and values in turn. */
 amqp_fields_t amqp_read_map(amqp_reader_t *in);
 
-/* Take the fault of the fields over, and refuse fields that the type does not have. */
+/* Take over the fault of the fields, and refuse unknown fields. */
 void amqp_end_fields(amqp_reader_t *in, const amqp_fields_t *fields);
 
-/* Read the next field: the plain form has a default for null, the optional one says by `*there`
- * whether there was a value, and the mandatory one refuses null. */
+/* Read the next field: the plain form has a default for null, the optional form sets `*there` if
+ * there was a value, and the mandatory form refuses null. */
 bool amqp_field_boolean(amqp_fields_t *fields, bool otherwise);
 uint32_t amqp_field_optional_uint(amqp_fields_t *fields, bool *there);
 uint64_t amqp_field_optional_ulong(amqp_fields_t *fields, bool *there);
@@ -126,12 +126,12 @@ bool amqp_field_optional_boolean(amqp_fields_t *fields, bool *there);
 uint32_t amqp_field_mandatory_uint(amqp_fields_t *fields);
 bool amqp_field_mandatory_boolean(amqp_fields_t *fields);
 
-/* Those of bytes have no start for null. */
+/* Fields of bytes have a start of NULL for null. */
 amqp_bytes_t amqp_field_binary(amqp_fields_t *fields);
 amqp_bytes_t amqp_field_symbol(amqp_fields_t *fields);
 amqp_bytes_t amqp_field_string(amqp_fields_t *fields);
 
-/* The bytes of the next field whatever its type; those of a null have no start. */
+/* The bytes of the next field of any type; a null has a start of NULL. */
 amqp_bytes_t amqp_field_any(amqp_fields_t *fields);
 
 #endif

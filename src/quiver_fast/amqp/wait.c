@@ -1,11 +1,11 @@
-/* A spin that gives up where it does not pay. */
+/* A spin that pauses while it does not pay. */
 
 #define _GNU_SOURCE
 #include "wait.h"
 
 #include <sched.h>
 
-/* About the time that it takes to wake a sleeping process. */
+/* About the time to wake a sleeping process. */
 #define SPAN INT64_C(30000)
 /* A spin that was in vain n times in a row is left out 2^n times, up to 2^10. */
 #define MOST_FAILURES 10

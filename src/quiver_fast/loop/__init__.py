@@ -1,1 +1,1 @@
-"""What both protocols wait and count with: reactor, threads for slow files, mark of memory."""
+"""The server's loop, for both protocols: reactor, threads for slow files, limit of memory."""

@@ -1,5 +1,5 @@
-/* Counting what is made and freed costs nothing where nobody looks: only builds with
-   -DQUIVER_FAST_BALANCE, such as that of `make sanitize`, do it. */
+/* Counts of made and freed objects. Only builds with -DQUIVER_FAST_BALANCE, such as that of
+   `make sanitize`, count. */
 #ifndef QUIVER_BALANCE_H
 #define QUIVER_BALANCE_H
 

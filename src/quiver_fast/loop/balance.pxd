@@ -1,4 +1,4 @@
-# How many of each kind there are: what was made and not freed.
+# The number of live objects of each kind: made and not freed.
 
 from libc.stdint cimport int64_t
 
@@ -8,7 +8,7 @@ cdef enum Kind:
     STREAM
     LINK
     CONNECTION
-    # An entry that a consumer has and did not settle.
+    # An entry that a consumer has and has not settled.
     DELIVERY
     # Bytes that connections hold.
     HELD

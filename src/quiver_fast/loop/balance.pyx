@@ -1,4 +1,4 @@
-"""Debug counters: whether all that the server made was freed when it ended."""
+"""Debug counters: whether the server freed all its objects when it ended."""
 
 cdef int64_t[KINDS] COUNTS
 counts = COUNTS
@@ -12,5 +12,5 @@ def is_counted() -> bool:
 
 
 def left() -> str:
-    """Say what is not freed, such as ``2 Message, 1 Entry``; empty for nothing."""
+    """Return the live objects, such as ``2 Message, 1 Entry``; empty if there are none."""
     return ", ".join(f"{counts[kind]} {name}" for kind, name in enumerate(NAMES) if counts[kind])

@@ -1,6 +1,6 @@
-"""A binary heap of what is due, whose items know their place in it.
+"""A binary heap of due times, whose items know their place in it.
 
-So one that is no longer wanted is taken out in O(log n), wherever it stands.
+So removing any item takes O(log n).
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -8,7 +8,7 @@ from libc.stdlib cimport free, realloc
 
 cdef enum:
     FIRST_CAPACITY = 16
-    # A heap that is a quarter full gives half of its memory back.
+    # A heap that is a quarter full frees half of its memory.
     SHRINK = 4
 
 
@@ -27,7 +27,7 @@ cdef inline void settle(Heap *heap, uint32_t at, Slot slot) noexcept nogil:
 
 
 cdef void rise(Heap *heap, uint32_t at, Slot slot) noexcept nogil:
-    """Put a slot where no one above it is due later."""
+    """Move a slot up, until the one above is not later."""
     cdef uint32_t above
     while at > 0:
         above = (at - 1) // 2
@@ -39,7 +39,7 @@ cdef void rise(Heap *heap, uint32_t at, Slot slot) noexcept nogil:
 
 
 cdef void sink(Heap *heap, uint32_t at, Slot slot) noexcept nogil:
-    """Put a slot where no one below it is due earlier."""
+    """Move a slot down, until none below is earlier."""
     cdef uint32_t below = 2 * at + 1
     while below < heap.count:
         if below + 1 < heap.count and heap.slots[below + 1].due < heap.slots[below].due:
@@ -53,7 +53,7 @@ cdef void sink(Heap *heap, uint32_t at, Slot slot) noexcept nogil:
 
 
 cdef bint heap_put(Heap *heap, int64_t due, uint32_t *place) noexcept nogil:
-    """Put in an item that is in no heap; False without memory."""
+    """Add an item that is in no heap; False without memory."""
     cdef Slot slot
     if heap.count == heap.capacity and not resize(
             heap, 2 * heap.capacity if heap.capacity else <uint32_t>FIRST_CAPACITY):
@@ -66,7 +66,7 @@ cdef bint heap_put(Heap *heap, int64_t due, uint32_t *place) noexcept nogil:
 
 
 cdef void heap_take(Heap *heap, uint32_t *place) noexcept nogil:
-    """Take an item out, if it is in."""
+    """Remove an item, if it is in the heap."""
     cdef uint32_t at = place[0] - 1
     cdef Slot last
     if place[0] == 0:

@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM as a flag that the event loops poll without the GIL.
 
-Python's own handlers run only when the interpreter does; a loop that holds no
-GIL for minutes needs a C handler.
+Python's own handlers run only in the interpreter; a loop without the GIL for
+minutes needs a C handler.
 """
 
 from libc.signal cimport SIGINT, SIGTERM, sig_atomic_t
@@ -22,7 +22,7 @@ cdef void on_signal(int number) noexcept nogil:
     global caught, times
     caught = number
     times += 1
-    # The result is of no use here: a full pipe wakes the loop as well.
+    # The result does not matter: a full pipe wakes the loop as well.
     if write(write_end, b"!", 1) < 0:
         return
 

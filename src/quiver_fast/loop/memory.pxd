@@ -1,6 +1,6 @@
-# What connections make the server hold besides queues' contents, which have limits of their
-# own: messages and documents that are not complete, what arrived and is not read yet, open
-# transactions, replies that nobody reads. A counter follows it; nothing is walked for that.
+# Memory that the server holds for connections outside queues, which have their own limits:
+# incomplete messages and documents, unread bytes, open transactions, unread replies. Counters
+# follow it; nothing is walked.
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -8,19 +8,19 @@ from quiver_fast.loop.heap cimport Heap
 from quiver_fast.loop.reactor cimport Hook, Reactor
 
 cdef enum:
-    # Its rank is looked at again when so many bytes more or less are held.
+    # A holder's place is computed again when it holds so many bytes more or less.
     RANK_STEP = 4096
 
-# A connection of either protocol, in which its owner embeds it.
+# A connection of either protocol; its owner embeds it.
 cdef struct Holder:
-    # In the heap of those that are read or of those that are not; has to be the first member.
+    # In the heap of read or of unread connections; has to be the first member.
     uint32_t place
     size_t bytes
-    # Its bytes when its place was found.
+    # Its bytes when its place was computed.
     size_t ranked
-    # It is not read.
+    # The server does not read it.
     bint slowed
-    # It was refused; what it still holds goes with it, and counts no more.
+    # It was refused; its bytes will be freed with it, and no longer count.
     bint refused
     void *owner
     # Read the connection again, or do not.
@@ -32,12 +32,12 @@ cdef struct Holder:
 cdef struct Account:
     size_t limit
     size_t held
-    # Connections that wait for memory; one of them went on in this turn.
+    # Connections that wait for memory; and whether one of them went on in this turn.
     size_t starving
     bint fed
-    # The next one goes on whatever is held.
+    # The next one may go on in any case.
     bint forced
-    # Enough was given back that the system may have it.
+    # Enough was freed to return it to the system.
     bint freed
     # By bytes, the largest first.
     Heap read
@@ -46,7 +46,7 @@ cdef struct Account:
 # One for all modules.
 cdef Account *account
 
-# Why a connection ended.
+# The reason for the end of a connection.
 cdef const char *OVER_LIMIT
 
 cdef void holder_add(Holder *holder, int64_t bytes) noexcept nogil
@@ -56,7 +56,7 @@ cdef bint memory_ever_fits(size_t size) noexcept nogil
 
 
 cdef inline void hold(Holder *holder, size_t *counted, size_t bytes) noexcept nogil:
-    """Count a thing that has ``bytes`` now, of which ``counted`` were counted before."""
+    """Count a thing that has ``bytes`` now and had ``counted`` before."""
     if counted[0] != bytes:
         holder_add(holder, <int64_t>(bytes - counted[0]))
         counted[0] = bytes
@@ -64,9 +64,9 @@ cdef inline void hold(Holder *holder, size_t *counted, size_t bytes) noexcept no
 
 cdef class MemoryLimit:
     cdef Hook hook
-    # Since when too much is held, or the last one was refused (monotonic ns); 0: it is not.
+    # When too much began to be held, or the last refusal (monotonic ns); 0: neither.
     cdef int64_t since
-    # When to give freed memory back to the system (monotonic ns); 0 for nothing to give.
+    # When to return freed memory to the system (monotonic ns); 0 for never.
     cdef int64_t trim_at
 
     cdef int64_t keep(self, int64_t now) noexcept nogil

@@ -1,10 +1,9 @@
-"""The mark for the memory of all connections: the largest holders are slowed, then refused.
+"""The limit for the memory of all connections: the largest holders are slowed, then refused.
 
-A large reply waits while it would go beyond the mark. Above the mark the connection that
-holds most is not read, and one more for each sixteenth of the mark that comes all the
-same: others can finish what they began. If that does not help within some seconds,
-whether it is too much or somebody waits, or an eighth more than the mark is held, the
-connection that holds most is closed.
+A large reply waits while it would exceed the limit. Above the limit the server does not read
+the connection that holds most, and one more for each further sixteenth of the limit: the
+others can complete their messages. If slowing or waiting has not ended within some seconds,
+or an eighth more than the limit is held, the connection that holds most is closed.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t
@@ -16,25 +15,25 @@ from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.loop.reactor cimport Reactor
 from quiver_fast.proton.libsys cimport malloc_trim
 
-# How long those that are slowed may hold what they have (ns).
+# How long slowed connections may hold their memory (ns).
 cdef int64_t PATIENCE = 5000000000
-# A connection that holds less than this share of the mark is not slowed.
+# A connection that holds less than this share of the limit is not slowed.
 cdef size_t SMALL_SHARE = 64
-# The next connection is slowed when this share of the mark has come on top.
+# The next connection is slowed after this further share of the limit.
 cdef size_t STEP_SHARE = 16
-# Given back at once, it goes to the system, when it has had no use for half a second.
+# So many freed bytes at once go to the system, when they were unused for half a second.
 cdef int64_t LARGE = 1048576
 cdef int64_t TRIM = 500000000
 
 cdef Account ACCOUNT
-# One more connection is slowed above this; 0 for the mark.
+# One more connection is slowed above this; 0 for the limit itself.
 cdef size_t slow_above = 0
 account = &ACCOUNT
 OVER_LIMIT = b"the server holds more than memory-limit, and most of it for this connection"
 
 
 cdef void holder_add(Holder *holder, int64_t bytes) noexcept nogil:
-    """Count bytes that a connection makes the server hold, or that it gives back."""
+    """Count bytes that the server holds for a connection, or frees."""
     cdef size_t change
     if holder.refused:
         return
@@ -51,7 +50,7 @@ cdef void holder_add(Holder *holder, int64_t bytes) noexcept nogil:
 
 
 cdef void rank(Holder *holder) noexcept nogil:
-    """Give a holder its place by what it holds now. Without memory it has none."""
+    """Set a holder's place by its present bytes. Without memory it has none."""
     cdef Heap *heap = &account.slowed if holder.slowed else &account.read
     heap_take(heap, &holder.place)
     holder.ranked = holder.bytes
@@ -60,12 +59,12 @@ cdef void rank(Holder *holder) noexcept nogil:
 
 
 cdef void holder_end(Holder *holder) noexcept nogil:
-    """Forget a holder that has given everything back."""
+    """Forget a holder without bytes."""
     heap_take(&account.slowed if holder.slowed else &account.read, &holder.place)
 
 
 cdef bint memory_fits(size_t size) noexcept nogil:
-    """Say whether so much more may be held. What is small may go a little beyond the mark."""
+    """Say whether so much more may be held. A small amount may slightly exceed the limit."""
     cdef size_t most = account.limit
     if account.forced:
         account.forced = False
@@ -76,7 +75,7 @@ cdef bint memory_fits(size_t size) noexcept nogil:
 
 
 cdef bint memory_ever_fits(size_t size) noexcept nogil:
-    """Say whether so much may be held if there is nothing else."""
+    """Say whether so much may be held alone."""
     return account.limit == 0 or size <= account.limit
 
 
@@ -93,7 +92,7 @@ cdef void set_slowed(Holder *holder, bint slowed) noexcept nogil:
 
 
 cdef void refuse(Holder *holder) noexcept nogil:
-    """End a connection; what it holds is as good as given back."""
+    """End a connection; its bytes count as freed."""
     cdef size_t bytes = holder.bytes
     with gil:
         sys.stderr.write(
@@ -105,14 +104,14 @@ cdef void refuse(Holder *holder) noexcept nogil:
 
 
 cdef Holder *largest() noexcept nogil:
-    """Return who holds most; NULL if nobody holds anything."""
+    """Return the connection that holds most; NULL if none holds anything."""
     if heap_first(&account.read) < heap_first(&account.slowed):
         return first_of(&account.read)
     return first_of(&account.slowed)
 
 
 cdef void slow_largest() noexcept nogil:
-    """Do not read the connection that holds most of those that are read."""
+    """Stop reading the connection that holds most among those that are read."""
     global slow_above
     slow_above = account.held + account.limit // STEP_SHARE
     if -heap_first(&account.read) >= <int64_t>(account.limit // SMALL_SHARE):
@@ -120,7 +119,7 @@ cdef void slow_largest() noexcept nogil:
 
 
 cdef bint read_again() noexcept nogil:
-    """Have all connections read that were not; return whether there were any."""
+    """Read all slowed connections again; return whether there were any."""
     global slow_above
     cdef bint any = account.slowed.count > 0
     slow_above = 0
@@ -134,7 +133,7 @@ cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
 
 
 cdef class MemoryLimit:
-    """The hook that keeps the mark at the end of every turn.
+    """The hook that keeps the limit at the end of every turn.
 
     Args:
         reactor: the loop, whose other hooks come after this one's.
@@ -148,12 +147,12 @@ cdef class MemoryLimit:
         reactor.add_hook(&self.hook)
 
     def close(self) -> None:
-        """Free what was needed to keep the mark; no connection may be left."""
+        """Free the heaps; no connection may be left."""
         heap_free(&account.read)
         heap_free(&account.slowed)
 
     cdef int64_t keep(self, int64_t now) noexcept nogil:
-        """Slow or refuse who holds most; return when that has to be looked at again."""
+        """Slow or refuse the largest holders; return when to check again."""
         cdef bint again = False
         if account.fed or account.starving == 0 and account.held <= account.limit:
             account.fed = False
@@ -171,14 +170,14 @@ cdef class MemoryLimit:
             return now if again else self.since + PATIENCE
         self.since = now
         if account.held <= account.limit and largest().bytes < account.limit // SMALL_SHARE:
-            # Very many hold a little each: nobody is to blame.
+            # Very many connections hold a little each: refuse none.
             account.forced = True
         else:
             refuse(largest())
         return now
 
     cdef int64_t trim(self, int64_t now) noexcept nogil:
-        """Give freed memory back to the system; return when that is due."""
+        """Return freed memory to the system; return when that is due."""
         if account.freed:
             account.freed = False
             self.trim_at = self.trim_at or now + TRIM

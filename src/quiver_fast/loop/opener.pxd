@@ -1,15 +1,15 @@
 from quiver_fast.loop.reactor cimport Watch
 
 cdef class Opener:
-    # Becomes readable when something was done.
+    # Becomes readable when work is done.
     cdef Watch watch
     cdef int epoll
     cdef object files
     cdef object thread
     cdef bint stopping
-    # str (address) -> those who are told that its queue is open.
+    # str (address) -> callers that wait for its queue.
     cdef dict callers
-    # For the thread: (name, work, those who are told). What it has done: (name, they, error).
+    # For the thread: (name, work, callers). Its results: (name, callers, error).
     cdef object wanted
     cdef object done
 

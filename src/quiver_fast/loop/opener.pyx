@@ -1,9 +1,9 @@
 """A thread that opens, makes and deletes queues' files, while the loop goes on.
 
-A new queue's files and folders are on disk before anything is written to them, which
-takes milliseconds for each of several syncs. The loop names the queue and goes on; it is
-told by a descriptor when the queue's writer is there, or why it is not. Whoever wants
-a queue that is being opened already is told together with the first.
+A new queue's files and folders are synced before anything is written to them, which
+takes milliseconds for each of several syncs. The loop names the queue and goes on; a
+descriptor tells it when the queue's writer is open, or has failed. All callers that want
+the same queue are told together.
 """
 
 from libc.errno cimport errno
@@ -19,17 +19,17 @@ from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
 from quiver_fast.loop.syncer cimport event_descriptor, give, take
 from quiver_fast.proton.libsys cimport EPOLLIN
 
-# What is taken over in one turn, so that others have theirs.
+# The most results of one turn, so that other hooks have theirs.
 cdef int STEP = 16
 
 
 cdef class Opener:
-    """The thread, and those who wait for it.
+    """The thread, and the callers that wait for it.
 
     Args:
         reactor: the loop that is told.
-        files: the data directory. Only the thread asks it for the writers of queues that
-            are being opened.
+        files: the data directory. Only the thread asks it for writers that are not open
+            yet.
 
     Raises:
         OSError: the system has no descriptors left.
@@ -57,7 +57,7 @@ cdef class Opener:
             close(self.watch.fd)
 
     def want(self, address: str, caller: object) -> None:
-        """Have a queue opened, made if it does not exist.
+        """Open a queue, or make it if it does not exist.
 
         Args:
             caller: called by the loop as ``caller(address, error)``; None for no error.
@@ -68,17 +68,17 @@ cdef class Opener:
             self.wanted.put((address, self.files.appender, callers))
 
     def do(self, name: str, work: object, caller: object) -> None:
-        """Have something else done to files, after all that was wanted before.
+        """Do other work on files, after all earlier work.
 
         Args:
-            name: of what it is done to.
+            name: of the queue.
             work: called by the thread as ``work(name)``; it may raise.
             caller: as of `want`.
         """
         self.wanted.put((name, work, [caller]))
 
     def is_opening(self, address: str) -> bool:
-        """Say whether somebody waits for a queue."""
+        """Say whether a caller waits for a queue."""
         return address in self.callers
 
     def pending(self) -> int:
@@ -98,14 +98,14 @@ cdef class Opener:
             give(self.watch.fd)
 
     def stop(self) -> None:
-        """End the thread behind what it is at; nobody is told of the rest any more."""
+        """End the thread after its present work; callers of the rest are not told."""
         watch_remove(self.epoll, &self.watch)
         self.stopping = True
         self.wanted.put(None)
         self.thread.join()
 
     cdef int tell(self) except -1:
-        """Tell of some of what was done."""
+        """Tell callers of some results."""
         for _ in range(STEP):
             if not self.done:
                 return 0

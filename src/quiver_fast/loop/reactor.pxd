@@ -4,11 +4,11 @@ from libc.stdint cimport int64_t, uint32_t
 cdef struct Watch:
     int fd
     void *owner
-    # What the descriptor is ready for: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
+    # Called with the events of the descriptor: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
     void (*ready)(Watch *watch, uint32_t events) noexcept nogil
 
-# A call at the end of every turn. It returns when it must be called again at the latest,
-# even if nothing becomes ready (monotonic ns); INT64_MAX for "whenever".
+# A call at the end of every turn. It returns the latest time of its next call, even if
+# nothing becomes ready (monotonic ns); INT64_MAX for no limit.
 cdef struct Hook:
     void *owner
     int64_t (*turn)(void *owner, int64_t now) noexcept nogil
@@ -20,7 +20,7 @@ cdef class Reactor:
     cdef bint stopping
     # The clock as of this turn's beginning (monotonic ns): one read serves all.
     cdef int64_t now
-    # How many callers want the clock in ms.
+    # Number of users of the clock in ms.
     cdef int64_t *now_ms
 
     cdef void add_hook(self, Hook *hook) noexcept nogil

@@ -1,8 +1,8 @@
 """The server's one event loop: epoll, then a round of hooks, without the GIL.
 
-Descriptors that are ready are served first, all of them; the hooks then do what
-is better done once for all: dispatch, sync, write, and keep time. So whatever
-came in together goes out together.
+All ready descriptors are served first. Then the hooks do the work that is cheaper once
+for all: dispatch, sync, write, and timers. So messages that came in together go out
+together.
 """
 
 from libc.errno cimport EINTR, errno
@@ -22,7 +22,7 @@ cdef int64_t MILLISECOND = 1000000
 
 
 cdef void ignore(Watch *watch, uint32_t events) noexcept nogil:
-    # The pipe of the signal handler: being woken is all that was wanted.
+    # The pipe of the signal handler, which only has to wake the loop.
     return
 
 
@@ -48,7 +48,7 @@ cdef void watch_change(int epoll, Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef void watch_remove(int epoll, Watch *watch) noexcept nogil:
-    """Take a descriptor out, before it is closed."""
+    """Remove a descriptor, before it is closed."""
     watch_control(epoll, EPOLL_CTL_DEL, watch, 0)
 
 
@@ -104,7 +104,7 @@ cdef class Reactor:
         return 0
 
     cdef int64_t round(self) noexcept nogil:
-        """Run all hooks; return the earliest time that one of them wants."""
+        """Run all hooks; return the earliest time of a next call."""
         cdef int64_t earliest = INT64_MAX
         cdef Hook *hook = self.hooks
         while hook != NULL:
@@ -113,7 +113,7 @@ cdef class Reactor:
         return earliest
 
     def run(self) -> None:
-        """Turn until `stop` is called or a signal comes.
+        """Run until `stop` is called or a signal comes.
 
         Raises:
             OSError: the system refused to wait.

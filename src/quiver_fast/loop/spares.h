@@ -1,7 +1,7 @@
-/* Memory for small things that come and go by the million: freed pieces are kept for the next.
+/* Memory for small objects that come and go by the million: freed pieces are kept for the next.
  *
- * Each module that includes this has lists of its own, for each thread. A list keeps so little
- * that what a burst took goes back to the system. */
+ * Each module that includes this has its own lists, for each thread. A list keeps only a little,
+ * so that the memory of a burst goes back to the system. */
 #ifndef QUIVER_LOOP_SPARES_H
 #define QUIVER_LOOP_SPARES_H
 
@@ -12,7 +12,7 @@
 /* Sizes are rounded up to multiples of this, up to a largest. */
 #define SPARES_STEP 16
 #define SPARES_CLASSES 64
-/* What the list of one size keeps, in bytes. */
+/* The most that the list of one size keeps, in bytes. */
 #define SPARES_KEPT 262144
 
 typedef struct spares_list {
@@ -22,7 +22,7 @@ typedef struct spares_list {
 
 static _Thread_local spares_list_t spares_lists[SPARES_CLASSES];
 
-/* 0 where nothing is kept: a sanitizer is to see each use of what was freed. */
+/* 0: nothing is kept, so that a sanitizer sees each use of freed memory. */
 static inline size_t spares_class(size_t size) {
 #ifdef __SANITIZE_ADDRESS__
   (void) size;
@@ -44,7 +44,7 @@ static inline void *spares_take(size_t size) {
   return piece;
 }
 
-/* Give memory back that was taken with this size. */
+/* Free memory that was taken with this size. */
 static inline void spares_give(void *piece, size_t size) {
   const size_t class = spares_class(size);
   if (class == 0 || class > SPARES_CLASSES || spares_lists[class - 1].kept >= SPARES_KEPT) {

@@ -1,4 +1,4 @@
-# Memory for small things; see spares.h.
+# Memory for small objects; see spares.h.
 
 cdef extern from "spares.h" nogil:
     void *spares_take(size_t size)

@@ -3,17 +3,17 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from quiver_fast.loop.reactor cimport Watch
 from quiver_fast.queuefile.appender cimport Appender
 
-# A file to sync and to close, or only to close, and how that went: 0 or an errno.
+# A file to sync and to close, or only to close, and the result: 0 or an errno.
 cdef struct SyncJob:
     int fd
     bint sync
-    # The appender's descriptor, and whether this job is the one that gives it back.
+    # The appender's descriptor, and whether this job returns it.
     bint lent
     bint returns
     # Bytes that the file must have; 0 for any.
     int64_t size
     int error
-    # The Appender whose file it is; NULL for nobody who wants to know.
+    # The Appender of the file; NULL if none is to be told.
     void *appender
     # The last index that this sync covers.
     int64_t last
@@ -25,20 +25,20 @@ cdef class Syncer:
     cdef int request
     cdef bint stopping
     cdef object thread
-    # The jobs of the thread, while `busy`, else those that are gathered for it.
+    # The jobs of the thread while `busy`, otherwise the jobs of the next batch.
     cdef SyncJob *jobs
     cdef size_t count
     cdef size_t capacity
     cdef bint busy
-    # For metrics: batches and files that were synced or closed, and how long that took (ns).
+    # For metrics: batches and files that were synced or closed, and the time for them (ns).
     cdef uint64_t batches
     cdef uint64_t files
     cdef int64_t spent
     cdef int64_t began
-    # Appenders whose files go with the next batch, behind those that the owner adds to it.
+    # Appenders whose files go with the next batch, after those that the owner adds to it.
     cdef list wanted
     cdef size_t owned
-    # Whom `call_between` is to call.
+    # The functions for `call_between`.
     cdef list between
     cdef void (*finished)(void *owner) noexcept nogil
     cdef void *owner

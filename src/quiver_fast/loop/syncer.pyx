@@ -1,11 +1,10 @@
 """A thread that syncs files to disk, and closes large ones, while the loop goes on.
 
-fdatasync takes milliseconds, and far longer on a busy disk; so does the last close of
-a large file that was deleted. The loop gives the thread
-a batch of files and is told by a descriptor when all of them are done; what comes
-meanwhile goes with the next batch. One thread syncs for all protocols: the system tells
-of a failure once for each open file, so whoever syncs beside it could take a sync for
-good that was not.
+fdatasync takes milliseconds, and far longer on a busy disk; so does the last close of a large
+deleted file. The loop gives the thread a batch of files, and a descriptor tells the loop when all
+of them are done; entries that come meanwhile go with the next batch. One thread syncs for all
+protocols, because the system reports a failure once for each open file: a second thread could
+take a failed sync for a good one.
 """
 
 from libc.errno cimport EINTR, EIO, errno
@@ -31,7 +30,7 @@ cdef extern from "<sys/eventfd.h>" nogil:
 
 
 cdef class Syncer:
-    """The thread, and the batch of files that it is at.
+    """The thread, and its batch of files.
 
     Args:
         reactor: the loop that is told.
@@ -75,7 +74,7 @@ cdef class Syncer:
                 give(self.watch.fd)
 
     def stop(self) -> None:
-        """Wait for what is wanted and end the thread; the loop is told of nothing any more."""
+        """Sync the last files and end the thread; the loop is no longer told."""
         if self.thread is None:
             return
         self.finish_all()
@@ -86,7 +85,7 @@ cdef class Syncer:
         self.thread = None
 
     cdef bint add(self, SyncJob job) noexcept nogil:
-        """Put a file into the next batch, which must not be under way; False without memory.
+        """Add a file to the next batch, which must not be under way; False without memory.
 
         The descriptor is the batch's from then on, unless it is lent.
         """
@@ -103,38 +102,38 @@ cdef class Syncer:
         return True
 
     def add_wanted(self) -> None:
-        """Put the wanted files into the batch; those without memory stay for the next."""
+        """Add the wanted files to the batch; those without memory stay for the next."""
         cdef Appender appender
         self.wanted = [appender for appender in self.wanted if not self.add_file(appender)]
 
     cdef bint add_file(self, Appender appender) noexcept nogil:
-        """Put what was appended so far into the next batch, as `add`.
+        """Add the appended entries so far to the next batch, as `add`.
 
-        The appender lends its descriptor: a copy could not be had when there are no more.
+        The appender lends its descriptor, because a copy may fail for lack of descriptors.
         """
         cdef SyncJob job
         memset(&job, 0, sizeof(job))
         job.sync = True
         job.lent = True
-        # It may be there for another protocol as well.
+        # It may be in the batch for another protocol already.
         job.returns = not appender.lent
         job.appender = <void *>appender
         job.last = prepare_sync(appender)
         job.size = appender.tail
         job.fd = appender.file.fd
         if not self.add(job):
-            # Nothing was tried, so the file is as good as before.
+            # No sync was tried, so the file has not failed.
             return False
         appender.lent = True
         return True
 
     cdef void want(self, Appender appender) noexcept nogil:
-        """Have what was appended synced by the next batch that begins."""
+        """Sync the appended entries with the next batch."""
         with gil:
             self.wanted.append(appender)
 
     cdef void start_wanted(self) noexcept nogil:
-        """Begin a batch of what is wanted, unless one is under way: that begins the next."""
+        """Begin a batch of the wanted files, unless one is under way: its end begins the next."""
         cdef bint begins
         with gil:
             begins = not self.busy and len(self.wanted) > 0
@@ -143,7 +142,7 @@ cdef class Syncer:
             self.start()
 
     cdef void start(self) noexcept nogil:
-        """Give the batch to the thread, with what others wanted."""
+        """Give the batch to the thread, with the files of other users."""
         self.owned = self.count
         with gil:
             self.add_wanted()
@@ -159,13 +158,13 @@ cdef class Syncer:
         self.spent += monotonic_ns() - self.began
 
     cdef void finish_all(self) noexcept nogil:
-        """Have all that is wanted synced, and wait for it."""
+        """Sync all wanted files, and wait for it."""
         self.start_wanted()
         while self.busy:
             self.wait()
 
     def call_between(self, caller: object) -> None:
-        """Call somebody between two batches, at once if none is under way.
+        """Call a function between two batches, at once if none is under way.
 
         A file's writer can be closed then: the thread has none of its descriptors.
         """
@@ -175,14 +174,14 @@ cdef class Syncer:
             caller()
 
     cdef void between_batches(self) noexcept nogil:
-        """Do what was to wait for the end of the batch, whose results were taken."""
+        """Call the functions that waited for the end of the batch."""
         with gil:
             callers, self.between = self.between, []
             for caller in callers:
                 caller()
 
     cdef void wait(self) noexcept nogil:
-        """Wait for the batch that is under way, if there is one, as if the loop had."""
+        """Wait for the batch that is under way, if any, and take its results."""
         if self.busy:
             on_done(&self.watch, 0)
 
@@ -206,9 +205,9 @@ cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
 
 
 cdef int sync_file(const SyncJob *job) noexcept nogil:
-    """Do what a job says, in the thread; return 0 or an errno.
+    """Do a job, in the thread; return 0 or an errno.
 
-    What another process cut off is not on disk, though all that is left is.
+    If another process truncated the file, entries are missing although the sync succeeds.
     """
     cdef struct_stat status
     if not job.sync:
@@ -219,7 +218,7 @@ cdef int sync_file(const SyncJob *job) noexcept nogil:
 
 
 cdef void take_back(Appender appender, int fd) noexcept nogil:
-    """Give an appender its descriptor back; close it if its file has ended."""
+    """Return an appender's descriptor; close it if its file has ended."""
     if appender.file.fd == fd:
         appender.lent = False
     else:
@@ -227,14 +226,14 @@ cdef void take_back(Appender appender, int fd) noexcept nogil:
 
 
 cdef int64_t prepare_sync(Appender appender) noexcept nogil:
-    """Write what a sync that begins now needs; return the last index that it covers."""
+    """Write the checkpoint for a sync that begins now; return the last index that it covers."""
     if not appender.broken:
         appender.write_checkpoint()
     return appender.last
 
 
 cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil:
-    """Take the result of a sync of the appender's file that it did not make itself (A.11)."""
+    """Take the result of the thread's sync of the appender's file (A.11)."""
     if error:
         appender.error = error
         appender.broken = True
@@ -250,7 +249,7 @@ cdef int event_descriptor() noexcept nogil:
 
 
 cdef bint take(int fd) noexcept nogil:
-    """Wait until an event descriptor was given to, and empty it."""
+    """Wait until an event descriptor is readable, and reset it."""
     cdef uint64_t count
     cdef ssize_t n = read(fd, &count, sizeof(count))
     while n < 0 and errno == EINTR:
@@ -259,6 +258,6 @@ cdef bint take(int fd) noexcept nogil:
 
 
 cdef void give(int fd) noexcept nogil:
-    """Wake whoever waits for an event descriptor."""
+    """Make an event descriptor readable."""
     cdef uint64_t one = 1
     write(fd, &one, sizeof(one))

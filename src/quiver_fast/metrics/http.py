@@ -1,4 +1,4 @@
-"""Serving metrics by HTTP, as OpenMetrics or as Prometheus' older text, in a thread of its own."""
+"""Serving metrics by HTTP, as OpenMetrics or as Prometheus' older text, in its own thread."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.extras import how_to_install
 
 LOOPBACK = "127.0.0.1"
-"""Where metrics are served unless told otherwise."""
+"""The default host for metrics."""
 
-# Requests come one after the other; one that says nothing keeps the next waiting so long.
+# Requests are served one after the other; a silent client delays the next one so long.
 _REQUEST_SECONDS = 2.0
 # How long another thread waits for the interpreter while text is made, in seconds: the server's
-# loop needs it now and then, and Python's default of 5 ms would be seen in its latencies.
+# loop needs it now and then, and Python's default of 5 ms would show in its latencies.
 _SWITCH_SECONDS = 0.0005
 
 
@@ -39,7 +39,7 @@ class MetricsServer:
     """Answers ``GET /metrics`` until it is closed.
 
     Attributes:
-        port: where it listens.
+        port: the port on which it listens.
     """
 
     def __init__(self, host: str, port: int, collector: Collector) -> None:
@@ -47,7 +47,7 @@ class MetricsServer:
 
         Args:
             host: name or address to listen on.
-            port: the port; 0 for any that is free.
+            port: the port; 0 for any free one.
             collector: makes the metrics; the process's own are added.
 
         Raises:
@@ -72,7 +72,7 @@ class MetricsServer:
 
     def close(self) -> None:
         """Answer no more; a request that is being answered goes on."""
-        # What waits for a connection wakes up.
+        # Wakes the thread that waits for a connection.
         with contextlib.suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
@@ -116,7 +116,7 @@ def _listening(host: str, port: int, registry: Any) -> HTTPServer:
             self.server_address = self.socket.getsockname()
 
         def handle_error(self, _request: Any, _address: Any) -> None:
-            """Say nothing: a client that went away is no failure of ours."""
+            """Print nothing: a client that went away is no failure of ours."""
 
     try:
         return Server((str(address[0]), int(address[1])), Handler)

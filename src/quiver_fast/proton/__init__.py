@@ -1,1 +1,1 @@
-"""The Proton C engine: its declarations for Cython, and what was built."""
+"""The Proton C engine: its declarations for Cython, its log, and facts of its build."""

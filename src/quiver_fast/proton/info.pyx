@@ -1,4 +1,4 @@
-"""What the engine in this build is and can do."""
+"""Facts of the engine in this build."""
 
 from quiver_fast.proton.libproton cimport PN_VERSION_MAJOR, PN_VERSION_MINOR, PN_VERSION_POINT
 

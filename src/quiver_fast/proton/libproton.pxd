@@ -1,5 +1,5 @@
 # Every function of the Proton C engine that quiver-fast uses, by header.
-# All of it may run without the GIL. Add here what is used, nothing else.
+# All of it may run without the GIL. Add only functions that are used.
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
@@ -7,7 +7,7 @@ cdef extern from "<sys/types.h>" nogil:
     ctypedef long ssize_t
 
 cdef extern from "<stdbool.h>" nogil:
-    # Callbacks must return C's own type; everywhere else bint serves.
+    # Callbacks must return C's own type; bint is enough everywhere else.
     ctypedef bint c_bool "bool"
 
 cdef extern from "proton/version.h" nogil:

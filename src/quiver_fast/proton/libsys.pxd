@@ -1,10 +1,10 @@
-# The operating system's calls that the event loops use. Linux.
+# System calls of the event loops. Linux.
 
 from libc.stdint cimport int64_t, uint32_t
 from posix.time cimport clock_gettime, timespec, CLOCK_MONOTONIC, CLOCK_REALTIME
 
 cdef extern from "<time.h>" nogil:
-    # The time of the system's last tick: some ms old, for a tenth of the cost.
+    # The time of the system's last tick: some ms old, at a tenth of the cost.
     const int CLOCK_REALTIME_COARSE
 
 cdef extern from "<poll.h>" nogil:

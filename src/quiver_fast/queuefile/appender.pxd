@@ -5,11 +5,11 @@ from quiver_fast.queuefile.space cimport Space
 
 # When an append is on disk, A.11.
 cdef enum Durability:
-    # When the system writes its page cache: survives a crash of the process only.
+    # When the system writes its page cache: an entry survives only a crash of the process.
     DURABLE_NEVER
     # Every so many ms, by a thread.
     DURABLE_INTERVAL
-    # When sync() returned: the caller gathers appends and tells of none before.
+    # When sync() returned: the caller gathers appends and acknowledges none before.
     DURABLE_GROUP
 
 cdef class Appender:
@@ -18,7 +18,7 @@ cdef class Appender:
     cdef object lock
     cdef object table
     cdef object syncing
-    # Files that are kept, 0 for all; and which are old.
+    # Number of files that are kept, 0 for all; and the choice of old files.
     cdef int64_t retained
     cdef object expiry
     cdef readonly Durability policy
@@ -31,31 +31,31 @@ cdef class Appender:
     cdef size_t tail
     cdef int64_t sequence
     cdef Space space
-    # Beyond an entry: what may come with it.
+    # Room for the documents that may come with an entry.
     cdef size_t room
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held
     # The caller that rolls the file also syncs it.
     cdef bint sync_elsewhere
-    # The file has its end mark and the next one could not be made yet: nothing may be appended.
+    # The file has its end mark, and the next one could not be made yet: no append is possible.
     cdef bint ended
     # A syncer has the file's descriptor, and closes it if the file ends meanwhile.
     cdef bint lent
-    # The document that is being written.
+    # The document between begin and commit.
     cdef size_t entry_size
     # errno of the last failure; a failed sync ends all writing. The thread of the policy
-    # `interval` has these too, while the writer goes on: they are read and written as a whole,
-    # and so are the last index, what is synced and whether a checkpoint is due.
+    # `interval` uses these while the writer goes on, so they are read and written atomically, as
+    # are the last index, the synced index and the flag of a due checkpoint.
     cdef int error
     cdef bint broken
     cdef int64_t last
     cdef int64_t first
     cdef int64_t synced
-    # Told of every entry, for readers in this process that wait for one.
+    # Called for every entry, for waiting readers in this process.
     cdef void (*on_entry)(void *listener) noexcept nogil
     cdef void *listener
-    # Where the next checkpoint's sum begins, and the sum so far; one that is due is
+    # The beginning of the next checkpoint's sum, and the sum so far; a due checkpoint is
     # written before the next document.
     cdef size_t summed_from
     cdef uint32_t sum

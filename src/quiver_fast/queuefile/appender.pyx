@@ -1,8 +1,8 @@
 """The one writer of a queue: entries appended, indexed, rolled and synced (part A).
 
-`begin` returns a place in the mapped file, `commit` publishes what was written there: an
-entry is copied once. The file holds all state that decides. A crash at any moment leaves
-a file that `recovery` puts right.
+`begin` returns a place in the mapped file, `commit` publishes the bytes in it: an entry is
+copied once. The file has all the state. A crash at any moment leaves a file that `recovery`
+repairs.
 """
 
 from libc.errno cimport EBADF, EINVAL, EIO, errno
@@ -37,12 +37,12 @@ cdef extern from "<unistd.h>" nogil:
     int fdatasync(int fd)
 
 MAX_ENTRY = 16 << 20
-# The longest document that a header can tell (A.12).
+# The longest document of a header (A.12).
 DOCUMENT_MAX = (1 << 30) - 1
 cdef int64_t MILLISECOND = 1000000
-# Before the bytes of a raw entry: block, length of what follows, byte array (A.6).
+# Before the bytes of a raw entry: block, length of the block, byte array (A.6).
 cdef size_t RAW_HEAD = 6
-# Room beside an entry and its index page: a checkpoint, headers and pad, the next header.
+# Room on top of an entry and its index page: a checkpoint, headers and pad, the next header.
 cdef size_t SLACK = CHECKPOINT_MAX + 32
 
 LOG = logging.getLogger(__name__)
@@ -51,18 +51,18 @@ LOG = logging.getLogger(__name__)
 cdef class Appender:
     """The writer of the queue in ``directory``, which is made if it does not exist.
 
-    It is one thread's; `close` it, or use it as a context manager.
+    Only one thread may use it; `close` it, or use it as a context manager.
 
     Args:
-        directory: where the queue's files are, on a local file system.
+        directory: the folder of the queue's files, on a local file system.
         roll: name of the roll cycle of a new queue; an existing one keeps its own.
         durability: ``none``, ``interval:<ms>`` or ``group``.
-        verify: walk every file wholly, however the queue was left.
-        max_entry: the most bytes of an entry, as it is in the file.
-        retain: how many of the newest files to keep; older ones are deleted at start and
-            at every roll, but for that of the present time. 0 keeps all.
-        text_check: what a text that may have been damaged by a power loss must pass to
-            be kept: `remote.textwire.text_check()`; None for any UTF-8.
+        verify: walk every file completely, even after an orderly stop.
+        max_entry: the largest size of an entry in the file.
+        retain: number of the newest files to keep; older ones are deleted at start and at
+            every roll, except the file of the present time. 0 keeps all.
+        text_check: the check that decides after a power loss whether a text is whole:
+            `remote.textwire.text_check()`; None accepts any UTF-8.
 
     Raises:
         OutputError: another process writes to it, or the files cannot be used.
@@ -118,7 +118,7 @@ cdef class Appender:
         self.close()
 
     def start(self, verify: bool, text_check: object) -> None:
-        """Put right what a crash left, and go on where the queue ended (A.10)."""
+        """Repair the queue after a crash, and continue at its end (A.10)."""
         self.table = Table(self.directory, self.roll)
         self.lock.mark(self.table)
         cycles, self.last = recover_queue(
@@ -160,7 +160,7 @@ cdef class Appender:
             return None
 
     cdef int open_cycle(self, int64_t cycle) except -1:
-        """Make the file of ``cycle`` the one that is written to; if it ended, the next one."""
+        """Write to the file of ``cycle`` from now on; if it has ended, to the next one."""
         cdef CycleFile file
         cdef Extent extent
         cdef bytes name = os.fsencode(self.path_of(cycle))
@@ -232,9 +232,9 @@ cdef class Appender:
         return 0
 
     def retain(self, cycles: int) -> list[Path]:
-        """Delete all but the newest ``cycles`` files, at least 1, and that of today (A.12).
+        """Delete all but the newest ``cycles`` files, at least 1, and the file of today (A.12).
 
-        Tailers that are in one of them read it to its end.
+        Tailers inside a deleted file read it to its end.
 
         Returns:
             The files deleted.
@@ -263,11 +263,11 @@ cdef class Appender:
             self.first = min(cycles_in(self.directory, self.roll)) << self.shift
 
     def shrink(self) -> None:
-        """Give back the disk space behind the tail's header, which readers look at (A.12)."""
+        """Free the disk space after the tail's header, which readers read (A.12)."""
         os.ftruncate(self.file.fd, round_up(self.tail + 4, PAGE))
 
     cdef bint ready_for(self, size_t size) noexcept nogil:
-        """Make sure that a document of ``size`` bytes can go at the tail."""
+        """Make room for a document of ``size`` bytes at the tail."""
         if load(&self.broken) or not self.is_whole():
             return False
         if size > self.max_entry or size == 0:
@@ -281,13 +281,13 @@ cdef class Appender:
             return False
         if self.tail + size + 8 > self.space.populated:
             space_populate(&self.space, &self.file, self.tail, self.tail + size)
-        # A.7, 3: also where a crash or another writer left none. Spacings are powers of two.
+        # A.7, 3: also if a crash or another writer left none. Spacings are powers of two.
         if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
             self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
 
     cdef bint is_whole(self) noexcept nogil:
-        """Say whether the file has its full size; nothing is appended to one that was cut."""
+        """Say whether the file has its full size; a truncated file takes no entries."""
         if not load(&self.broken) and cycle_cut(&self.file):
             self.fail(EIO)
         return not load(&self.broken)
@@ -314,21 +314,21 @@ cdef class Appender:
         return True
 
     cdef bint reserve(self, size_t end) noexcept nogil:
-        """Have disk space up to ``end``; False with `error` set (A.12)."""
+        """Allocate disk space up to ``end``; False with `error` set (A.12)."""
         if end <= self.space.reserved:
             return True
         self.error = space_reserve(&self.space, &self.file, end)
         return self.error == 0
 
     cdef char *begin(self, size_t size) noexcept nogil:
-        """Return where to write a document of ``size`` bytes, at least 1; NULL: see error."""
+        """Return the place for a document of ``size`` bytes, at least 1; NULL: see error."""
         if not self.ready_for(size):
             return NULL
         self.entry_size = size
         return self.file.base + self.tail + 4
 
     cdef char *begin_bytes(self, size_t size) noexcept nogil:
-        """As `begin`, for arbitrary bytes: form 2 of A.6 goes before them."""
+        """As `begin`, for arbitrary bytes: the head of form 2 of A.6 comes before them."""
         cdef char *out = self.begin(RAW_HEAD + size)
         if out == NULL:
             return NULL
@@ -353,7 +353,7 @@ cdef class Appender:
         self.tail = following
 
     cdef int64_t commit(self) noexcept nogil:
-        """Publish what was begun as an entry; return its index, or -1: see error."""
+        """Publish the begun document as an entry; return its index, or -1: see error."""
         cdef size_t at = self.tail
         self.publish(self.entry_size, False)
         store_long(self.file.base + self.file.write_position, at)
@@ -374,7 +374,7 @@ cdef class Appender:
         return self.last
 
     cdef int64_t append(self, const char *bytes, size_t size) noexcept nogil:
-        """Append an entry as it is; return its index, or -1: see error."""
+        """Append the bytes of an entry; return its index, or -1: see error."""
         cdef char *out = self.begin(size)
         if out == NULL:
             return -1
@@ -382,7 +382,7 @@ cdef class Appender:
         return self.commit()
 
     cdef int commit_meta(self) noexcept nogil:
-        """Publish what was begun as meta-data, which takes no index; return 0, or -1: see error."""
+        """Publish the begun document as meta-data, without an index; return 0, or -1: see error."""
         self.publish(self.entry_size, True)
         return 0 if self.is_whole() else -1
 
@@ -413,7 +413,7 @@ cdef class Appender:
     cdef int sync(self) noexcept nogil:
         """Sync all appends so far to disk; return 0, or -1: then the queue is read-only.
 
-        It belongs to the writer's thread.
+        Only the writer's thread may call it.
         """
         if self.policy != DURABLE_NEVER and not self.broken:
             self.write_checkpoint()
@@ -423,9 +423,9 @@ cdef class Appender:
         """Sync the file, in any thread.
 
         A second attempt after a failure would prove nothing: the system may have
-        dropped what it could not write (A.11).
+        dropped the pages that it could not write (A.11).
         """
-        # This sync may miss what is appended while it runs.
+        # This sync may miss entries that are appended while it runs.
         cdef int64_t last = load_long(&self.last)
         if not self.is_whole():
             return -1
@@ -442,8 +442,8 @@ cdef class Appender:
     def sync_now(self) -> None:
         """Sync without the GIL; the next append reports a failure.
 
-        The table is synced too: recovery relies on its word of how far the sync came until the
-        next entry brings a checkpoint (rule 8), and it lists the files that are there.
+        The table is synced too: until the next checkpoint, recovery relies on its word of the
+        synced index (rule 8), and it lists the files.
         """
         with nogil:
             self.sync_file()
@@ -454,11 +454,11 @@ cdef class Appender:
             self.fail(error.errno)
 
     cdef int64_t first_index(self) noexcept nogil:
-        """Return the index of the first entry, or what it would have."""
+        """Return the index of the first entry, also of one that is still to come."""
         return self.first
 
     cdef int64_t end_index(self) noexcept nogil:
-        """Return the index that the next entry would have in this cycle."""
+        """Return the index of the next entry, if it comes in this cycle."""
         return (self.cycle << self.shift) | self.sequence
 
     cdef int64_t last_index(self) noexcept nogil:
@@ -466,11 +466,11 @@ cdef class Appender:
         return self.last
 
     def failure(self) -> str:
-        """Say in one line why the last call failed."""
+        """Return the reason of the last failure, in one line."""
         return f"{self.directory}: {os.strerror(self.error)}"
 
     def close(self) -> None:
-        """Sync, give back unused disk space, and let others write.
+        """Sync, free unused disk space, and release the lock.
 
         Raises:
             OutputError: not all is on disk; the queue is closed all the same.
@@ -505,7 +505,7 @@ cdef class Appender:
         if 0 in content:
             raise ValueError("a text entry has no NUL")
         if content and content[0] >= 0x80:
-            # A first byte with the top bit set would mean binary wire.
+            # A first byte of 0x80 or more would mean binary wire.
             content = b"\n" + content
         return self.checked(self.append(content, len(content)))
 
@@ -537,7 +537,7 @@ cdef class Appender:
         self.table.sync()
 
     def checked(self, index: int) -> int:
-        """Return ``index``; raise what the last call said if it is -1."""
+        """Return ``index``; raise the error of the last call if it is -1."""
         if index < 0:
             raise OutputError(self.failure())
         return index

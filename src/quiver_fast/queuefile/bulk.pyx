@@ -6,13 +6,13 @@ from quiver_fast.queuefile.appender cimport Appender
 
 
 def append_records(Appender appender, const unsigned char[::1] records, size_t size) -> int:
-    """Append records of ``size`` bytes each, one entry per record, as they are (A.6).
+    """Append records of ``size`` bytes each, unchanged, one entry per record (A.6).
 
     Returns:
         The index of the last one; -1 if there is no record.
 
     Raises:
-        OutputError: one could not be written; those before it are.
+        OutputError: one could not be written; the earlier ones are written.
         ValueError: the bytes are no whole number of records.
     """
     cdef size_t count = records.shape[0] // size if size else 0

@@ -1,11 +1,11 @@
-"""Checkpoints: meta-data documents that say what was written before a sync (A.11).
+"""Checkpoints: meta-data documents with a checksum of the entries before a sync (A.11).
 
 After a power loss they tell complete entries from those that only look complete:
 
     checkpoint: { seq: <n>, pos: <offset>, crc32c: <hex> }
 
 ``seq`` is the sequence of the next entry; ``crc32c`` covers header and content of
-every document from ``pos`` to the checkpoint, in order, but for index pages, whose
+every document from ``pos`` to the checkpoint, in order, without index pages, whose
 slots are filled in later. Pad is not covered.
 """
 
@@ -32,7 +32,7 @@ quiver_crc_prepare()
 
 cdef uint32_t add_document(
         uint32_t crc, uint32_t header, const char *content, size_t size) noexcept nogil:
-    """Go on with a checkpoint's sum over one document."""
+    """Continue a checkpoint's sum over one document."""
     if (header & META_DATA and size >= INDEX_PAGE_SIZE
             and memcmp(content, INDEX_PAGE, INDEX_PAGE_SIZE) == 0):
         return crc
@@ -75,10 +75,10 @@ cdef bint parse_checkpoint(
 
 cdef void next_covered(
         const CycleFile *file, size_t at, size_t *start, size_t *end) noexcept nogil:
-    """Find what the next checkpoint from ``at`` on covers: documents from ``start`` to ``end``.
+    """Find the documents that the next checkpoint from ``at`` on covers: ``start`` to ``end``.
 
-    ``end`` is the checkpoint's own, or where documents end before there is one; nothing
-    is covered where both are the same.
+    ``end`` is the offset of the checkpoint, or the end of the documents if there is none.
+    Nothing is covered if both are the same.
     """
     cdef uint32_t header
     cdef uint32_t crc

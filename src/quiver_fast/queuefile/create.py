@@ -24,7 +24,7 @@ def create_complete(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         partial.rename(path)
     except OSError:
-        # On a full disk the half-written file would take space that others need.
+        # On a full disk other files need the space of the half-written one.
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
@@ -45,7 +45,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that do not exist; their names are on disk then.
+    """Make a folder and its missing parents, and sync their names to disk.
 
     Raises:
         OSError: one cannot be made.
@@ -61,7 +61,7 @@ def create_cycle_file(path: Path, roll: RollCycle) -> None:
     """Make a cycle file without entries: header, page of pages, first index page (A.4).
 
     Raises:
-        OutputError: there is such a file, which nothing may replace.
+        OutputError: the file exists already.
         OSError: it cannot be written.
     """
     if path.exists():

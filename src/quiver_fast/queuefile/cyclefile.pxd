@@ -18,12 +18,12 @@ cdef struct CycleFile:
     size_t size
     # Guards what is mapped.
     Guard *guard
-    # The words of the first document; 0 where it has none.
+    # The words of the first document; 0 if it has none.
     size_t write_position
     size_t sequence_word
     size_t index2index_word
     size_t last_index_word
-    # Where the documents after the first one begin.
+    # The offset of the second document.
     size_t first_document
     int64_t count
     int64_t spacing

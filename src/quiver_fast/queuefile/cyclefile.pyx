@@ -1,8 +1,8 @@
-"""One cycle file: mapped into memory, its header understood, its index followed.
+"""One cycle file: mapping it into memory, reading its header, following its index.
 
-The file may have been written by Java or damaged by a crash, so nothing is taken
-for granted: words are looked for by their names, and every offset is checked
-against the file before it is followed (specification, part A).
+Java may have written the file, or a crash may have damaged it. So words are found by
+their names, and every offset is checked against the file before it is followed
+(specification, part A).
 """
 
 from libc cimport errno
@@ -74,15 +74,15 @@ cdef void cycle_close(CycleFile *file) noexcept nogil:
 
 
 cdef int cycle_remap(CycleFile *file) noexcept nogil:
-    """Map what the file has grown, or shrunk, to; return 0, or -1 with errno."""
+    """Map the file with its present size; return 0, or -1 with errno."""
     cdef struct_stat status
     cdef void *base
     if fstat(file.fd, &status) != 0:
         return -1
     if <size_t>status.st_size == file.size or status.st_size == 0:
         return 0
-    # It may move: a reader's bytes are copied before its next read, which alone comes here,
-    # so that nothing points into the old place (A.8).
+    # The mapping may move. Only a reader's next read comes here, and its bytes are copied
+    # before, so that nothing points to the old place (A.8).
     base = mremap(file.base, file.size, status.st_size, MREMAP_MAYMOVE)
     if base == MAP_FAILED:
         return -1
@@ -93,11 +93,11 @@ cdef int cycle_remap(CycleFile *file) noexcept nogil:
 
 
 cdef bint cycle_cut(const CycleFile *file) noexcept nogil:
-    """Say whether another process cut the file short under its reader or writer."""
+    """Say whether another process truncated the file."""
     return file.guard != NULL and guard_cut(file.guard)
 
 
-# A number's code and its bytes, at most (A.3).
+# The largest size of a number: its code and its bytes (A.3).
 cdef size_t NUMBER = 5
 
 # A part of the first document.
@@ -133,7 +133,7 @@ cdef size_t skip_pad(const CycleFile *file, size_t at, size_t end) noexcept nogi
 cdef size_t word_after(
         const CycleFile *file, size_t at, size_t end, uint8_t code, size_t skip,
         size_t words) noexcept nogil:
-    """Return the offset of a field's aligned words, 0 if it is not what it should be."""
+    """Return the offset of a field's aligned words, 0 if the field is not as expected."""
     if at == 0:
         return 0
     at = skip_pad(file, at, end)
@@ -164,10 +164,10 @@ cdef int64_t int_after(const CycleFile *file, size_t at, size_t end) noexcept no
 
 cdef Span span_of(
         const CycleFile *file, size_t end, const char *name, size_t value_end) noexcept nogil:
-    """Return where a field is: its name, and all up to the end of its value; empty without it.
+    """Return the place of a field, from its name to the end of its value; empty if missing.
 
     Args:
-        value_end: of a field with words; 0 for others, which have a code and a number.
+        value_end: the end of a field with words; 0 for a field with a code and a number.
     """
     cdef Span span
     span.begin = span.end = find_name(file, 4, end, name)
@@ -178,7 +178,7 @@ cdef Span span_of(
 
 
 cdef bint words_are_apart(const CycleFile *file, size_t end) noexcept nogil:
-    """Say whether what is stored in the words leaves every other field as it is."""
+    """Say whether storing the words leaves every other field unchanged."""
     cdef size_t words[3]
     cdef Span fields[7]
     cdef int i, j
@@ -232,7 +232,7 @@ cdef bint cycle_understand(CycleFile *file) noexcept nogil:
         return False
     file.data_format = int_after(file, find_name(file, 4, end, b"dataFormat"), end)
     if file.data_format < 0 and end < file.last_index_word + 16:
-        # Older versions had no such field; elsewhere it is damaged.
+        # Older versions had no such field; in others it is damaged.
         file.data_format = 0
     if file.data_format != 0 and file.data_format != 1:
         return False
@@ -263,7 +263,7 @@ cdef size_t page_of(const CycleFile *file, int64_t number) noexcept nogil:
 
 
 cdef size_t slots_of(const CycleFile *file, size_t at) noexcept nogil:
-    """Return where the slots of the index document at ``at`` begin; 0 if it is not sane."""
+    """Return the offset of the slots of the index document at ``at``; 0 if it is damaged."""
     cdef uint32_t header
     cdef size_t end
     cdef size_t array

@@ -1,7 +1,7 @@
-"""Where entries go on behind damage, for readers that change nothing.
+"""Finding the entries after damage, for readers that change nothing.
 
-The words of a file tell where its last entry is, and its sequence (A.4). Documents whose headers
-lead there exactly are the queue's, and the entries among them give the sequence of the first.
+The words of a file have the place and the sequence of its last entry (A.4). Documents whose
+headers lead there exactly are the queue's, and their number gives the sequence of the first.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -10,13 +10,13 @@ from quiver_fast.queuefile.cyclefile cimport (
     LENGTH_MASK, NOT_READY, CycleFile, is_data, load, load_long, next_document, sane_header,
 )
 
-# Headers that are looked at for one damage. More are only met in what is no document.
+# The most headers that are read for one damage. More are only found in bytes of no document.
 cdef int64_t STEPS_MAX = 1 << 28
-# So many documents in a row are no accident.
+# So many documents in a row are no chance.
 cdef int64_t PLAUSIBLE = 3
 
 
-# Documents that follow each other: where they end, and how many there are.
+# A row of documents: its end, and the number of its entries.
 cdef struct Walk:
     size_t end
     int64_t documents
@@ -24,9 +24,9 @@ cdef struct Walk:
 
 
 cdef bint last_entry(const CycleFile *file, Place *last) noexcept nogil:
-    """Read the words that tell of the last entry; False if they do not agree.
+    """Read the words of the last entry; False if they do not agree.
 
-    They are stored after the entry is published, so what they tell was there.
+    They are stored after the entry is published, so that entry existed.
     """
     cdef uint64_t at = <uint64_t>load_long(file.base + file.write_position)
     cdef uint64_t word = <uint64_t>load_long(file.base + file.sequence_word)
@@ -38,11 +38,11 @@ cdef bint last_entry(const CycleFile *file, Place *last) noexcept nogil:
 
 cdef bint find_rest(
         const CycleFile *file, Place damage, Place last, Place *rest) noexcept nogil:
-    """Find the first entry behind a damaged document; False if there is none.
+    """Find the first entry after a damaged document; False if there is none.
 
     Args:
-        damage: where the document is, and the sequence that it would have.
-        last: what `last_entry` told.
+        damage: the place of the document, and its sequence.
+        last: the result of `last_entry`.
     """
     cdef int64_t steps = STEPS_MAX
     cdef size_t at = damage.at + 4
@@ -56,7 +56,7 @@ cdef bint find_rest(
     rest[0] = last
     while at < last.at and steps > 0:
         walk = walk_from(file, at, last.at, &steps)
-        # The damaged document took a sequence itself: what begins within it takes the same one.
+        # The damaged document took one sequence, so an entry that begins within it has the same.
         if walk.end == last.at and 0 < walk.entries < last.sequence - damage.sequence:
             rest[0] = Place(at, last.sequence - walk.entries)
             break
@@ -73,7 +73,7 @@ cdef bint find_rest(
 
 cdef bint behind_reservation(
         const CycleFile *file, Place damage, Place last, Place *rest) noexcept nogil:
-    """Stand behind a document that was never finished, and so took no sequence (A.10 rule 4)."""
+    """Skip a document that was never finished, and so took no sequence (A.10 rule 4)."""
     cdef uint32_t header = load(file.base + damage.at)
     cdef int64_t steps = STEPS_MAX
     cdef Walk walk

@@ -1,4 +1,4 @@
-"""Files of cycles that are over: which are deleted, and how; each is deleted whole (A.12)."""
+"""Deleting old files of a queue; each is deleted whole (A.12)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def steady_ms() -> int:
 
 
 class Expiry:
-    """Which files of a queue are old: their number decides, and not the clock.
+    """The choice of old files of a queue: their number decides, not the clock.
 
     A clock that is set forward by a month makes no file older. The file of the present time
-    always stays: by the clock, and by the clock as it was when the queue was opened.
+    always stays, both by the clock now and by the clock when the queue was opened.
 
     Args:
         directory: the queue's.
@@ -42,7 +42,7 @@ class Expiry:
         self._told: int | None = None
 
     def expired(self, cycles: list[int], retained: int) -> list[int]:
-        """Return the cycles whose files go, and tell of a clock that was set.
+        """Return the cycles whose files are deleted, and warn of a clock that was set.
 
         Args:
             cycles: those that have a file, oldest first.
@@ -59,7 +59,7 @@ class Expiry:
         return [cycle for cycle in cycles if cycle not in stays]
 
     def _tell_future(self, newest: int, present: int) -> None:
-        """Tell at the start of a newest file that is of a later time: entries go into it."""
+        """Warn at the start if the newest file is of a later time: entries go into it."""
         if newest > present:
             LOG.warning(
                 "%s: its time is %d cycles later than the clock's; new entries go there",
@@ -67,7 +67,7 @@ class Expiry:
             )  # fmt: skip
 
     def _tell_step(self, step: int) -> None:
-        """Tell of a clock that was set by a cycle or more since the last time."""
+        """Warn of a clock that was set by a cycle or more since the last call."""
         if abs(step) >= self._roll.length_ms:
             LOG.warning(
                 "%s: the clock was set %s by %d s; the newest files stay, whatever their time",
@@ -76,7 +76,7 @@ class Expiry:
 
 
 def delete_cycles(directory: Path, roll: RollCycle, table: Table, cycles: list[int]) -> list[Path]:
-    """Delete the files of cycles, and list in the table what is left.
+    """Delete the files of cycles, and list the other files in the table.
 
     Returns:
         The files deleted.

@@ -17,8 +17,8 @@ from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.reserve import check_descriptors
 from quiver_fast.queuefile.table import TABLE_NAME
 
-# What the names of subscriptions' queues begin with, which no address can; and their folder,
-# which no address has.
+# The beginning of the names of subscriptions' queues, which no address has; and their folder,
+# which no address has either.
 SUBSCRIPTION = "\0"
 SUBSCRIPTIONS = "%subscriptions"
 
@@ -27,17 +27,17 @@ CYCLE_FILES = "*.cq4"
 
 
 def warn(error: OSError) -> None:
-    """Say that a folder cannot be read: what is in it is not served."""
+    """Warn that a folder cannot be read: its queues are not served."""
     LOG.warning("%s: %s", error.filename, error.strerror)
 
 
 def is_queue(files: Collection[str]) -> bool:
-    """Say whether a folder with these files is a queue's: it has a table, or a cycle's file."""
+    """Say whether a folder with these files is a queue: it has a table, or a cycle file."""
     return TABLE_NAME in files or bool(fnmatch.filter(files, CYCLE_FILES))
 
 
 def has_files(folder: Path, pattern: str) -> bool:
-    """Say whether a folder has a file, and not only a folder, of such a name."""
+    """Say whether a folder has a file with such a name, not only a folder."""
     return any(path.is_file() for path in folder.glob(pattern))
 
 
@@ -48,8 +48,8 @@ class QueueDirectory:
         path: the directory; made if it does not exist.
         roll: roll cycle of new queues.
         durability: ``none``, ``interval:<ms>`` or ``group``.
-        retain: how many cycles of each queue to keep; 0 keeps all. See `Appender`.
-        verify: walk every file wholly when its queue is opened (A.10).
+        retain: number of cycles of each queue to keep; 0 keeps all. See `Appender`.
+        verify: walk every file completely when its queue is opened (A.10).
         text_check: see `Appender`.
 
     Raises:
@@ -92,20 +92,20 @@ class QueueDirectory:
                 name = os.path.relpath(folder, self.path)
                 address = address_of(name)
                 if address is None and is_plain(name):
-                    # Earlier versions took every plain name as it is.
+                    # Earlier versions did not escape plain names.
                     address = name
                 if address is not None:
                     found.add(address)
         return sorted(found)
 
     def count(self) -> int:
-        """Return how many queues exist; they are looked for once."""
+        """Return how many queues exist; the folders are read once."""
         if self._count is None:
             self._count = len(self.names())
         return self._count
 
     def is_open(self, address: str) -> bool:
-        """Say whether the writer of a queue is there."""
+        """Say whether the writer of a queue is open."""
         return address in self._appenders
 
     def folder(self, address: str) -> Path:
@@ -123,18 +123,18 @@ class QueueDirectory:
         return folder
 
     def holds(self, address: str) -> bool:
-        """Say whether there is a queue of that address, with or without entries."""
+        """Say whether a queue with that address exists, with or without entries."""
         folder = self.folder(address)
         return has_files(folder, TABLE_NAME) or has_files(folder, CYCLE_FILES)
 
     def has_entries(self, address: str) -> bool:
-        """Say whether there is a file that may have entries of that queue."""
+        """Say whether a file exists that may have entries of that queue."""
         return has_files(self.folder(address), CYCLE_FILES)
 
     def appender(self, address: str) -> Appender:
         """Return the writer of a queue, opened or made.
 
-        Any thread may ask, but only one at a time for a queue.
+        Any thread may call it, but only one at a time for a queue.
 
         Raises:
             OutputError: its files cannot be used.
@@ -158,7 +158,7 @@ class QueueDirectory:
         return self._appenders[address]
 
     def _check_room(self, address: str) -> None:
-        """See that a new queue can be made wholly.
+        """Check that a new queue can be made completely.
 
         Raises:
             OutputError: there are too few descriptors.
@@ -172,7 +172,7 @@ class QueueDirectory:
         """Delete the queue of a subscription, and its folder.
 
         Raises:
-            OSError: that cannot be.
+            OSError: it cannot be deleted.
             OutputError: its files cannot be closed in order.
         """
         self._appenders.pop(address).close()
@@ -182,7 +182,7 @@ class QueueDirectory:
         """Close every queue in order.
 
         Raises:
-            OutputError: one could not be; the others are closed all the same.
+            OutputError: one could not be closed in order; the others are closed all the same.
         """
         failures = []
         for appender in self._appenders.values():

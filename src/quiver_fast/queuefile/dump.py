@@ -1,4 +1,4 @@
-"""The entries of a queue, decoded: text as it is, raw entries as bytes, the rest undecoded."""
+"""The entries of a queue, decoded: text as str, raw entries as bytes, the rest undecoded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from quiver_fast.queuefile.tailer import Tailer
 
-# A raw entry: block, length of what follows, byte array (A.6).
+# A raw entry: block, length of the block, byte array (A.6).
 RAW_HEAD = struct.Struct("<BIB")
 BLOCK, BYTE_ARRAY = 0x82, 0x8A
 
 
 class Form(Enum):
-    """What an entry's bytes are (A.6)."""
+    """The form of an entry's bytes (A.6)."""
 
     TEXT = "text"
     RAW = "raw"
@@ -32,7 +32,7 @@ class Entry:
         index: its index.
         form: `TEXT`; `RAW` bytes; or `BINARY`, a document of binary wire that a Java
             application wrote.
-        content: text as str; raw bytes as they were submitted; binary wire whole.
+        content: text as str; raw bytes as submitted; the whole document of binary wire.
     """
 
     index: int
@@ -47,9 +47,9 @@ class Entry:
 
 
 def decode(index: int, content: bytes) -> Entry:
-    """Return an entry from its bytes in the file; text that is no UTF-8 is taken as binary."""
+    """Return an entry from its bytes in the file; text that is no UTF-8 counts as binary."""
     if content[0] < 0x80:
-        # A line break goes before a text whose first byte would tell of binary wire.
+        # A text whose first byte would mean binary wire has a line break before it.
         padded = content[0] == ord("\n") and len(content) > 1 and content[1] >= 0x80
         try:
             return Entry(index, Form.TEXT, content[padded:].decode())
@@ -63,7 +63,7 @@ def decode(index: int, content: bytes) -> Entry:
 
 
 def read_entries(directory: str | Path, start: int = 0) -> Iterator[Entry]:
-    """Yield the entries that are there now, from the first whose index is ``start`` or more.
+    """Yield the present entries, from the first with an index of ``start`` or more.
 
     Raises:
         OutputError: the files cannot be read.

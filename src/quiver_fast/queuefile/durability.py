@@ -1,4 +1,4 @@
-"""When an append is on disk: the policies of A.11, and the thread of one of them."""
+"""Durability: the policies of A.11, and the thread of `interval`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Policy(IntEnum):
-    """When an append is on disk; the numbers are those of appender.pxd's Durability."""
+    """The durability of an append; the numbers are those of Durability in appender.pxd."""
 
     NEVER = 0
     INTERVAL = 1
@@ -19,7 +19,7 @@ class Policy(IntEnum):
 
 
 def boot_id() -> int:
-    """Return a number that changes when the machine starts anew; 0 if it is not known."""
+    """Return a number that changes when the machine restarts; 0 if it is unknown."""
     try:
         words = BOOT_ID.read_text().replace("-", "")
     except OSError:
@@ -47,7 +47,7 @@ class Syncing:
     """The thread of the policy `interval`.
 
     Args:
-        sync: what it calls; never while paused.
+        sync: the function that it calls; never while paused.
         interval: seconds between two calls.
     """
 
@@ -65,7 +65,7 @@ class Syncing:
                 self._sync()
 
     def pause(self) -> None:
-        """Keep off the file until `resume`."""
+        """Do not touch the file until `resume`."""
         self._turn.acquire()
 
     def resume(self) -> None:

@@ -1,7 +1,7 @@
-"""The folder of a queue's address, and back: one folder for each address, and no other.
+"""The folder of a queue's address, and the reverse: each address has exactly one folder.
 
-An address of plain segments is its own folder: ``orders/eu`` is in ``orders/eu/``. What
-the name of a folder cannot be, or is the name of a queue's own file, is written otherwise:
+An address of plain segments is its own folder: ``orders/eu`` is in ``orders/eu/``. An address
+that cannot be a folder's name, or is the name of a queue's own file, is escaped:
 
     a byte that is no letter, digit, ``_``, ``-`` or ``.``     ``%`` and two hex digits
     ``.`` in ``.``, ``..`` and in names of a queue's files     ``%2E``
@@ -22,7 +22,7 @@ from quiver_fast.errors import UsageError
 # Bytes of an address.
 ADDRESS_MAX = 1024
 SEGMENTS_MAX, SEGMENT_MAX = 8, 128
-# Bytes of the name of a folder, and of a piece of a segment that would be a longer one.
+# The most bytes of a folder's name, and of a piece of a longer segment.
 NAME_MAX, PIECE = 255, 64
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 # The names of files in a queue's folder; also for file systems that ignore case.
@@ -61,13 +61,13 @@ def folder_of(address: str) -> str:
 
 
 def _folders_of(segment: bytes) -> str:
-    """Return the folder of a segment, or the folders that lie in each other."""
+    """Return the folder of a segment, or its nested folders."""
     if not segment:
         return "%"
     letters = _escaped(segment, PLAIN - set(b".") if OWN.fullmatch(segment) else PLAIN)
     if len(segment) <= SEGMENT_MAX and len("".join(letters)) < NAME_MAX:
         return "".join(letters)
-    # A piece may be what its segment is not: "..", say.
+    # A piece may be a special name such as "..", although its segment is not.
     letters = _escaped(segment, PLAIN - set(b"."))
     pieces = [letters[at : at + PIECE] for at in range(0, len(letters), PIECE)]
     return "%/".join("".join(piece) for piece in pieces)
@@ -78,7 +78,7 @@ def _escaped(segment: bytes, plain: frozenset[int]) -> list[str]:
 
 
 def address_of(folder: str) -> str | None:
-    """Return the address that a folder is for; None if it is for none."""
+    """Return the address of a folder; None if it has none."""
     segments, begun = [], ""
     for name in folder.split("/"):
         if name.endswith("%") and len(name) > 1:

@@ -1,4 +1,4 @@
-"""Sound files of a form that nothing here may touch: they are refused by name (A.13)."""
+"""Undamaged files of another form, which are refused by name and never changed (A.13)."""
 
 from libc.errno cimport EINVAL, ENOENT, errno
 
@@ -11,9 +11,9 @@ from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_close, cycle_open,
 from quiver_fast.queuefile.layout import RollCycle
 from quiver_fast.queuefile.table import cycles_in, find_roll
 
-# Every head of another form shows what it is within so many bytes.
+# So many bytes are enough to recognise a head of another form.
 cdef size_t HEAD_MAX = 64
-# How the first document begins in the wire types of Java that are not ours, header first.
+# The beginning of the first document in Java's other wire types, header first.
 OTHER_WIRES = {
     # Fields have no names: the pair of words follows the pad.
     "FIELDLESS_BINARY": re.compile(
@@ -26,7 +26,7 @@ OTHER_WIRES = {
 
 
 def find_own_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
-    """Return the roll cycle of a queue that will be written to; see `find_roll`.
+    """Return the roll cycle of a queue before writing to it; see `find_roll`.
 
     Raises:
         OutputError: the queue, or a file of it, has another form than ours.
@@ -37,7 +37,7 @@ def find_own_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
 
 
 def refuse_foreign(directory: Path, roll: RollCycle) -> None:
-    """Look at each file of a queue before anything of the queue is touched.
+    """Check the form of each file of a queue before anything is changed.
 
     Raises:
         OutputError: a file has another form than ours.
@@ -59,7 +59,7 @@ def refuse_foreign(directory: Path, roll: RollCycle) -> None:
 
 
 cdef str foreign_form(const CycleFile *file):
-    """Say which other form a file has that `cycle_understand` has read; None if it has none."""
+    """Return the other form of a file that `cycle_understand` has read; None for ours."""
     if file.first_document:
         return None if file.data_format == 1 else "written by a Chronicle Queue before 5.19.11"
     head = file.base[:min(file.size, HEAD_MAX)]

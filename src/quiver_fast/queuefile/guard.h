@@ -1,9 +1,9 @@
-/* Files in memory that somebody else cuts short.
+/* Mapped files that another process truncates.
  *
- * A page that a file has no longer is a SIGBUS to whoever touches it, which ends the
- * process. Here it becomes a page of zeros, and the file is marked as cut: its reader or
- * writer looks at the mark and tells of an error, and all other files go on. Any other
- * SIGBUS is whose it was before.
+ * An access to a page beyond the end of a file raises SIGBUS, which ends the process. The
+ * handler maps a page of zeros there and marks the file as truncated. The reader or writer
+ * checks the mark and reports an error; all other files go on. The previous handler gets any
+ * other SIGBUS.
  */
 #ifndef QUIVER_GUARD_H
 #define QUIVER_GUARD_H
@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One file in memory; `base` is NULL while none is. */
+/* One mapped file; `base` is NULL for a free entry. */
 typedef struct quiver_guard {
   char *base;
   size_t size;
@@ -29,7 +29,7 @@ typedef struct quiver_guard {
 static struct {
   pthread_mutex_t lock;
   pthread_once_t once;
-  /* All that there ever were: the handler may walk them at any time, so none is freed. */
+  /* All entries ever made: the handler may walk them at any time, so none is freed. */
   quiver_guard *all;
   quiver_guard *idle;
   uintptr_t page;
@@ -54,14 +54,14 @@ static void quiver_on_sigbus(int number, siginfo_t *info, void *context) {
     char *from = (char *) ((uintptr_t) info->si_addr & ~(quiver_guards.page - 1));
     const size_t size = (size_t) (guard->base + guard->size - from);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    /* To the end: what is cut is gone from there on. */
+    /* To the end of the mapping: all later bytes are gone too. */
     if (mmap(from, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) {
       __atomic_store_n(&guard->cut, true, __ATOMIC_RELEASE);
       errno = kept;
       return;
     }
   }
-  /* Not ours: it comes again, and goes to who had it before. */
+  /* Not ours: it is raised again, and the previous handler gets it. */
   sigaction(SIGBUS, &quiver_guards.before, NULL);
   errno = kept;
 }
@@ -75,7 +75,7 @@ static void quiver_watch_sigbus(void) {
   sigaction(SIGBUS, &action, &quiver_guards.before);
 }
 
-/* Guard a file in memory; NULL without memory for it. */
+/* Guard a mapped file; NULL for lack of memory. */
 static quiver_guard *quiver_guard_new(void *base, size_t size) {
   quiver_guard *guard;
   pthread_once(&quiver_guards.once, quiver_watch_sigbus);
@@ -96,14 +96,14 @@ static quiver_guard *quiver_guard_new(void *base, size_t size) {
   return guard;
 }
 
-/* The file is elsewhere in memory, or larger, now. */
+/* Note a new place or size of the mapping. */
 static void quiver_guard_move(quiver_guard *guard, void *base, size_t size) {
   __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
   guard->size = size;
   __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
 }
 
-/* The file is in memory no more. */
+/* End the guard: the file is unmapped. */
 static void quiver_guard_end(quiver_guard *guard) {
   __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
   pthread_mutex_lock(&quiver_guards.lock);

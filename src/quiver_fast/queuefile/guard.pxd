@@ -1,4 +1,4 @@
-# A file in memory that is guarded; what it is made of is this module's.
+# A guarded mapping; only this module knows its fields.
 ctypedef void Guard
 
 cdef Guard *guard_new(void *base, size_t size) noexcept nogil

@@ -1,6 +1,6 @@
 """Mapped files that another process truncates: an error of that file instead of a SIGBUS.
 
-There is one list of them in the process, so it is in this module and nowhere else.
+The process has one list of them, in this module.
 """
 
 cdef extern from "guard.h" nogil:
@@ -11,17 +11,17 @@ cdef extern from "guard.h" nogil:
 
 
 cdef Guard *guard_new(void *base, size_t size) noexcept nogil:
-    """Guard a file in memory; NULL without memory for that."""
+    """Guard a mapped file; NULL for lack of memory."""
     return quiver_guard_new(base, size)
 
 
 cdef void guard_move(Guard *guard, void *base, size_t size) noexcept nogil:
-    """Note where the file is mapped now, and how much of it."""
+    """Note the new place and size of the mapping."""
     quiver_guard_move(guard, base, size)
 
 
 cdef void guard_end(Guard *guard) noexcept nogil:
-    """End the guard, before the file's memory is given back."""
+    """End the guard, before the file is unmapped."""
     quiver_guard_end(guard)
 
 

@@ -1,11 +1,11 @@
 """Rebuild damaged heads of cycle files from their entries (A.10 rule 1).
 
-A file begins with three documents that are the same in every file of a roll cycle, but
-for words that recovery sets anyway: the header, the page of pages, the first index page
-(A.4). The entries begin at a place that follows from that. Where documents begin at that
-place, the file is one of the queue's, whatever its head looks like.
+A file begins with three documents: the header, the page of pages, the first index page (A.4).
+They are the same in every file of a roll cycle, except for words that recovery sets anyway. So
+the place of the first entry is known. If documents begin there, the file is one of the queue's,
+however damaged its head is.
 
-Where the header can be read, what is left of the index documents tells them.
+If the header is readable, the undamaged bytes of the index documents identify them.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -18,7 +18,7 @@ from quiver_fast.queuefile.layout import cycle_file_head, index_document
 from quiver_fast.queuefile.recovery cimport plausible_run
 from quiver_fast.queuefile.reindex cimport is_page, is_top
 
-# Where every header has its words, and where it ends (A.4).
+# The offsets of the words and of the end of every header (A.4).
 cdef size_t WRITE_POSITION = 0x40
 cdef size_t INDEX2INDEX = 0x98
 cdef size_t LAST_INDEX = 0xB0
@@ -28,12 +28,12 @@ cdef size_t EVENT = 4
 
 
 cdef bytes fixed_part(size_t at, str name, int64_t count):
-    """Return what never changes of an index document: all before `used` and the slots."""
+    """Return the constant bytes of an index document: all before `used` and the slots."""
     return index_document(at, name, count)[:-8 * (count + 1)]
 
 
 cdef bint rebuild_head(CycleFile *file, object roll) except -1:
-    """Rebuild a header that cannot be read; False if the entries do not determine it.
+    """Rebuild an unreadable header; False if the entries do not determine it.
 
     Args:
         roll: the queue's roll cycle.
@@ -48,8 +48,8 @@ cdef bint rebuild_head(CycleFile *file, object roll) except -1:
 cdef bint mend_length(CycleFile *file) except -1:
     """Mend the length of the first document; say whether it was wrong.
 
-    With its words at their places, and the index documents known behind them, it is that of all
-    files. The walk would begin elsewhere, and take all entries for dirt.
+    If its words and the index documents are at their places, the length is that of all files. With
+    a wrong length the walk would begin elsewhere, and clear all entries.
     """
     cdef size_t first
     if file.first_document == HEAD or not has_usual_words(file):
@@ -70,8 +70,8 @@ cdef bint has_usual_words(const CycleFile *file) noexcept nogil:
 cdef bint mend_pages(CycleFile *file) except -1:
     """Rebuild the damaged heads of index documents; say whether there was one.
 
-    They must be recognised by what is left of them: others' files may have no index. The
-    walk needs the heads: with a wrong length it comes to the midst of an entry.
+    Their undamaged bytes must identify them, because files of others may have no index. The
+    walk needs the heads: a wrong length leads it into the middle of an entry.
     """
     cdef size_t first = HEAD + len(index_document(HEAD, "index2index", file.count))
     if file.first_document != HEAD or not has_usual_words(file):
@@ -85,10 +85,9 @@ cdef bint mend_pages(CycleFile *file) except -1:
 
 
 cdef bint is_known(const CycleFile *file, size_t at, str name) except -1:
-    """Say whether an index document is at its place, or its header or its name is.
+    """Say whether an index document is at a place: its header or its name is.
 
-    The files are complete before they have their name: a header that says the document is not
-    ready is damaged, too.
+    Files are complete before they get their name, so a header of *not ready* is damage too.
     """
     cdef bytes expected = fixed_part(at, name, file.count)
     cdef const char *start = expected
@@ -101,7 +100,7 @@ cdef bint is_known(const CycleFile *file, size_t at, str name) except -1:
 
 
 cdef size_t first_entry(int64_t count) except 0:
-    """Return where the entries of a file begin."""
+    """Return the offset of a file's first entry."""
     cdef size_t first = HEAD + len(index_document(HEAD, "index2index", count))
     return first + len(index_document(first, "index", count))
 

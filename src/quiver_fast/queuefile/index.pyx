@@ -1,4 +1,4 @@
-"""The index of a cycle file, as its writer keeps it: pages of slots, and the page of pages (A.4).
+"""The index of a cycle file, written by its appender: pages of slots, and the page of pages (A.4).
 
 Its repair after a crash is in `reindex`.
 """
@@ -20,22 +20,22 @@ cdef size_t ARRAY_HEAD = 17
 cdef size_t page_size(size_t at, int64_t count) noexcept nogil:
     """Return the length of an index page at ``at``, without its header.
 
-    After its event comes pad, so that the array's code is at 7 modulo 8 (A.3).
+    Pad follows its event, so that the array's code is at 7 modulo 8 (A.3).
     """
     cdef size_t pad = (7 - (at + 4 + EVENT_SIZE) % 8) % 8
     return EVENT_SIZE + pad + ARRAY_HEAD + 8 * <size_t>count
 
 
 cdef size_t page_word(const CycleFile *file, int64_t sequence) noexcept nogil:
-    """Return where the offset of a sequence's page stands; 0 without a page of pages."""
+    """Return the place of the link to a sequence's page; 0 without a page of pages."""
     cdef int64_t number = sequence // (file.count * file.spacing)
     cdef size_t slots = slots_of(file, <size_t>load_long(file.base + file.index2index_word))
-    # A file of others may have no index; its readers go from the start.
+    # A file of others may have no index; its readers begin at the start.
     return slots + 8 * number if slots and number < file.count else 0
 
 
 cdef bint page_missing(const CycleFile *file, int64_t sequence) noexcept nogil:
-    """Say whether the page that a sequence's slot is in has yet to be written."""
+    """Say whether the page with a sequence's slot is still to be written."""
     cdef size_t word = page_word(file, sequence)
     return word != 0 and slots_of(file, <size_t>load_long(file.base + word)) == 0
 
@@ -58,7 +58,7 @@ cdef size_t write_page(CycleFile *file, size_t at, int64_t sequence) noexcept no
 
 
 cdef void link_page(CycleFile *file, size_t at, int64_t sequence) noexcept nogil:
-    """Put the page at ``at`` into the page of pages, as that of a sequence."""
+    """Link the page at ``at`` from the page of pages, as the page of a sequence."""
     cdef int64_t number = sequence // (file.count * file.spacing)
     cdef size_t word = page_word(file, sequence)
     cdef size_t slots = word - 8 * number

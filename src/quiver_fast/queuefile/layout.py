@@ -1,4 +1,4 @@
-"""What a queue's files are made of: roll cycles, names, and the bytes of their headers.
+"""The layout of a queue's files: roll cycles, names, and the bytes of their headers.
 
 Specified in docs/internals/queue-files.md; binary wire is A.3.
 """
@@ -28,7 +28,7 @@ DATE_PARTS = {
 
 @dataclass(frozen=True)
 class RollCycle:
-    """How often a queue begins a new file, and how its entries are indexed (A.5).
+    """A roll cycle: how often a queue begins a new file, and the shape of its index (A.5).
 
     Attributes:
         name: Chronicle's name of the cycle.
@@ -36,7 +36,7 @@ class RollCycle:
         pattern: Java's date pattern of the file names.
         count: slots of an index page, and pages of a file.
         spacing: entries from one slot to the next.
-        epoch_ms: where cycle 0 begins, UTC milliseconds; a queue of Java's may have one.
+        epoch_ms: the beginning of cycle 0, UTC milliseconds; not 0 only in Java's queues.
     """
 
     name: str
@@ -70,7 +70,7 @@ class RollCycle:
 
     @property
     def _names_from(self) -> int:
-        """The time that cycle 0 has in the names of files: Java leaves the epoch's days only."""
+        """The time of cycle 0 in the names of files: Java uses only whole days of the epoch."""
         if self.epoch_ms < 0 and self.epoch_ms % DAY_MS:
             return -DAY_MS
         return self.epoch_ms - self.epoch_ms % DAY_MS
@@ -85,7 +85,7 @@ class RollCycle:
         return f"{formatted}.cq4"
 
     def cycle_of(self, name: str) -> int | None:
-        """Return the cycle of a file name; None if it is not one of this roll cycle's."""
+        """Return the cycle of a file name; None if the name does not fit this roll cycle."""
         parts = self._parts()
         expression = "".join(
             f"({DATE_PARTS[part][1]})" if part in DATE_PARTS else re.escape(part.strip("'"))
@@ -150,13 +150,13 @@ def _text(text: str) -> bytes:
     return bytes([0xE0 + len(text)]) + text.encode()
 
 
-# The forms of a whole number, the one that Java prefers first.
+# The forms of a whole number, in the order in which Java prefers them.
 NUMBERS = {0xA1: "<B", 0xA4: "<b", 0xA5: "<h", 0xA2: "<H", 0xA6: "<i", 0xA3: "<I"}
 FLOAT = struct.Struct("<f")
 
 
 def whole_number(value: int) -> bytes:
-    """Return a number in the form that Java gives it (A.3)."""
+    """Return a number in the form that Java chooses (A.3)."""
     for code, form in NUMBERS.items():
         size = 8 * struct.calcsize(form)
         least = -(1 << size - 1) if form.islower() else 0
@@ -176,7 +176,7 @@ def _block(content: bytes) -> bytes:
 
 
 def _aligned(at: int, code: int, boundary: int) -> bytes:
-    """Return pad and code so that what follows, for bytes from ``at`` on, is aligned."""
+    """Return pad and code, from ``at`` on, so that the next bytes are aligned."""
     return _pad(-(at + 1) % boundary) + bytes([code])
 
 
@@ -223,7 +223,7 @@ def index_document(at: int, name: str, count: int) -> bytes:
     return _document(content + struct.pack("<qq", count, 0) + bytes(8 * count), meta=True)
 
 
-# What a table that we make has beside the roll cycle.
+# Fields of our own tables after the roll cycle.
 OWN_FIELDS = (
     _field("deltaCheckpointInterval") + whole_number(64) + _field("sourceId") + whole_number(0)
 )
@@ -234,8 +234,8 @@ def table_head(roll: RollCycle, roll_time: bytes = b"", fields: bytes = OWN_FIEL
 
     Args:
         roll: the queue's roll cycle.
-        roll_time: fields of Java's that follow the epoch.
-        fields: those that follow the roll cycle.
+        roll_time: Java's fields after the epoch.
+        fields: the fields after the roll cycle.
     """
     cycle = _field("length") + whole_number(roll.length_ms)
     cycle += _field("format") + _text(roll.pattern) + _field("epoch") + whole_number(roll.epoch_ms)
@@ -254,6 +254,6 @@ def table_document(at: int, key: str, value: int) -> tuple[bytes, int]:
 
 
 def word_document(at: int, event: bytes, value: int) -> tuple[bytes, int]:
-    """As `table_document`, for a key as it is in a table: code, length and name."""
+    """As `table_document`, for a key with its code and length."""
     content = event + _long(at + 4 + len(event), value)
     return _document(content, meta=False), at + 4 + len(content) - 8

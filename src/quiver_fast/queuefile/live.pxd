@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.tailer cimport Tailer
 
-# How a transaction begins and ends.
+# The marks of a transaction's beginning and end.
 cpdef enum Mark:
     MARK_NONE
     MARK_BEGIN
@@ -20,10 +20,10 @@ cdef class LiveEntries:
     cdef int64_t open_from
     # The last entry that was read.
     cdef int64_t last
-    # What the transaction removes, and how it is known elsewhere.
+    # The removals of the transaction, and its id and queue.
     cdef list tentative
     cdef object prepared
-    # What the documents of states say, as they came.
+    # The documents of states, in order.
     cdef object noted
     cdef readonly dict states
 

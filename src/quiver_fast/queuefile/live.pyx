@@ -1,19 +1,19 @@
-"""Which entries of a queue are still to be delivered: removals, written and read.
+"""The live entries of a queue: writing and reading removals.
 
-A queue file is only appended to, so a document records that a consumer accepted an entry.
-There are six such documents, all in binary wire; every other reader skips them:
+A queue file only grows, so a document records that a consumer accepted an entry.
+There are six kinds of such documents, all in binary wire; every other reader skips them:
 
     quiver.removed    !!binary: pairs of u64, first and last index of a range
     quiver.begin      a transaction's entries and removals follow
-    quiver.prepared   they are all here, and count if the transaction was committed in
+    quiver.prepared   the transaction is complete here, and counts if it was committed in
                       another queue. !!binary: its id, u64, and that queue's name
-    quiver.commit     they count. !!binary: the id, where other queues look for it
-    quiver.rollback   they do not count
-    quiver.state      !!binary: three u64, the index of an entry, when its time to live is
-                      over (ms since 1970; 0: never), and how many deliveries of it failed
+    quiver.commit     the transaction counts. !!binary: the id, which other queues look up
+    quiver.rollback   the transaction does not count
+    quiver.state      !!binary: three u64, the index of an entry, the end of its time to live
+                      (ms since 1970; 0: never), and the number of failed deliveries
 
-A transaction without `commit` or `rollback` does not count either: a crash cut it
-short. The next writer ends it first, so that nothing that follows counts as part of it.
+A transaction without `commit` or `rollback` does not count either: a crash cut it short.
+The next writer ends it first, so that no later document counts as part of it.
 """
 
 from libc.errno cimport EFBIG
@@ -43,19 +43,19 @@ cdef size_t BEGIN_SIZE = 14
 cdef size_t PREPARED_SIZE = 18
 cdef size_t COMMIT_SIZE = 15
 cdef size_t ROLLBACK_SIZE = 17
-# After an event's block code: the length of what follows, the code of a byte array.
+# After an event's block code: the length of the block, the code of a byte array.
 cdef size_t BLOCK_HEAD = 5
 # Before a removal's ranges.
 cdef size_t HEAD = 22
-# Ranges of one document: its head and they stay far below the entry limit.
+# The most ranges of a document, far below the limit of an entry.
 cdef size_t RANGES = 4096
-# As a queue's name may be (B.3).
+# The longest name of a queue (B.3).
 cdef size_t NAME_MAX = 1024
 
 
 cdef int write_removals(
         Appender appender, const uint64_t *indexes, size_t count) noexcept nogil:
-    """Write down that entries are removed; return 0, or -1: see the appender's error."""
+    """Write a removal of entries; return 0, or -1: see the appender's error."""
     cdef char[65558] document
     cdef uint64_t[2] bounds
     cdef size_t at = 0
@@ -79,9 +79,9 @@ cdef int write_removals(
 
 
 cdef bint hold_file(Appender appender, int64_t entries) noexcept nogil:
-    """Put all documents up to `let_file_go`, with so many entries, into one file.
+    """Keep all documents up to `let_file_go`, with so many entries, in one file.
 
-    False, with the appender's error set, if that cannot be.
+    False, with the appender's error set, if that is impossible.
     """
     if appender.broken:
         return False
@@ -100,7 +100,7 @@ cdef void let_file_go(Appender appender) noexcept nogil:
 
 
 cdef int write_mark(Appender appender, Mark mark) noexcept nogil:
-    """Write that a transaction begins, or how it ended; return 0, or -1."""
+    """Write the mark of a transaction's beginning or end; return 0, or -1."""
     if mark == MARK_BEGIN:
         return appender.append_meta(BEGIN, BEGIN_SIZE)
     if mark == MARK_COMMIT:
@@ -124,8 +124,8 @@ cdef int write_block(
 
 cdef int write_prepared(
         Appender appender, uint64_t id, const char *home, size_t size) noexcept nogil:
-    """Write that a transaction is all here, and the name of the queue that tells whether
-    it was committed, at most 1024 bytes; return 0, or -1."""
+    """Write that a transaction is complete here, and the name of the queue that has its
+    commit, at most 1024 bytes; return 0, or -1."""
     return write_block(appender, PREPARED, PREPARED_SIZE, id, home, min(size, NAME_MAX))
 
 
@@ -136,7 +136,7 @@ cdef int write_decision(Appender appender, uint64_t id) noexcept nogil:
 
 cdef int write_state(
         Appender appender, uint64_t index, uint64_t end, uint64_t failures) noexcept nogil:
-    """Write the state of an entry that its bytes do not have; return 0, or -1."""
+    """Write the state of an entry, which its bytes do not have; return 0, or -1."""
     cdef char[64] document
     cdef uint64_t[3] numbers
     numbers[0], numbers[1], numbers[2] = index, end, failures
@@ -156,7 +156,7 @@ cdef bint is_decision(const char *start, size_t size, uint64_t *id) noexcept nog
 
 
 def was_committed(directory: Path, transaction: int) -> bool:
-    """Say whether a queue's files tell that a transaction of several queues was committed.
+    """Say whether a queue's files have the commit of a transaction of several queues.
 
     Raises:
         OutputError: the files cannot be read.
@@ -180,19 +180,19 @@ def was_committed(directory: Path, transaction: int) -> bool:
 cdef class LiveEntries:
     """The entries of a queue that were not removed, in order.
 
-    The files are read twice: what is removed is written after what it removes.
+    The files are read twice, because a removal is written after its entries.
 
     Args:
         directory: the queue's; nobody may write to it meanwhile.
-        committed: says whether the transaction of an id, all of whose work in this queue
-            is here, was committed in the queue of a name; without it none was.
+        committed: says whether a prepared transaction with an id was committed in the
+            queue with a name; without it none was.
 
     Attributes:
-        owed: how a transaction that a crash cut short has to be ended before anything
+        owed: the mark that must end a transaction that a crash cut short, before anything
             else is written; 0 for none.
         removed: bit maps of the removed sequences, by cycle.
         oldest: the oldest cycle with an entry that a cycle's file removes, by cycle.
-        states: when the time of an entry is over, and how many deliveries failed, by index.
+        states: the end of an entry's time to live, and its failed deliveries, by index.
 
     Raises:
         OutputError: the files cannot be read.
@@ -224,7 +224,7 @@ cdef class LiveEntries:
         del self.noted[:]
 
     def read_notes(self) -> None:
-        """Find what is removed."""
+        """Read the removals."""
         cdef const char *start
         cdef size_t size
         cdef int64_t index
@@ -276,7 +276,7 @@ cdef class LiveEntries:
         return 0
 
     def end_transaction(self, committed: bool) -> None:
-        """After a commit, mark what the transaction removed; otherwise mark what it appended."""
+        """After a commit, mark the entries that the transaction removed; else its own entries."""
         if self.open_from >= 0 and committed:
             for first, last in self.tentative:
                 self.mark(first, last)
@@ -307,7 +307,7 @@ cdef class LiveEntries:
         return bits[sequence >> 3] >> (sequence & 7) & 1
 
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1:
-        """Read the next live entry's bytes, as they are in the file; False at the end."""
+        """Read the next live entry's bytes in the file; False at the end."""
         cdef bint meta = True
         while meta:
             if not self.next_meta(start, size, index, &meta):
@@ -316,7 +316,7 @@ cdef class LiveEntries:
 
     cdef bint next_meta(
             self, const char **start, size_t *size, int64_t *index, bint *meta) except -1:
-        """Read the next document, a live entry's or meta-data; False at the end."""
+        """Read the next document, a live entry or meta-data; False at the end."""
         cdef Step step = self.tailer.next_meta(start, size, index, meta)
         while step == TAILER_FOUND:
             if meta[0] or not self.is_removed(index[0]):
@@ -326,7 +326,7 @@ cdef class LiveEntries:
         return False
 
     def __iter__(self) -> object:
-        """Yield (index, bytes as they are in the file)."""
+        """Yield (index, bytes in the file)."""
         cdef const char *start
         cdef size_t size
         cdef int64_t index
@@ -348,7 +348,7 @@ cdef int set_bits(bytearray bits, int64_t first, int64_t last) except -1:
 
 
 def remove_entries(appender: Appender, indexes: object) -> None:
-    """Write down that the entries with these indexes are removed.
+    """Write a removal of the entries with these indexes.
 
     Raises:
         OutputError: it could not be written.
@@ -369,7 +369,7 @@ def mark_transaction(appender: Appender, event: str) -> None:
 
 
 def mark_prepared(appender: Appender, transaction: int, home: str) -> None:
-    """Write that a transaction is complete here; the queue ``home`` says how it ended.
+    """Write that a transaction is complete here; the queue ``home`` has its commit.
 
     Raises:
         OutputError: it could not be written.

@@ -1,4 +1,4 @@
-"""One writer per queue: a file lock that decides, and a word that Java looks at (A.9)."""
+"""One writer per queue: a file lock that decides, and a word that Java reads (A.9)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _alive(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Say whether a process has ended, and its parent does not know yet (proc(5))."""
+    """Say whether a process has ended, and its parent has not waited for it yet (proc(5))."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
-    # The name before the state is in brackets, and may have some itself.
+    # The name before the state is in brackets, and may contain brackets.
     return status.rpartition(b") ")[2].startswith(b"Z")
 
 
@@ -63,10 +63,10 @@ class WriterLock:
             raise QueueInUseError(f"{directory}: another process writes to this queue") from None
 
     def mark(self, table: Table) -> None:
-        """Put our pid where Java's appenders look.
+        """Write our pid into the word that Java's appenders read.
 
         Raises:
-            OutputError: a living process has put its own there.
+            OutputError: it has the pid of another living process.
         """
         for word in WORDS:
             # The upper half may hold a thread's id; below 0 it is free, or damaged.
@@ -78,7 +78,7 @@ class WriterLock:
         self._table = table
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         if self._table is not None:
             self._table["chronicle.append.lock"] = FREE
         os.close(self._fd)

@@ -14,7 +14,7 @@ from quiver_fast.queuefile.guard cimport Guard, guard_end, guard_new
 
 
 cdef class Mapped:
-    """The file of a path, through the buffer protocol.
+    """A file, through the buffer protocol.
 
     Args:
         path: the file, which must not be empty.
@@ -26,7 +26,7 @@ cdef class Mapped:
     cdef char *base
     cdef size_t size
     cdef Guard *guard
-    # Memoryviews of it.
+    # Number of memoryviews of it.
     cdef int views
 
     def __init__(self, path: object) -> None:
@@ -62,7 +62,7 @@ cdef class Mapped:
         self.views -= 1
 
     def flush(self) -> None:
-        """Write the file to disk; other threads go on meanwhile, but none may close it.
+        """Sync the file; other threads go on meanwhile, but none may close it.
 
         Raises:
             OSError: it could not be written.
@@ -74,7 +74,7 @@ cdef class Mapped:
             raise OSError(code, os.strerror(code))
 
     def close(self) -> None:
-        """Give the memory back.
+        """Unmap the file.
 
         Raises:
             BufferError: somebody has a view of it.

@@ -2,9 +2,9 @@ from libc.stdint cimport int64_t
 
 from quiver_fast.queuefile.cyclefile cimport CycleFile
 
-# What a walk through a cycle file found.
+# The result of a walk through a cycle file.
 cdef struct Extent:
-    # Where the next document goes, and the sequence it would have.
+    # The place and the sequence of the next document.
     size_t tail
     int64_t sequence
     # The last data document; 0 for none.
@@ -14,7 +14,7 @@ cdef struct Extent:
     # Bytes of the file were changed.
     bint changed
 
-# Says whether bytes are a text that an entry can be; Part C's scanner has this form.
+# Says whether bytes can be a text entry; Part C's scanner has this form.
 ctypedef bint (*TextCheck)(const char *text, size_t size) noexcept nogil
 
 cdef extern from *:
@@ -24,7 +24,7 @@ cdef extern from *:
     """
     const char *TEXT_CHECK "QUIVER_TEXT_CHECK"
 
-# Returns 0; -1 with errno. Without a check any UTF-8 is text.
+# Returns 0, or -1 with errno. Without a check any UTF-8 is text.
 cdef int cycle_repair(
     CycleFile *file, Extent *extent, int64_t trusted, bint from_index,
     TextCheck text_check) noexcept nogil

@@ -1,8 +1,8 @@
-"""What a crash may have left in a cycle file, found and put right (A.10).
+"""Repair of a cycle file after a crash (A.10).
 
 Only the headers of documents are trusted. Words and index slots are hints, and are set
-from the walk. What may have been acknowledged is kept, and all else is dropped.
-Running it twice changes nothing the second time.
+from the walk. Entries that may have been acknowledged are kept; all others are dropped.
+A second run changes nothing.
 """
 
 from libc cimport errno
@@ -32,9 +32,9 @@ cdef extern from "<unistd.h>" nogil:
 cdef size_t PAGE = 4096
 # Recovery fills an abandoned reservation with this: pad of binary wire.
 cdef uint8_t FILLER = 0x8F
-# Java's, after an end mark (A.2).
+# Java's text after an end mark (A.2).
 cdef const char *END_TEXT = b"\xc3EOF"
-# Documents that make what follows an abandoned reservation a plausible run (rule 4).
+# So many documents after an abandoned reservation are plausible (rule 4).
 cdef int PLAUSIBLE = 3
 
 
@@ -67,7 +67,7 @@ cdef bint plausible_run(const CycleFile *file, size_t at) noexcept nogil:
 
 
 cdef size_t utf8_size(const uint8_t *at, size_t left) noexcept nogil:
-    """Return how long the character at ``at`` is; 0 if it is none of UTF-8."""
+    """Return the length of the character at ``at``; 0 if it is not UTF-8."""
     cdef uint8_t first = at[0]
     cdef size_t size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     cdef size_t i
@@ -86,9 +86,9 @@ cdef size_t utf8_size(const uint8_t *at, size_t left) noexcept nogil:
 
 
 cdef bint is_text(const uint8_t *at, size_t size) noexcept nogil:
-    """Say whether bytes are what Part C allows in a text: UTF-8 without control characters.
+    """Say whether Part C allows the bytes in a text: UTF-8 without control characters.
 
-    A page that did not reach the disk reads as NULs, which are none (rule 8).
+    A page that did not reach the disk reads as NULs, which are not allowed (rule 8).
     """
     cdef size_t step
     while size:
@@ -103,7 +103,7 @@ cdef bint is_text(const uint8_t *at, size_t size) noexcept nogil:
 
 
 cdef bint is_filler(const uint8_t *at, size_t size) noexcept nogil:
-    """Say whether a document is an abandoned reservation that was put right (rule 4)."""
+    """Say whether a document is a repaired, abandoned reservation (rule 4)."""
     cdef size_t i
     for i in range(size):
         if at[i] != FILLER:
@@ -113,7 +113,7 @@ cdef bint is_filler(const uint8_t *at, size_t size) noexcept nogil:
 
 cdef bint survived(
         const CycleFile *file, size_t at, uint32_t header, Trust *trust) noexcept nogil:
-    """Say whether a document that no sync is known to cover is whole (rule 8)."""
+    """Say whether a document is whole, although no sync is known to cover it (rule 8)."""
     cdef const uint8_t *content = <const uint8_t *>file.base + at + 4
     cdef size_t size = header & LENGTH_MASK
     if at >= trust.covered_until:
@@ -124,14 +124,14 @@ cdef bint survived(
         if header & META_DATA or trust.text_check == NULL:
             return is_text(content, size)
         return trust.text_check(<const char *>content, size)
-    # Raw bytes cannot be checked; an index page is set right anyway.
+    # Raw bytes cannot be checked; an index page is repaired anyway.
     return header & META_DATA and (slots_of(file, at) != 0 or is_filler(content, size))
 
 
 cdef bint lands_on(
         const CycleFile *file, size_t at, int64_t sequence, size_t place,
         int64_t there) noexcept nogil:
-    """Say whether a walk from one entry comes to that of sequence ``there`` at ``place``."""
+    """Say whether a walk from one entry reaches ``place`` with the sequence ``there``."""
     cdef uint32_t header
     while at < place:
         header = load(file.base + at)
@@ -146,10 +146,10 @@ cdef bint lands_on(
 
 
 cdef size_t indexed_start(const CycleFile *file, int64_t *sequence) noexcept nogil:
-    """Return the last indexed entry that survives (rule 2), the first document without one.
+    """Return the last indexed entry that survives (rule 2), or else the first document.
 
-    A slot that a bit flip changed may point to something that looks like a document:
-    one is believed if the walk from the slot before it arrives there.
+    A damaged slot may point to bytes that look like a document, so a slot counts only if
+    the walk from the slot before it arrives there.
     """
     cdef int64_t earlier = 0
     cdef size_t before
@@ -169,13 +169,13 @@ cdef size_t indexed_start(const CycleFile *file, int64_t *sequence) noexcept nog
 cdef int cycle_repair(
         CycleFile *file, Extent *extent, int64_t trusted, bint from_index,
         TextCheck text_check) noexcept nogil:
-    """Walk a file and put right what is wrong with it; return 0, or -1 with errno.
+    """Walk a file and repair it; return 0, or -1 with errno.
 
     Args:
-        trusted: the last sequence that is known to be on disk; INT64_MAX when the
-            machine did not stop and so nothing was lost from its memory.
+        trusted: the last sequence that is known to be on disk; INT64_MAX if the machine
+            did not stop, so that its memory was not lost.
         from_index: begin at the last indexed entry that survives, not at the first.
-        text_check: what text entries that are not known to be on disk must pass.
+        text_check: the check of text entries that are not known to be on disk.
     """
     cdef Trust trust
     cdef Walked walked
@@ -233,7 +233,7 @@ cdef bint step_over(
 
 
 cdef inline bint clear_pad(CycleFile *file, size_t at) noexcept nogil:
-    """Zero what stands between a document's end and the next one (A.2)."""
+    """Zero the pad between a document and the next one (A.2)."""
     cdef bint changed = False
     while at % 4 and at < file.size:
         if file.base[at]:
@@ -246,7 +246,7 @@ cdef inline bint clear_pad(CycleFile *file, size_t at) noexcept nogil:
 cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
     """Zero the file from the tail at ``at`` on (rule 5), whole pages by a hole.
 
-    An end mark stays, and the text that Java puts behind it.
+    An end mark stays, and Java's text after it.
     """
     cdef size_t border
     if extent.ended:
@@ -258,7 +258,7 @@ cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
         clear_dirt(file, at, border, extent)
     if border >= file.size:
         return 0
-    # A hole, and a part that was never written, need no sync.
+    # A hole and an unwritten part need no sync.
     extent.changed |= lseek(file.fd, border, SEEK_DATA) >= 0
     if fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                  border, file.size - border) == 0:
@@ -270,7 +270,7 @@ cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
 
 
 cdef void clear_dirt(CycleFile *file, size_t at, size_t end, Extent *extent) noexcept nogil:
-    """Zero what is not zero; to write zeros everywhere would take disk space."""
+    """Zero the bytes that are not zero; writing zeros everywhere would take disk space."""
     cdef size_t i
     for i in range(at, end):
         if file.base[i] != 0:
@@ -279,7 +279,7 @@ cdef void clear_dirt(CycleFile *file, size_t at, size_t end, Extent *extent) noe
 
 
 cdef void write_words(CycleFile *file, Extent *extent, Walked *walked) noexcept nogil:
-    """Set the words and the index of a file from what was found (rule 7)."""
+    """Set the words and the index of a file from the walk (rule 7)."""
     cdef int64_t sequence = extent.sequence
     cdef int64_t indexed = (sequence + file.spacing - 1) // file.spacing * file.spacing
     cdef int64_t word = 0
@@ -292,7 +292,7 @@ cdef void write_words(CycleFile *file, Extent *extent, Walked *walked) noexcept 
 
 
 cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil:
-    """Have disk space for a part of a file; return 0 or the error's number."""
+    """Allocate disk space for a part of a file; return 0 or the error's number."""
     cdef int code = EINTR
     # tmpfs gives up for any signal.
     while code == EINTR:
@@ -302,7 +302,7 @@ cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil:
 
 cdef int cycle_end(CycleFile *file, size_t tail) noexcept nogil:
     """Write the end mark at the tail (rule 6, A.8); return 0, or -1 with errno."""
-    # A file of another writer may have a hole there, where a store on a full disk is a SIGBUS.
+    # A file of another writer may have a hole there: a store on a full disk would be a SIGBUS.
     errno.errno = fallocate_all(file.fd, tail, tail + 4)
     if errno.errno or cycle_remap(file) != 0:
         return -1

@@ -2,23 +2,23 @@ from libc.stdint cimport int64_t
 
 from quiver_fast.queuefile.cyclefile cimport CycleFile
 
-# Longs that become more.
+# A growing array of longs.
 cdef struct Longs:
     int64_t *items
     size_t size
     size_t room
 
-# What a walk met that the index should know.
+# The entries and index pages that a walk met.
 cdef struct Walked:
-    # The offset where it began, and the sequence of the first entry from there on.
+    # Its first offset, and the sequence of the first entry from there on.
     size_t start
     int64_t first
     # Offsets of the entries whose sequence is a multiple of the spacing, from `first` on.
     Longs entries
-    # Offsets of the index pages, and the numbers that their places say.
+    # Offsets of the index pages, and their numbers by their places.
     Longs pages
     Longs numbers
-    # The first page of pages; 0 for none. Whether there is one where the header's word says.
+    # The first page of pages, 0 for none; and whether there is one at the header's word.
     size_t top
     bint top_known
     # No memory was left.

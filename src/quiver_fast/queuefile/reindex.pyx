@@ -1,8 +1,7 @@
-"""The index of a cycle file, set right from what a walk found (A.10, rule 7).
+"""Repair of a cycle file's index from a walk (A.10, rule 7).
 
-The index before the slot at which the walk began stays as it is.
-Functions that return bint say whether they changed the file, or whether there was
-memory.
+The index before the first slot of the walk stays unchanged. Functions that return bint say
+whether they changed the file, or whether there was memory.
 """
 
 from libc.stdint cimport int64_t
@@ -42,7 +41,7 @@ cdef bint has(const Longs *longs, int64_t value) noexcept nogil:
 
 
 cdef void forget(Walked *walked) noexcept nogil:
-    """Free what was noted."""
+    """Free the notes."""
     free(walked.entries.items)
     free(walked.pages.items)
     free(walked.numbers.items)
@@ -66,7 +65,7 @@ cdef bint is_top(const CycleFile *file, size_t at) noexcept nogil:
 cdef bint has_named_index(const CycleFile *file) noexcept nogil:
     """Say whether the page of pages and every page that it links have their names.
 
-    What has lost its name is no part of the index after the repair: no walk may begin there.
+    After the repair, a page without its name is no part of the index: no walk may begin there.
     """
     cdef size_t top = <size_t>load_long(file.base + file.index2index_word)
     cdef size_t pages
@@ -97,7 +96,7 @@ cdef bint note_page(
 
 
 cdef bint set_long(CycleFile *file, size_t at, int64_t value) noexcept nogil:
-    """Store a word if it is not so yet."""
+    """Store a word if it differs."""
     if load_long(file.base + at) == value:
         return False
     store_long(file.base + at, value)
@@ -106,7 +105,7 @@ cdef bint set_long(CycleFile *file, size_t at, int64_t value) noexcept nogil:
 
 cdef bint repair_index(
         CycleFile *file, Walked *walked, int64_t sequence) noexcept nogil:
-    """Set every slot and `used` of what was walked, up to ``sequence``."""
+    """Set every slot and `used` of the walked part, up to ``sequence``."""
     cdef int64_t number = walked.first // (file.count * file.spacing)
     cdef bint changed = False
     cdef size_t pages
@@ -142,7 +141,7 @@ cdef bint link_pages(CycleFile *file, Walked *walked, size_t pages) noexcept nog
 
 cdef void keep_links(
         CycleFile *file, Walked *walked, size_t pages, int64_t *owners) noexcept nogil:
-    """Decide which page is whose: by its link if that can be right, else by its place."""
+    """Decide the number of each page: by its link if that is plausible, else by its place."""
     cdef Longs taken = Longs(owners, file.count, 0)
     cdef int64_t number
     cdef int64_t link
@@ -159,7 +158,7 @@ cdef void keep_links(
         link = load_long(file.base + pages + 8 * number)
         if owners[number] == 0 or link == walked.pages.items[i]:
             owners[number] = walked.pages.items[i]
-    # A page may have been written late, and stand anywhere.
+    # A page may have been written late, and be anywhere.
     for number in range(file.count):
         link = load_long(file.base + pages + 8 * number)
         if owners[number] == 0 and link and has(&walked.pages, link) and not has(&taken, link):
@@ -169,7 +168,7 @@ cdef void keep_links(
 cdef bint fill_page(
         CycleFile *file, Walked *walked, size_t slots, int64_t number,
         int64_t sequence) noexcept nogil:
-    """Set the slots of a page that the walk can tell of."""
+    """Set the slots of a page for walked entries."""
     cdef int64_t first = walked.first // file.spacing
     cdef int64_t end = (sequence + file.spacing - 1) // file.spacing
     cdef int64_t slot
@@ -184,7 +183,7 @@ cdef bint fill_page(
 
 
 cdef bint set_used(CycleFile *file, size_t slots) noexcept nogil:
-    """Set how many slots are used: up to the highest that is filled."""
+    """Set the number of used slots: up to the highest one."""
     cdef int64_t slot
     cdef int64_t used = 0
     for slot in range(file.count):

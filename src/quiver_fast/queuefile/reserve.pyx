@@ -1,7 +1,7 @@
 """Descriptors reserved for operations that must not fail, such as opening the next file of a queue.
 
-Connections and new queues could take all that the process may have. So the process
-limits itself to fewer (the soft limit of getrlimit(2)), and takes the rest only here.
+Connections and new queues could take all descriptors of the process. So the process
+limits itself to fewer (the soft limit of getrlimit(2)), and uses the rest only here.
 """
 
 from libc.errno cimport EMFILE
@@ -9,10 +9,10 @@ from posix.resource cimport RLIMIT_NOFILE, getrlimit, rlim_t, rlimit, setrlimit
 
 import os
 
-# Descriptors that the making of a queue takes: lock, file, folders, and two readers.
+# Descriptors for making a queue: lock, file, folders, and two readers.
 OF_NEW_QUEUE = 8
 
-# Whether there is a reserve; how many are using it, and the limit without it.
+# Whether there is a reserve; the number of its users, and the limit without it.
 cdef bint kept = False
 cdef int users = 0
 cdef rlim_t usual = 0
@@ -29,9 +29,9 @@ def keep_descriptors(count: int) -> None:
 
 
 def check_descriptors() -> None:
-    """Check that there are descriptors for a new queue, so that no half of one is made.
+    """Check that there are descriptors for a new queue, so that none is made half.
 
-    Any thread may ask. What another one takes of the reserve at the moment does not count.
+    Any thread may call it. Descriptors that another thread uses of the reserve do not count.
 
     Raises:
         OSError: there are too few descriptors, and nothing was made.
@@ -41,7 +41,7 @@ def check_descriptors() -> None:
         for _ in range(OF_NEW_QUEUE):
             fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             held.append(fd)
-            # The limit is one of descriptors' numbers.
+            # The limit is one of numbers of descriptors.
             if users and fd >= usual:
                 raise OSError(EMFILE, os.strerror(EMFILE))
     finally:
@@ -61,7 +61,7 @@ cdef void reserve_begin() noexcept nogil:
 
 
 cdef void reserve_end() noexcept nogil:
-    """End what `reserve_begin` began."""
+    """End the use of the reserve."""
     global users
     cdef rlimit limit
     users -= 1

@@ -28,15 +28,15 @@ LOG = logging.getLogger(__name__)
 def recover_queue(
         directory: Path, roll: RollCycle, table: Table, *, verify: bool,
         text_check: object = None) -> tuple[list[int], int]:
-    """Put right what a crash left in every file, oldest first.
+    """Repair every file after a crash, oldest first.
 
     Args:
         directory: the queue's.
         roll: its roll cycle.
         table: its table, whose lock word is ours.
-        verify: walk every file wholly, however the queue was left.
-        text_check: a `TEXT_CHECK` capsule: what texts must pass that a power loss may
-            have damaged; None for any UTF-8.
+        verify: walk every file completely, even after an orderly stop.
+        text_check: a `TEXT_CHECK` capsule, the check of texts that a power loss may have
+            damaged; None accepts any UTF-8.
 
     Returns:
         The cycles that have a usable file, and the index of the last entry, -1 for none.
@@ -46,7 +46,7 @@ def recover_queue(
     """
     same_boot = table["quiver.bootId"] == boot_id() != 0
     orderly = table["quiver.clean"] == 1
-    # A queue that we never wrote to has no word of what was synced.
+    # A queue that we never wrote to has no word of the synced index.
     lost = not same_boot and not orderly and table["quiver.bootId"] != 0
     synced = table["chronicle.lastIndexMSynced"] if lost else INT64_MAX
     rebuilt = set()
@@ -63,7 +63,7 @@ def recover_queue(
         found = repair_file(path, trusted, whole, not newest, text_check)
         if found:
             last = (cycle << roll.shift) | (found - 1)
-    # All that is there is on disk now (rule 9).
+    # Everything is on disk now (rule 9).
     table["chronicle.lastIndexMSynced"] = last
     table["quiver.bootId"] = boot_id()
     table["quiver.clean"] = 0
@@ -80,7 +80,7 @@ def trusted_sequence(roll: RollCycle, cycle: int, synced: int) -> int:
 
 
 def usable(path: Path, roll: RollCycle, rebuilt: set[Path]) -> bool:
-    """Say whether a file is a queue's; one that is not is put aside (rule 1).
+    """Say whether a file is a queue file; another file is put aside (rule 1).
 
     Args:
         path: the file.
@@ -106,7 +106,7 @@ def usable(path: Path, roll: RollCycle, rebuilt: set[Path]) -> bool:
 
 
 def put_aside(path: Path) -> None:
-    """Rename a file that is no queue's, and keep one that was put aside before."""
+    """Rename a file that is no queue file, and keep one that was put aside before."""
     number = 1
     aside = path.with_name(f"{path.name}.damaged")
     while aside.exists():
@@ -119,7 +119,7 @@ def put_aside(path: Path) -> None:
 
 def repair_file(
         path: Path, trusted: int, whole: bool, ended: bool, text_check: object = None) -> int:
-    """Repair one file; return how many entries it has.
+    """Repair one file; return the number of its entries.
 
     Args:
         trusted: the last sequence that is known to be on disk.
@@ -164,7 +164,7 @@ def repair_file(
         LOG.warning("%s: damaged at %d; %d entries from there on are dropped",
                     path, extent.tail, last.sequence + 1 - extent.sequence)
     try:
-        # The newest in any case: what Java appended may be in memory only.
+        # The newest in any case: Java's last entries may be only in memory.
         if extent.changed or not mark:
             os.fsync(file.fd)
     except OSError as error:
@@ -175,9 +175,9 @@ def repair_file(
 
 
 cdef bint mend_head(CycleFile *file) except -1:
-    """Set right what Java needs of the first document and we do not; say if that was anything.
+    """Repair the parts of the first document that only Java needs; say if any was wrong.
 
-    Only where every word is at its place, as in all files that we and Java write (A.4).
+    Only if every word is at its place, as in all files that we and Java write (A.4).
     """
     cdef CycleFile model
     cdef bytes head = cycle_file_head(RollCycle("", 0, "", file.count, file.spacing))
@@ -200,7 +200,7 @@ cdef bint mend_head(CycleFile *file) except -1:
 
 
 cdef bint is_word(const CycleFile *file, size_t at) noexcept nogil:
-    """Say whether a byte of the first document is one that changes as entries come."""
+    """Say whether a byte of the first document changes with new entries."""
     return (file.write_position <= at < file.write_position + 16
             or file.index2index_word <= at < file.index2index_word + 8
             or file.last_index_word <= at < file.last_index_word + 8)

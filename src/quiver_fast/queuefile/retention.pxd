@@ -4,14 +4,14 @@ from quiver_fast.queuefile.appender cimport Appender
 
 # Notes about one cycle's file.
 cdef class FileNotes:
-    # A bit for each entry that is removed, and how many are set.
+    # A bit for each removed entry, and the number of set bits.
     cdef bytearray bits
     cdef int64_t removed
-    # All entries of the file; -1 until they are counted, which the newest never are.
+    # Number of entries in the file; -1 until they are counted, and always for the newest.
     cdef int64_t entries
-    # The oldest cycle that a removal written in this file is about.
+    # The oldest cycle with an entry that a removal in this file removes.
     cdef int64_t oldest
-    # Bytes of meta-data that entries elsewhere refer to, and of such that none does.
+    # Bytes of meta-data that entries in other files refer to, and that no entry refers to.
     cdef size_t held
     cdef size_t dead
 
@@ -21,7 +21,7 @@ cdef class Retention:
     cdef Appender appender
     # Cycle -> FileNotes.
     cdef dict files
-    # Where the newest file is to be rolled, in bytes.
+    # The size from which on the newest file is rolled, in bytes.
     cdef size_t roll_size
     cdef size_t roll_at
 

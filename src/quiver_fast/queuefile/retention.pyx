@@ -1,14 +1,13 @@
 """Give disk space back: delete files whose entries are all removed, and end large files early.
 
-An entry that nobody removed keeps its file, whoever wrote it; so does meta-data that
-such an entry refers to. A removal is written
-in a later place than what it removes, perhaps in a later file; as long as the entry's
-file exists, so must the removal. So before a file goes, what it says about older
-files that stay is written again in the newest.
+An entry that nobody removed keeps its file, whoever wrote it; so does meta-data of such an
+entry. A removal comes after its entry, perhaps in a later file, and must exist as long as the
+entry's file. So before a file is deleted, its removals for older files that stay are written
+again in the newest file.
 
-The newest file is never deleted (A.12). To keep it from growing for ever, it is ended before
-its cycle is over when it is large and mostly removed. The next file has the next cycle
-number, as after a full one (A.5).
+The newest file is never deleted (A.12). When it is large and mostly removed, it is ended before
+its cycle is over, so that it does not grow for ever. The next file has the next cycle number, as
+after a full one (A.5).
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
@@ -24,7 +23,7 @@ from quiver_fast.queuefile.reserve import Reserve
 from quiver_fast.queuefile.table import cycles_in
 from quiver_fast.queuefile.tailer import Tailer
 
-# Bytes from which on a file without a live entry is replaced at a start.
+# A larger file without a live entry is replaced at a start.
 cdef size_t SPENT = 1048576
 
 
@@ -37,7 +36,7 @@ cdef class FileNotes:
         self.oldest = INT64_MAX
 
     cdef bint remove(self, int64_t sequence) except -1:
-        """Take an entry as removed; say whether it was not so yet."""
+        """Mark an entry as removed; say whether it was not marked yet."""
         cdef size_t at = sequence >> 3
         cdef unsigned char bit = 1 << (sequence & 7)
         if at >= <size_t>len(self.bits):
@@ -50,13 +49,13 @@ cdef class FileNotes:
 
 
 cdef class Retention:
-    """What may be deleted of one queue's files.
+    """The deletion of one queue's files.
 
     Args:
         appender: the queue's writer.
         removed: bit maps of the removed sequences, by cycle.
-        oldest: the oldest cycle that each cycle's file has removals of, by cycle.
-        roll_size: bytes of entries from which on a file is ended that is mostly removed.
+        oldest: the oldest cycle that each cycle's file has removals for, by cycle.
+        roll_size: bytes of entries from which on a mostly removed file is ended.
     """
 
     def __init__(self, appender: Appender, removed: dict[int, bytearray],
@@ -80,7 +79,7 @@ cdef class Retention:
         return notes
 
     cdef int note(self, const uint64_t *indexes, size_t count, int64_t writer) except -1:
-        """Take entries as removed, which was written down from the file of ``writer`` on."""
+        """Mark entries as removed; the removal was written from the file of ``writer`` on."""
         cdef int shift = self.appender.shift
         cdef int64_t mask = (<int64_t>1 << shift) - 1
         cdef int64_t oldest = INT64_MAX
@@ -93,14 +92,14 @@ cdef class Retention:
                 oldest = min(oldest, cycle)
                 notes = self.notes_of(cycle)
             notes.remove(<int64_t>indexes[i] & mask)
-        # The cycle may have ended on the way.
+        # The cycle may have ended meanwhile.
         for cycle in (writer, self.appender.cycle):
             notes = self.notes_of(cycle)
             notes.oldest = min(notes.oldest, oldest)
         return 0
 
     def note_all(self, indexes: object) -> None:
-        """Take entries as removed, which was written down in the newest file."""
+        """Mark entries as removed; the removal was written in the newest file."""
         cdef array.array packed = array.array("Q", indexes)
         self.note(<const uint64_t *>packed.data.as_ulonglongs, len(packed), self.appender.cycle)
 
@@ -111,7 +110,7 @@ cdef class Retention:
         return 0
 
     cdef int let_go(self, int64_t cycle, size_t size) except -1:
-        """Take back what `hold` was told."""
+        """Undo `hold`."""
         cdef FileNotes notes = self.notes_of(cycle)
         notes.held -= size
         return self.note_dead(cycle, size)
@@ -123,7 +122,7 @@ cdef class Retention:
         return 0
 
     cdef bint large(self) noexcept nogil:
-        """Say whether the newest file is so large that `due_to_roll` is worth asking."""
+        """Say whether the newest file is so large that `due_to_roll` is worth a call."""
         return self.appender.tail >= self.roll_at
 
     def due_to_roll(self) -> bool:
@@ -140,7 +139,7 @@ cdef class Retention:
             notes.removed >= self.appender.sequence)
 
     def roll(self) -> bool:
-        """End the newest file and begin the next; False if that cannot be now.
+        """End the newest file and begin the next; False if that is impossible now.
 
         After a failure it is due again when the file has grown.
         """
@@ -161,14 +160,14 @@ cdef class Retention:
         return True
 
     def entries_of(self, cycle: int) -> int:
-        """Return how many entries a file has that is not the newest."""
+        """Return the number of entries of a file that is not the newest."""
         cdef FileNotes notes = self.notes_of(cycle)
         if notes.entries < 0:
             first = cycle << self.appender.shift
             with Reserve():
                 tailer = Tailer(self.appender.directory)
                 tailer.move_to(first + self.appender.roll.capacity)
-            # Elsewhere than there: the file is gone.
+            # In another file: this one is gone.
             same = tailer.index >> self.appender.shift == cycle
             notes.entries = tailer.index - first if same else INT64_MAX
         return notes.entries
@@ -178,17 +177,17 @@ cdef class Retention:
         return cycle in self.files
 
     def sweep(self, held: list[int] | None = None) -> list[object]:
-        """Delete the files that have nothing live, but not the newest.
+        """Delete the files without live entries, but not the newest.
 
         Args:
-            held: gets a descriptor of each: its disk space is free when that is closed,
-                which for a large file takes a while.
+            held: gets a descriptor of each: closing it frees the disk space, which takes a
+                while for a large file.
 
         Returns:
             The files deleted.
 
         Raises:
-            OSError, OutputError: one cannot be deleted, or what it says cannot be kept.
+            OSError, OutputError: one cannot be deleted, or its removals cannot be kept.
         """
         cdef FileNotes notes
         gone = []
@@ -205,14 +204,14 @@ cdef class Retention:
                             os.open(self.appender.path_of(cycle), os.O_RDONLY | os.O_CLOEXEC))
                     gone += self.appender.delete([cycle])
             except (OSError, OutputError):
-                # Once is enough: it stays until the next start.
+                # Once is enough: the file stays until the next start.
                 notes.entries = INT64_MAX
                 raise
             del self.files[cycle]
         return gone
 
     def keep_removals(self, cycle: int, oldest: int) -> None:
-        """Write again what a file says about older ones that stay, from ``oldest`` on."""
+        """Write a file's removals for older files that stay, from ``oldest`` on, again."""
         cdef FileNotes notes
         cdef array.array indexes
         kept = False

@@ -3,12 +3,12 @@ from quiver_fast.queuefile.cyclefile cimport CycleFile
 cdef enum:
     PAGE = 4096
 
-# The disk space of the file that the writer writes to.
+# The disk space of the writer's file.
 cdef struct Space:
-    # Bytes of the file that have disk space, and how many more come at a time.
+    # Bytes of the file with disk space, and the next step.
     size_t reserved
     size_t step
-    # Bytes of the file that are in memory, as far as the writer made them so.
+    # Bytes of the file that the writer has brought into memory.
     size_t populated
 
 cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:

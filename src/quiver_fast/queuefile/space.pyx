@@ -1,4 +1,4 @@
-"""Disk space and memory for what is written next (specification A.12)."""
+"""Disk space and memory for the next entries (specification A.12)."""
 
 from libc.errno cimport errno
 
@@ -14,14 +14,14 @@ cdef extern from "<sys/mman.h>" nogil:
     int madvise(void *address, size_t size, int advice)
     const int MADV_POPULATE_WRITE
 
-# Bytes that are made ready in memory beyond the next entry.
+# Bytes that are brought into memory after the next entry.
 cdef size_t POPULATED = 1 << 16
 cdef size_t STEP_MIN = 1 << 20
 cdef size_t STEP_MAX = 64 << 20
 
 
 cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept nogil:
-    """Begin with a file as recovery leaves it: beyond the tail's page there are holes."""
+    """Begin with a file after recovery: it has holes after the tail's page."""
     space.reserved = min(file.size, round_up(tail, PAGE))
     space.populated = 0
     if space.step == 0:
@@ -29,7 +29,7 @@ cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept
 
 
 cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil:
-    """Have disk space up to ``end``, so that a full disk is an error and no SIGBUS.
+    """Allocate disk space up to ``end``, so that a full disk is an error and no SIGBUS.
 
     Returns 0 or the error's number.
     """
@@ -37,7 +37,7 @@ cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
     cdef size_t target = round_up(end, space.step)
     cdef int error = fallocate_all(file.fd, space.reserved, target)
     while error and target > least:
-        # Perhaps there is room for less.
+        # Perhaps there is room for a smaller step.
         target = max(least, (end + (target - end) // 2) // PAGE * PAGE)
         space.step = STEP_MIN
         error = fallocate_all(file.fd, space.reserved, target)
@@ -51,7 +51,7 @@ cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
 
 cdef void space_populate(
         Space *space, const CycleFile *file, size_t tail, size_t end) noexcept nogil:
-    """Have the next pages in memory: one call costs less than a fault for each."""
+    """Bring the next pages into memory: one call costs less than a fault for each."""
     cdef size_t start = tail // PAGE * PAGE
     cdef size_t size = min(round_up(end, PAGE) + POPULATED, space.reserved) - start
     # A kernel before 5.14 does not know it; faults do the same.

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 TABLE_NAME = "metadata.cq4t"
 TABLE_SIZE = 131072
-# A table that was cut has no room for the keys.
+# A truncated table has no room for the keys.
 TABLE_MIN = 4096
 # A lock word that nobody holds, and listings of an empty directory.
 FREE = -(1 << 63)
@@ -47,14 +47,14 @@ DEFAULTS = {
 # A key: code of an event's name, length, name; then pad and code of its word (A.3).
 EVENT = b"\xb9"
 WORD = re.compile(rb"(?:\x8f{0,4}|\x8e[\0-\x03]\0{3,6})\xa7")
-# Letters that may be damaged of a key's name.
+# The most damaged letters in a key's name.
 LETTERS_MAX = 2
 
 
 def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
     """Return the cycles that have a file, oldest first.
 
-    What is no file is not the queue's, whatever its name: it may be another queue's folder.
+    Folders do not count, whatever their name: one may be another queue's folder.
     """
     with os.scandir(directory) as entries:
         found = [roll.cycle_of(entry.name) for entry in entries if entry.is_file()]
@@ -62,10 +62,10 @@ def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
 
 
 def find_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
-    """Return the roll cycle of an existing queue: of its table, else of its file names.
+    """Return the roll cycle of an existing queue: from its table, else from its file names.
 
     Raises:
-        OutputError: it is one that we do not know; to take another would lose entries.
+        OutputError: it is unknown; using another would lose entries.
     """
     path = directory / TABLE_NAME
     head = _beginning(path)
@@ -76,19 +76,19 @@ def find_roll(directory: Path, otherwise: RollCycle) -> RollCycle:
     named = next((roll for roll in ROLL_CYCLES.values() if cycles_in(directory, roll)), None)
     if roll is None:
         roll = _roll_of_damaged(path, head, named)
-    # One that is damaged would make the queue an empty one.
+    # A wrong roll cycle would make the queue look empty.
     if roll and roll.epoch_ms and named and not cycles_in(directory, roll):
         raise OutputError(f"{path}: the epoch {roll.epoch_ms} is later than the files")
     return roll or otherwise
 
 
 def _roll_of_damaged(path: Path, head: bytes, named: RollCycle | None) -> RollCycle | None:
-    """Return the roll cycle of a queue whose table cannot be read; None if nothing tells it.
+    """Return the roll cycle of a queue with an unreadable table; None if it is unknown.
 
     Args:
         path: the table.
         head: its first bytes.
-        named: the roll cycle that the names of the files have.
+        named: the roll cycle by the names of the files.
     """
     pattern = read_pattern(head)
     if named is None and pattern is not None:
@@ -116,7 +116,7 @@ class Key:
     """A key of a table, and its word.
 
     Attributes:
-        event: the key as it is in the table: code, length and name.
+        event: the key's bytes in the table: code, length and name.
         name: its name.
         at: the offset of its value.
         value: its value.
@@ -129,13 +129,13 @@ class Key:
 
 
 def _key_at(data: bytes, at: int) -> Key | None:
-    """Return the key whose document begins at an offset; None if there is no sound one."""
+    """Return the key whose document begins at an offset; None if it is damaged."""
     start = at + 4
     if data[start : start + 1] != EVENT or start + 3 > len(data):
         return None
     size, name_at = data[start + 1], start + 2
     if size & 0x80:
-        # Java counts in 7 bits a byte.
+        # Java encodes the length with 7 bits a byte.
         size, name_at = size & 0x7F | data[start + 2] << 7, start + 3
     word = WORD.match(data, name_at + size)
     if word is None or word.end() % 8 or word.end() + 8 > len(data):
@@ -149,7 +149,7 @@ def _key_at(data: bytes, at: int) -> Key | None:
 
 
 def _next_key(data: bytes, at: int) -> int:
-    """Return where the first sound key from an offset on begins; the end if there is none."""
+    """Return the offset of the first undamaged key from an offset on; the end without one."""
     for place in range(at, len(data) - 4, 4):
         if data[place + 4] == EVENT[0] and _key_at(data, place) is not None:
             return place
@@ -157,7 +157,7 @@ def _next_key(data: bytes, at: int) -> int:
 
 
 def _read_keys(data: bytes, at: int) -> tuple[list[Key], int, int | None]:
-    """Return the keys from an offset on, where they end, and where damage begins, if any."""
+    """Return the keys from an offset on, their end, and the offset of damage, if any."""
     keys: list[Key] = []
     damaged_at = None
     while at + 4 <= len(data):
@@ -168,14 +168,14 @@ def _read_keys(data: bytes, at: int) -> tuple[list[Key], int, int | None]:
         elif data.count(0, at) == len(data) - at:
             break
         else:
-            # Documents before the next sound key are lost, and no more.
+            # Only the documents before the next undamaged key are lost.
             damaged_at = at if damaged_at is None else damaged_at
             at = _next_key(data, at + 4)
     return keys, at, damaged_at
 
 
 def _named_right(keys: list[Key]) -> tuple[list[Key], int | None]:
-    """Give back a damaged name; return the keys, and the offset of the first that had one."""
+    """Repair damaged names; return the keys, and the offset of the first damaged name."""
     missing = set(DEFAULTS) - {key.name for key in keys}
     right = []
     damaged_at = None
@@ -190,7 +190,7 @@ def _named_right(keys: list[Key]) -> tuple[list[Key], int | None]:
 
 
 def _nearly(name: str, other: str) -> bool:
-    """Say whether a name may be another one with damaged letters."""
+    """Say whether a name may be another name with damaged letters."""
     if len(name) != len(other):
         return False
     return sum(one != two for one, two in zip(name, other, strict=True)) <= LETTERS_MAX
@@ -201,10 +201,10 @@ class Table:
 
     Args:
         directory: the queue's.
-        roll: its roll cycle, for a table that is missing or unreadable and is made anew.
+        roll: its roll cycle, for a missing or unreadable table, which is made anew.
 
     Attributes:
-        changed: a word was set since the last sync.
+        changed: whether a word was set since the last sync.
 
     Raises:
         OutputError: the table cannot be written.
@@ -219,7 +219,7 @@ class Table:
             raise OutputError(f"{path}: {error.strerror}") from None
         self._data = memoryview(self._file)
         keys, free, _ = _read_keys(bytes(self._data), keys_at)
-        # Of keys of the same name Java takes the first.
+        # Java uses the first of several keys with the same name.
         self._offsets = {key.name: key.at for key in reversed(keys)}
         self._add_missing(free)
         self.changed = True
@@ -256,7 +256,7 @@ class Table:
             self["listing.modCount"] += 1
 
     def sync(self) -> None:
-        """Write the table to disk."""
+        """Sync the table."""
         # A word that is set meanwhile may miss this sync.
         self.changed = False
         self._file.flush()
@@ -268,9 +268,9 @@ class Table:
 
 
 def _make_sound(path: Path, roll: RollCycle) -> int:
-    """Make the table if there is none, or mend a damaged one; return where its keys begin.
+    """Make a missing table, or mend a damaged one; return the offset of its keys.
 
-    All that can be read stays: the head with the fields that others wrote, and each key.
+    All readable parts stay: the head with fields of other writers, and each key.
     """
     content = path.read_bytes() if path.exists() else b""
     head = find_head(content, roll)

@@ -1,7 +1,7 @@
-"""The head of a queue's table: the roll cycle, the epoch and the wire type that it names (A.9).
+"""The head of a queue's table, with its roll cycle, epoch and wire type (A.9).
 
-A head that others wrote stays as it is. One of whose bytes a few are damaged is compared with
-each head that the queue can have, and the nearest one takes its place.
+A head of another writer stays unchanged. If a few bytes are damaged, the head is compared with
+each head that the queue can have, and the nearest one replaces it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quiver_fast.queuefile.layout import (
 
 # The first document of a table, with every field that Java knows.
 HEAD_MAX = 512
-# Bytes of a head that may be damaged, and it still shows which head it was.
+# The most damaged bytes with which a head can still be recognised.
 MENDED_MAX = 4
 WIRE = "BINARY_LIGHT"
 ZONES = ("Z", "UTC")
@@ -34,7 +34,7 @@ INTERVAL, _, _ = OWN_FIELDS.partition(b"\xc8sourceId")
 OWN_SOURCE = OWN_FIELDS.removeprefix(INTERVAL)
 LENGTH = 0x3FFFFFFF
 NUMBER = rb"(?:[\xa1\xa4].|[\xa2\xa5]..|[\xa3\xa6\x90]....|\xa7........)"
-# The next field, pad, or the document's end follows: else the number is a damaged one.
+# The next field, pad, or the document's end must follow; else the number is damaged.
 BEHIND = rb"(?=[\xc0-\xdf\x8e\x8f\0]|\Z)"
 # Any of its letters may be damaged.
 SOURCE = re.compile(
@@ -50,7 +50,7 @@ SETTING = re.compile(
     rb"\xc5epoch(?P<epoch>" + NUMBER + rb")" + BEHIND,
     re.DOTALL,
 )
-# Fields that we do not know, as far as a table of Java's may have any, and pad.
+# Unknown fields that Java's table may have, and pad.
 OTHERS = re.compile(
     rb"(?:[\xc1-\xdf][!-~]+(?:" + NUMBER + rb"|[\xe0-\xff][ -~]*|\xb2.[ -~]*|\xb6.[!-~]+\x82....))*"
     rb"\x8f*\Z",
@@ -66,11 +66,11 @@ ROLL_TIME = re.compile(
 
 @dataclass(frozen=True)
 class Head:
-    """The head that a table has, or gets.
+    """The present or the new head of a table.
 
     Attributes:
         content: its bytes.
-        damaged_at: the offset of the first byte that was another; None if all were as they are.
+        damaged_at: the offset of the first damaged byte; None without damage.
     """
 
     content: bytes
@@ -83,13 +83,13 @@ def _value(number: bytes) -> int | None:
     if form is None or len(number) != 1 + struct.calcsize(form):
         return None
     value = struct.unpack(form, number[1:])[0]
-    # Not of NaN and infinity, nor of numbers that no clock has.
+    # Neither NaN nor infinity, nor numbers that no clock has.
     whole = int(value) if abs(value) < 1 << 53 else 0
     return whole if whole_number(whole) == number else None
 
 
 def _milliseconds(text: bytes) -> int | None:
-    """Return when in a day a roll time is; None if it is none."""
+    """Return the time of day of a roll time; None if it is none."""
     try:
         moment = time.fromisoformat(text.decode())
     except ValueError:
@@ -99,13 +99,13 @@ def _milliseconds(text: bytes) -> int | None:
 
 
 def read_roll(content: bytes) -> RollCycle | None:
-    """Return the roll cycle and epoch that a table's first bytes name.
+    """Return the roll cycle and epoch in a table's first bytes.
 
     Returns:
         None if they cannot be read.
 
     Raises:
-        ValueError: they can be read, and are not supported: the text says what.
+        ValueError: they can be read, and are not supported; the text names them.
     """
     setting = SETTING.match(content)
     if setting is None:
@@ -120,13 +120,13 @@ def read_roll(content: bytes) -> RollCycle | None:
             return replace(roll, epoch_ms=_roll_time(content, epoch))
     known = any(roll.pattern == pattern for roll in ROLL_CYCLES.values())
     if known and length > 0 and (DAY_MS % length == 0 or length % DAY_MS == 0):
-        # Not by damage: it is a roll cycle of somebody's own with the names of a known one.
+        # No damage: it is a custom roll cycle with the file names of a known one.
         raise ValueError(f"roll cycle {pattern} of {length} ms is not supported")
     return None
 
 
 def _roll_time(content: bytes, epoch: int) -> int:
-    """Return a queue's epoch: Java makes it the time of day at which the queue rolls."""
+    """Return a queue's epoch: Java sets it to the time of day at which the queue rolls."""
     said = ROLL_TIME.search(content)
     moment = _milliseconds(said[1]) if said else None
     return epoch if moment is None else moment
@@ -155,7 +155,7 @@ def find_roll_near(content: bytes, rolls: Iterable[RollCycle]) -> RollCycle | No
 
 
 def find_head(content: bytes, roll: RollCycle) -> Head:
-    """Return the head of a table: as it is, with its damaged bytes as they were, or made anew.
+    """Return the head of a table: unchanged, with its damaged bytes repaired, or made anew.
 
     Args:
         content: the table.
@@ -174,13 +174,13 @@ def find_head(content: bytes, roll: RollCycle) -> Head:
 
 
 def read_pattern(content: bytes) -> str | None:
-    """Return the form of the files' names that a table names, known or not."""
+    """Return a table's form of the files' names, known or not."""
     setting = SETTING.match(content)
     return setting["pattern"].decode() if setting else None
 
 
 def read_epoch(content: bytes) -> int:
-    """Return the epoch that a table names whose roll cycle cannot be read; 0 if it names none."""
+    """Return the epoch of a table with an unreadable roll cycle; 0 if it names none."""
     said = EPOCH.search(content)
     return _roll_time(content, (_value(said[1]) if said else None) or 0)
 
@@ -198,7 +198,7 @@ def _nearest(content: bytes, rolls: Iterable[RollCycle]) -> tuple[RollCycle, Hea
 
 
 def _heads(content: bytes, roll: RollCycle) -> Iterator[tuple[RollCycle, bytes]]:
-    """Yield each head of a roll cycle that a table with such bytes may have had."""
+    """Yield each possible head of a table with such bytes, for a roll cycle."""
     source = SOURCE.search(content)
     said = OWN_SOURCE[:-2] + source[1] if source else OWN_SOURCE
     for epoch in _epochs(content, roll):
@@ -209,7 +209,7 @@ def _heads(content: bytes, roll: RollCycle) -> Iterator[tuple[RollCycle, bytes]]
 
 
 def _epochs(content: bytes, roll: RollCycle) -> list[int]:
-    """Return the epochs that a table may name, if its number's form may be damaged."""
+    """Return the possible epochs of a table, if the form of the number may be damaged."""
     if ROLL_TIME.search(content):
         return [_roll_time(content, 0)]
     at = table_head(roll).index(b"\xc5epoch") + 6
@@ -220,7 +220,7 @@ def _epochs(content: bytes, roll: RollCycle) -> list[int]:
 
 
 def _roll_times(content: bytes, epoch: int) -> Iterator[bytes]:
-    """Yield the fields of a roll time that a table may have: those that are there, and none."""
+    """Yield the possible fields of a table's roll time: the present ones, and none."""
     said = ROLL_TIME.search(content)
     yield said[0] if said else b""
     if 0 <= epoch < DAY_MS and epoch % MINUTE_MS == 0:

@@ -13,21 +13,21 @@ cdef class Tailer:
     cdef CycleFile file
     cdef int64_t cycle
     cdef int shift
-    # The next document, and the sequence that it has if it is data.
+    # The next document, and its sequence if it is data.
     cdef size_t at
     cdef int64_t sequence
-    # Quarters of offsets of every so manieth entry that a seek came by; 0 is not known.
+    # Offsets, divided by 4, of marked entries that a seek passed; 0 is unknown.
     cdef uint32_t *marks
     cdef size_t marks_size
-    # Why the last step failed: an error number, and what refused the file if that says more.
+    # The reason of the last failure: an error number, and an exception if it says more.
     cdef int error
     cdef object refusal
     cdef bint interrupted
-    # Who is told of damage, and of which damage: files and offsets.
+    # The function that is told of damage, and the reported damage: files and offsets.
     cdef object tell
     cdef bint tells
     cdef set told
-    # When the directory was last looked at for later files (monotonic ns).
+    # When the directory was last searched for later files (monotonic ns).
     cdef int64_t looked_at
 
     # The entry's bytes stay valid until the tailer's next call.

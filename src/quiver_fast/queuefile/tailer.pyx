@@ -25,10 +25,10 @@ from quiver_fast.queuefile.table import cycles_in, find_roll
 cdef extern from * nogil:
     void prefetch "__builtin_prefetch" (const void *at)
 
-# A seek reads headers that nobody read lately: each would wait for the memory.
+# A seek reads headers that are not in the cache: each would wait for the memory.
 cdef size_t PREFETCH = 1536
-# Seeks mark the places that they come by, finer than the index: 4 bytes for so many
-# entries, and no more marks than 4 MiB hold.
+# Seeks mark the places that they pass, finer than the index: 4 bytes for so many
+# entries, in at most 4 MiB.
 cdef enum:
     MARK_SPACING = 32
     MARKS_MAX = 1 << 20
@@ -42,9 +42,9 @@ cdef class Tailer:
     """A reader of the queue in ``directory``; any number may read while one writes.
 
     Args:
-        directory: where the queue's files are.
-        tell: called with a file, an offset and a reason for each damage, once; entries
-            behind it are read then. Without it a file ends at its damage.
+        directory: the folder of the queue's files.
+        tell: called once with a file, an offset and a reason for each damage; entries after
+            it are read. Without it a file ends at its damage.
 
     Raises:
         OutputError: it is no directory that can be read.
@@ -80,17 +80,17 @@ cdef class Tailer:
         return cycles_in(self.directory, self.roll)
 
     def check_forms(self) -> None:
-        """Look at every file at once, not only at those that reading comes to.
+        """Check every file now, not only when reading comes to it.
 
         Raises:
-            OutputError: one is of a form that is not ours.
+            OutputError: one has another form than ours.
         """
         refuse_foreign(self.directory, self.roll)
 
     cdef int open_at(self, int64_t cycle) except -1:
-        """Stand at the beginning of the first file from ``cycle`` on.
+        """Go to the beginning of the first file from ``cycle`` on.
 
-        Returns 0 where there is none, and stays where it is.
+        Returns 0, and does not move, if there is none.
         """
         cdef CycleFile file
         for found in self.cycles():
@@ -116,15 +116,15 @@ cdef class Tailer:
             self.cycle = found
             self.at = file.first_document
             self.sequence = 0
-            # At the end of a new file, look for the next one at once.
+            # At the end of a new file, search for the next one at once.
             self.looked_at = 0
             return 1
         return 0
 
     cdef int pass_by(self, object path, int error) except -1:
-        """Go on without a file that could not be opened: it is empty, or went just now.
+        """Skip a file that could not be opened: it is empty, or was just deleted.
 
-        A file that is no queue file is passed by, too (A.10 rule 1).
+        A file that is no queue file is skipped, too (A.10 rule 1).
         """
         if error == ENOENT:
             return 0
@@ -134,14 +134,14 @@ cdef class Tailer:
         return 0
 
     cdef int report(self, object path, size_t at, str reason) except -1:
-        """Tell of damage, unless that was done."""
+        """Report damage once."""
         if self.tells and (path, at) not in self.told:
             self.told.add((path, at))
             self.tell(path, at, reason)
         return 0
 
     cdef bint passed(self) noexcept with gil:
-        """Stand behind damage in the current file; False if there is none, or nothing behind it."""
+        """Go past damage in the current file; False without damage, or without entries after it."""
         try:
             return self.tells and self.file.base != NULL and self.pass_damage(False)
         except KeyboardInterrupt:
@@ -151,14 +151,14 @@ cdef class Tailer:
         return False
 
     cdef bint pass_damage(self, bint ended) except -1:
-        """As `passed`; ``ended`` says that a later file exists, so that nothing comes here."""
+        """As `passed`; ``ended`` says that a later file exists, so that this one does not grow."""
         cdef uint32_t header = 0
         cdef Place here = Place(self.at, self.sequence)
         cdef Place last
         cdef Place rest
         cdef bint known = last_entry(&self.file, &last)
         cdef bint found
-        # What came before the words were read.
+        # Entries may have come before the words were read.
         if self.whole(&header):
             return True
         cut = self.at + 4 + (header & LENGTH_MASK) > self.file.size and not header & NOT_READY
@@ -177,16 +177,16 @@ cdef class Tailer:
             self.at = rest.at
             self.sequence = rest.sequence
         elif last.at < self.at:
-            # A header that told another length has swallowed them.
+            # A header with a wrong length has swallowed them.
             self.sequence = last.sequence + 1
         return found
 
     cdef int report_here(self, str reason) except -1:
-        """Tell of damage where the next document should be."""
+        """Report damage at the place of the next document."""
         return self.report(self.directory / self.roll.file_name(self.cycle), self.at, reason)
 
     cdef Step step_cycle(self, uint32_t header) noexcept nogil:
-        """Go on to the next file, if there is one; looks again only so often."""
+        """Go to the next file, if there is one; the directory is searched only so often."""
         cdef int64_t now = monotonic_ns()
         cdef int64_t period = LOOK_PERIOD_ENDED if header == END_OF_FILE else LOOK_PERIOD
         if now - self.looked_at < period:
@@ -205,7 +205,7 @@ cdef class Tailer:
                 return TAILER_FOUND
             if not later:
                 return TAILER_AT_END
-            # Read first what was written before the next file came.
+            # First read the entries that were written before the next file came.
             if self.file.base != NULL and self.more_here():
                 return TAILER_FOUND
             return TAILER_FOUND if self.open_at(later[0]) else TAILER_AT_END
@@ -260,7 +260,7 @@ cdef class Tailer:
         return TAILER_FOUND
 
     cdef Step next(self, const char **start, size_t *size, int64_t *index) noexcept nogil:
-        """Read the next entry: its bytes as they are in the file, and its index."""
+        """Read the next entry: its bytes in the file, and its index."""
         cdef bint meta = True
         cdef Step step = TAILER_FOUND
         while meta and step == TAILER_FOUND:
@@ -268,19 +268,19 @@ cdef class Tailer:
         return step
 
     cdef void let_descriptor_go(self) noexcept nogil:
-        """Close the file's descriptor; what is in memory can be read, and nothing new."""
+        """Close the file's descriptor; only the mapped part can be read then."""
         if self.file.fd >= 0:
             close(self.file.fd)
             self.file.fd = -1
 
     cdef int64_t position(self) noexcept nogil:
-        """Return the index that the next entry has if it is in this file."""
+        """Return the index of the next entry, if it comes in this file."""
         return (self.cycle << self.shift) | self.sequence
 
     cdef Step seek(self, int64_t index) noexcept nogil:
-        """Stand before the first entry whose index is ``index`` or more.
+        """Go before the first entry with an index of ``index`` or more.
 
-        An index beyond what is there stands at the end.
+        For an index after the last entry, go to the end.
         """
         cdef int64_t cycle = index >> self.shift
         cdef int64_t wanted = index & ((<int64_t>1 << self.shift) - 1)
@@ -294,7 +294,7 @@ cdef class Tailer:
         if not self.from_mark(wanted):
             self.at = cycle_slot(&self.file, wanted, &self.sequence)
         self.step_to(wanted)
-        # What came since the file was mapped.
+        # Entries may have come since the file was mapped.
         while self.sequence < wanted and (self.whole(&header) or self.passed()):
             if self.whole(&header) and self.sequence < wanted:
                 self.sequence += is_data(header)
@@ -302,7 +302,7 @@ cdef class Tailer:
         return TAILER_FOUND
 
     cdef void step_to(self, int64_t wanted) noexcept nogil:
-        """Step over the entries before a sequence, as far as the file is mapped."""
+        """Skip the entries before a sequence, as far as the file is mapped."""
         cdef const char *base = self.file.base
         cdef size_t at = self.at
         cdef int64_t sequence = self.sequence
@@ -322,7 +322,7 @@ cdef class Tailer:
         self.sequence = sequence
 
     cdef bint from_mark(self, int64_t wanted) noexcept nogil:
-        """Stand at the last mark before a sequence, if there is one beyond the last slot."""
+        """Go to the last mark before a sequence, if there is one after the last slot."""
         cdef int64_t mark = wanted // MARK_SPACING
         cdef int64_t least = wanted // self.file.spacing * self.file.spacing // MARK_SPACING
         cdef size_t at
@@ -338,7 +338,7 @@ cdef class Tailer:
         return False
 
     cdef void set_mark(self, int64_t sequence, size_t at) noexcept nogil:
-        """Note where an entry is; without memory it is found all the same."""
+        """Mark the place of an entry; without memory it is found all the same."""
         cdef size_t mark = sequence // MARK_SPACING
         cdef size_t size = self.marks_size
         cdef void *marks
@@ -367,7 +367,7 @@ cdef class Tailer:
             return self.fail(error)
         except KeyboardInterrupt:
             return self.interrupt()
-        # There is nothing yet: the first file from `cycle` on will be the next.
+        # There is no file yet: the first file from `cycle` on will be the next.
         cycle_close(&self.file)
         self.cycle = cycle - 1
         self.sequence = 0
@@ -387,7 +387,7 @@ cdef class Tailer:
     # For Python callers
 
     def read(self) -> tuple[int, bytes] | None:
-        """Return the next entry's index and bytes as they are in the file; None at the end.
+        """Return the next entry's index and bytes in the file; None at the end.
 
         Raises:
             OutputError: the files cannot be read.
@@ -400,7 +400,7 @@ cdef class Tailer:
         return (index, start[:size]) if step == TAILER_FOUND else None
 
     def skip(self, int64_t count) -> int:
-        """Step over up to ``count`` entries, without looking into them; return how many.
+        """Skip up to ``count`` entries without reading them; return how many.
 
         Raises:
             OutputError: the files cannot be read.
@@ -420,7 +420,7 @@ cdef class Tailer:
         return done
 
     def move_to(self, index: int) -> None:
-        """Stand before the first entry whose index is ``index`` or more.
+        """Go before the first entry with an index of ``index`` or more.
 
         Raises:
             OutputError: the files cannot be read.
@@ -428,7 +428,7 @@ cdef class Tailer:
         self.check(self.seek(index))
 
     def check(self, step: int) -> None:
-        """Raise what made a step fail, if it did."""
+        """Raise the error of the last step, if it failed."""
         if self.interrupted:
             self.interrupted = False
             raise KeyboardInterrupt
@@ -440,5 +440,5 @@ cdef class Tailer:
 
     @property
     def index(self) -> int:
-        """The index that the next entry has if it is in the file that is being read."""
+        """The index of the next entry, if it comes in the current file."""
         return self.position()

@@ -6,10 +6,10 @@ from libc.stdint cimport int64_t
 cdef class Column:
     cdef void *_values
     cdef size_t _item_size
-    cdef size_t _capacity           # items that fit
-    cdef size_t size                # items that are there; whoever fills the column counts
-    cdef bytes _format              # as the struct module names it: b"q" or b"?"
-    # What an exported buffer points to; both live as long as this object.
+    cdef size_t _capacity           # in items
+    cdef size_t size                # items so far; the code that fills the column counts
+    cdef bytes _format              # of the struct module: b"q" or b"?"
+    # An exported buffer points to these; both live as long as this object.
     cdef Py_ssize_t _shape[1]
     cdef Py_ssize_t _strides[1]
 
@@ -21,10 +21,10 @@ cdef class Column:
 
 
 cdef class EndRows:
-    cdef Column _rows               # that begin to be of another end
-    cdef Column _numbers            # of these ends
-    cdef int64_t _before            # the end of the rows before; -1 where none was told
-    cdef readonly int64_t lines     # that told an end
+    cdef Column _rows               # the first rows of another end
+    cdef Column _numbers            # the numbers of these ends
+    cdef int64_t _before            # the end of the earlier rows; -1 if unknown
+    cdef readonly int64_t lines     # lines that named an end
 
     cdef int reserve(self, size_t more) except -1 nogil
     cdef void begin(self, size_t row, int64_t number) noexcept nogil
@@ -36,7 +36,7 @@ cdef class EndRows:
 cdef class HashedRows:
     cdef Column _rows
     cdef Column _highs
-    # The ids themselves, one after the other, and where each ends; nothing unless kept.
+    # The ids themselves, one after the other, and the end of each; empty unless kept.
     cdef Column _texts
     cdef Column _ends
 

@@ -33,7 +33,7 @@ cdef class Column:
         return self._resize(max(self.size + more, 2 * self._capacity))
 
     cdef int shrink(self) except -1 nogil:
-        """Give back the room that is not filled."""
+        """Free the unused room."""
         return self._resize(self.size)
 
     cdef int _resize(self, size_t capacity) except -1 nogil:
@@ -70,9 +70,9 @@ cdef class Column:
 
 
 cdef class EndRows:
-    """Which end each row of a column is of, where a file has those of several.
+    """The end of each row of a column, for a file with several ends.
 
-    A file of one end, which tells none, needs no memory for it.
+    A file of one end, which names none, needs no memory for it.
     """
 
     def __cinit__(self):
@@ -86,7 +86,7 @@ cdef class EndRows:
         return 0
 
     cdef void begin(self, size_t row, int64_t number) noexcept nogil:
-        """Note that the rows from this one on, which is to come, are of an end."""
+        """Note that the rows from the coming one on are of an end."""
         self.lines += 1
         if number == self.following():
             return
@@ -101,13 +101,13 @@ cdef class EndRows:
         return self._rows.size > 0 and self._rows.numbers()[self._rows.size - 1] == <int64_t>row
 
     cdef int64_t following(self) noexcept nogil:
-        """Return the end that the next row is of; -1 where none was told."""
+        """Return the end of the next row; -1 if unknown."""
         if self._rows.size == 0:
             return self._before
         return self._numbers.numbers()[self._rows.size - 1]
 
     cdef void clear(self) noexcept nogil:
-        """Forget all rows; the next ones go on with the end of the last."""
+        """Forget all rows; the next ones have the end of the last."""
         self._before = self.following()
         self._rows.size = self._numbers.size = 0
 
@@ -119,8 +119,7 @@ cdef class EndRows:
     def taken(self, count):
         """Return the end of each of the first ``count`` rows, int64, and forget these rows.
 
-        The others become the first. -1 stands for an end that was not told yet; None for no
-        end that was.
+        The other rows become the first. -1 is an unknown end; None if the file named no end.
         """
         if self._rows.size == 0:
             return None if self._before < 0 else numpy.full(count, self._before)
@@ -136,9 +135,9 @@ cdef class EndRows:
 
 
 cdef class HashedRows:
-    """Which rows of a column of ids are hashes, and their upper halves (ids.py).
+    """The rows of a column of ids that are hashes, and their upper halves (ids.py).
 
-    A file whose ids are all numbers has none, and needs no memory for them.
+    A file whose ids are all numbers needs no memory for them.
     """
 
     def __cinit__(self):
@@ -153,7 +152,7 @@ cdef class HashedRows:
         return 0
 
     cdef void add(self, size_t row, int64_t high) noexcept nogil:
-        """Add a row after those before."""
+        """Add a row."""
         self._rows.numbers()[self._rows.size] = <int64_t>row
         self._highs.numbers()[self._highs.size] = high
         self._rows.size += 1
@@ -161,7 +160,7 @@ cdef class HashedRows:
 
     cdef int add_text(
             self, const unsigned char *text, const unsigned char *end) except -1 nogil:
-        """Keep the id of the row that was added last, what the writer encodes decoded."""
+        """Keep the decoded id of the last row."""
         self._texts.reserve(end - text)
         self._ends.reserve(1)
         while text < end:
@@ -172,11 +171,11 @@ cdef class HashedRows:
         return 0
 
     cdef size_t text_size(self) noexcept nogil:
-        """Return the bytes of the ids that are kept."""
+        """Return the bytes of the kept ids."""
         return self._texts.size
 
     cdef bint at(self, size_t place, size_t row) noexcept nogil:
-        """Say whether this row is the one at a place, from 0, of these rows."""
+        """Say whether a place, from 0, among these rows has this row."""
         return place < self._rows.size and self._rows.numbers()[place] == <int64_t>row
 
     cdef bint ends_with(self, size_t row) noexcept nogil:
@@ -190,10 +189,10 @@ cdef class HashedRows:
         self._ends.size = 0
 
     def taken(self, count):
-        """Return the upper halves of the first ``count`` rows, and the ids of those kept.
+        """Return the upper halves of the first ``count`` rows, and their kept ids.
 
-        These rows are forgotten, and the others become the first. None for no hash among
-        these; the ids are bytes, in order.
+        These rows are forgotten, and the others become the first. None if none is a hash; the
+        ids are bytes, in order.
         """
         if self._rows.size == 0:
             return None, []

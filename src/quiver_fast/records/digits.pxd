@@ -20,7 +20,7 @@ cdef extern from * nogil:
     """
     uint64_t load_text8 "quiver_load_text8"(const unsigned char *text)
 
-# Decimals of more digits are no times, even where zeros lead.
+# Decimals of more digits are no times, even with leading zeros.
 cdef enum:
     MOST_DIGITS = 19
 
@@ -36,7 +36,7 @@ cdef inline bint are_digits(uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t eight_digits(uint64_t word) noexcept nogil:
-    """Return the number that eight digits make: pairs, then fours, then all of them.
+    """Return the number of eight digits: first pairs, then fours, then all of them.
 
     Each multiplier adds a field, times its weight, to the next: 10·2^8 + 1,
     100·2^16 + 1, 10000·2^32 + 1.
@@ -57,7 +57,7 @@ cdef inline uint64_t last_digits(const unsigned char *end, size_t count) noexcep
 
 cdef inline bint decimal(
         const unsigned char *text, size_t size, int64_t *value) noexcept nogil:
-    """Read the unsigned decimal that fills ``text``; False if it is none of 63 bits.
+    """Read the unsigned decimal that fills ``text``; False if it is none or beyond 63 bits.
 
     Eight bytes must be readable before ``text``.
     """
@@ -85,7 +85,7 @@ cdef inline bint decimal(
 
 
 cdef inline char *put_decimal(char *out, int64_t number) noexcept nogil:
-    """Write ``number`` (at most 20 characters) at ``out`` and return what follows it."""
+    """Write ``number`` (at most 20 characters) at ``out`` and return its end."""
     cdef char[20] digits
     cdef int at = 20
     cdef uint64_t rest = 0 - <uint64_t>number if number < 0 else <uint64_t>number

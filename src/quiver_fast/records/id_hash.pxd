@@ -2,8 +2,8 @@
 # functions, so there is no module of this name.
 #
 # Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012, sections 2.1 to 2.4; the
-# 128 bits are those of the authors' reference implementation. Who does not know the key
-# cannot choose two ids that are taken for one.
+# 128 bits are those of the authors' reference implementation. Without the key nobody
+# can choose two ids with the same hash.
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
@@ -16,7 +16,7 @@ cdef struct SipState:
     uint64_t v1
     uint64_t v2
     uint64_t v3
-    uint64_t word                   # the bytes that do not fill a word yet, the first lowest
+    uint64_t word                   # bytes of the incomplete word, the first lowest
     uint64_t size                   # bytes so far
 
 
@@ -64,7 +64,7 @@ cdef inline int unescaped(const unsigned char *code) noexcept nogil:
 
 
 cdef inline int next_byte(const unsigned char **text, const unsigned char *end) noexcept nogil:
-    """Return the next byte of an id, which the writer may have encoded, and pass it."""
+    """Return the next byte of an id, decoded if the writer encoded it, and skip it."""
     cdef int byte = text[0][0]
     cdef int code
     text[0] += 1
@@ -81,8 +81,8 @@ cdef inline int64_t hashed_id(
         int64_t *high) noexcept nogil:
     """Return the low 63 bits of an id's hash; fill in 63 more, below zero.
 
-    What the writer encodes is decoded first, so that an id has one hash whether it
-    comes from our arrow or, as it is, from another implementation's.
+    Encoded bytes are decoded first, so that an id has the same hash from our arrow and,
+    not encoded, from another implementation.
     """
     cdef SipState state
     cdef int64_t low

@@ -4,9 +4,9 @@
  *     iii,ttttttttttttt\n                    a sender's
  *     Siii,ttttttttttttt\n                   a settlement, or s for S
  *
- * iii is a decimal of 1 to 15 digits. Neighbours have ids of their own, so that where
- * rates are low all that counts is, as in ms_lines.h, how fast a line is parsed: id and
- * times side by side, all their digits at once, wherever the id ends.
+ * iii is a decimal of 1 to 15 digits. Neighbours have different ids, so at low rates only
+ * the speed of parsing a line counts, as in ms_lines.h: id and times are parsed side by
+ * side, all their digits at once, for any width of the id.
  *
  * Up to eight bytes after `end` are read, which LineBuffer keeps readable.
  */
@@ -24,12 +24,12 @@
 #include <immintrin.h>
 
 enum {
-  QUIVER_ID_LOAD = 16,         /* the id and its comma are in so many bytes */
+  QUIVER_ID_LOAD = 16,         /* the most bytes of an id and its comma */
   QUIVER_ID_SENT_TAIL = 15,    /* ',ttttttttttttt\n' */
   QUIVER_ID_RECEIVED_TAIL = 29 /* ',ttttttttttttt,ttttttttttttt\n' */
 };
 
-/* The 16 bytes from `digits` on move as many digits to the end, behind zeros. */
+/* The 16 bytes from `digits` on move that number of digits to the end, after zeros. */
 static const unsigned char quiver_right_align[2 * QUIVER_ID_LOAD] = {128, 128, 128, 128, 128, 128,
   128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
   14, 15};
@@ -59,19 +59,19 @@ static inline quiver_id_row quiver_next_id_row(
     last.index + 1 - (size_t) same};
 }
 
-/* Count the digits of the id that `text` begins with; 0 if it is none of this layout. */
+/* Count the digits of the id at the beginning of `text`; 0 if it has another layout. */
 __attribute__((target("avx2"))) static inline unsigned quiver_id_digits(__m128i text) {
   __m128i values = _mm_sub_epi8(text, _mm_set1_epi8('0'));
   unsigned decimal =
     (unsigned) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values));
   unsigned commas = (unsigned) _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8(',')));
   unsigned digits = (unsigned) __builtin_ctz(~decimal);
-  /* An id that begins with 0 is text, but for 0 itself. */
+  /* An id that begins with 0 is text, except 0 itself. */
   if (!(commas >> digits & 1) || ((_mm_cvtsi128_si32(values) & 255) == 0 && digits > 1)) return 0;
   return digits;
 }
 
-/* Return the numbers in two sixteens of digit values, each as quiver_ms_time takes it. */
+/* Return the numbers of twice 16 digit values, each in the form of quiver_ms_time. */
 __attribute__((target("avx2"))) static inline __m256i quiver_two_numbers(__m256i values) {
   values = _mm256_maddubs_epi16(values, _mm256_set1_epi16(10 | 1 << 8));
   values = _mm256_madd_epi16(values, _mm256_set1_epi32(100 | 1 << 16));
@@ -86,7 +86,7 @@ __attribute__((target("avx2"))) static inline int64_t quiver_high_number(__m256i
   return quiver_ms_time(_mm_cvtsi128_si64(_mm256_extracti128_si256(numbers, 1)));
 }
 
-/* Say whether 13 digits begin each of two texts, their values given. */
+/* Say whether both texts, given as values, begin with 13 digits. */
 __attribute__((target("avx2"))) static inline int quiver_are_times(
   __m256i values, unsigned digits) {
   unsigned decimal = (unsigned) _mm256_movemask_epi8(

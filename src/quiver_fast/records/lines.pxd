@@ -6,9 +6,9 @@ from quiver_fast.records.columns cimport Column, EndRows, HashedRows
 from quiver_fast.records.digits cimport are_digits, eight_digits, load_text8
 from quiver_fast.records.id_hash cimport IdKey
 
-# Which fields a line has.
+# The fields of a line.
 cdef enum Layout:
-    UNKNOWN                         # no line has told yet
+    UNKNOWN                         # until the first record
     SENT                            # v3: <send-time>,0
     RECEIVED                        # v3: <send-time>,<receive-time>
     SENT_WITH_ID                    # v1, v2: <id>,<send-time>; v2: S<id>,<settlement-time>
@@ -44,9 +44,9 @@ cdef inline bint ms_time(
 cdef class LineParser:
     cdef Layout _layout
     cdef bint _settlements          # S… and s… lines are settlements
-    cdef size_t _width              # digits of the last time read backwards
+    cdef size_t _width              # digits of the last time that was read backwards
     cdef TimePrefix _prefix
-    # The arrow's own times are of one unit: from the one to the other; 1 to 0 until one tells.
+    # The range of the arrow's own times, which have one unit; 1 to 0 until the first time.
     cdef int64_t _first_own
     cdef int64_t _last_own
     cdef readonly object record_format
@@ -59,7 +59,7 @@ cdef class LineParser:
     cdef EndRows ends
     cdef Column settled_ids
     cdef HashedRows settled_id_hashes
-    cdef bint keep_texts            # of ids that are hashes
+    cdef bint keep_texts            # keep the ids that are hashes
     cdef Column settled_times
     cdef Column settled_sampled
     cdef bint ids_hashed            # some id of a record is a hash, and not empty
@@ -71,7 +71,7 @@ cdef class LineParser:
     cdef Column stream_bytes
     cdef Column stream_whole        # flags: the message is whole
     cdef int64_t body_bytes         # their sum
-    cdef int64_t lines              # all of them, the malformed among them
+    cdef int64_t lines              # all lines, also malformed ones
     cdef int64_t malformed
     cdef int64_t _first_malformed   # its line number, from 1
     cdef char _excerpt[EXCERPT_SIZE]

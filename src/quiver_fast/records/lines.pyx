@@ -2,9 +2,9 @@
 
 Every line that ends in a newline is a record, a settlement, or malformed. A time is 1
 to 19 digits that make an integer of 63 bits: no sign, no space, no carriage return. An
-id is any bytes without a comma (:mod:`quiver_fast.records.ids`), and empty only of a
-receiver, where a message of others has none. The times
-that the arrow itself took are of one unit, that of the first.
+id is any bytes without a comma (:mod:`quiver_fast.records.ids`). It is empty only for a
+receiver's message of others without an id. The arrow's own times have one unit, that of
+the first time.
 """
 
 import numpy
@@ -39,11 +39,11 @@ cdef class LineParser:
     Args:
         record_format: ``"v1"``, ``"v2"``, ``"v3"``, or None to detect it.
         operation: ``"send"``, ``"receive"``, or None to detect it.
-        id_key: By which ids that are no numbers are hashed; None for the process's own.
+        id_key: The key for hashing ids that are no numbers; None for the process's own.
         unit: Of the arrow's own times, ``"ms"``, ``"us"`` or ``"ns"``; None to detect it.
 
     Raises:
-        ValueError: If one of them is none of these.
+        ValueError: If an argument is unknown.
     """
 
     def __cinit__(self, record_format=None, operation=None, id_key=None, unit=None):
@@ -94,7 +94,7 @@ cdef class LineParser:
 
     cdef Py_ssize_t parse_known(
             self, const unsigned char *text, size_t size) except -1 nogil:
-        """Parse the whole lines at the beginning of ``text``, whose layout is known."""
+        """Parse the whole lines of known layout at the beginning of ``text``."""
         self._reserve(size / SHORTEST_LINE + 1)
         return <Py_ssize_t>self._parse_lines(text, size)
 
@@ -103,7 +103,7 @@ cdef class LineParser:
         return False
 
     cdef void clear(self) noexcept nogil:
-        """Empty the columns; everything else goes on."""
+        """Empty the columns; all other state stays."""
         self.sent.size = 0
         self.received.size = 0
         self.ids.size = 0
@@ -124,7 +124,7 @@ cdef class LineParser:
         self.body_bytes = 0
 
     def taken_streams(self):
-        """Return the streamed lines since the last clear; None without any."""
+        """Return the streamed lines since the last clear; None if there are none."""
         if self.stream_sent.size == 0:
             return None
         return Streamed(
@@ -150,10 +150,10 @@ cdef class LineParser:
             self._excerpt_size = min(<size_t>(end - line), <size_t>EXCERPT_SIZE)
             memcpy(self._excerpt, line, self._excerpt_size)
 
-    # ---- what the file holds ---------------------------------------------------------
+    # ---- layout and unit of the file -------------------------------------------------
 
     cdef size_t _detect(self, const unsigned char *text, size_t size) except? 0:
-        """Reject lines until one tells the layout; return the bytes of those rejected."""
+        """Reject lines until one shows the layout; return the bytes of the rejected ones."""
         cdef Text line = text
         cdef Text end = text + size
         cdef Text newline
@@ -191,13 +191,13 @@ cdef class LineParser:
         return 0
 
     cdef void _settle_unit(self, unit) noexcept:
-        """Take only own times of this unit; None for that of the first."""
+        """Accept only own times of this unit; None for the unit of the first."""
         self._first_own, self._last_own = 1, 0
         if unit is not None:
             self._own(max(formats.UNIT_RANGES[unit][0], 0))
 
     cdef bint _own(self, int64_t time) noexcept nogil:
-        """Say whether an own time is in the unit of the others; the first tells it."""
+        """Say whether an own time has the unit of the others; the first decides it."""
         if self._first_own <= time <= self._last_own:
             return True
         if self._first_own <= self._last_own:
@@ -214,11 +214,11 @@ cdef class LineParser:
         return (time <= LAST_MS) != (other <= LAST_MS) or (time <= LAST_US) != (other <= LAST_US)
 
     cdef bint _in_ms(self) noexcept nogil:
-        """Say whether lines of 13 digits may be taken without a look at their unit."""
+        """Say whether lines of 13 digits need no check of their unit."""
         return self._last_own == LAST_MS
 
     def unit(self):
-        """Return the unit of the arrow's own times; None until one tells."""
+        """Return the unit of the arrow's own times; None until the first one."""
         return formats.time_unit(self._last_own) if self._first_own <= self._last_own else None
 
     cdef int _reserve_streams(self, size_t lines) except -1 nogil:
@@ -316,7 +316,7 @@ cdef class LineParser:
 
     cdef bint _parse_end(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        """Note the end that the next records are of; False if the line tells none."""
+        """Note the end of the next records; False if the line names none."""
         cdef int64_t number
         if end - line < 2 or line[0] != c'@' or not decimal(line + 1, end - line - 1, &number):
             return False
@@ -341,7 +341,7 @@ cdef class LineParser:
             if not decimal(start, comma - start, &fields[i]):
                 return False
             start = comma + 1
-        # Both are the arrow's own times; only a line that is taken may tell the unit.
+        # Both are the arrow's own times; only an accepted line may decide the unit.
         if self._unit_differs(fields[1], fields[2]) or not self._own(fields[2]):
             return False
         self.stream_sent.numbers()[self.stream_sent.size] = fields[0]
@@ -426,7 +426,7 @@ cdef class LineParser:
         if comma == NULL or not self._id(line, comma, &id, &high) or not self._own(received):
             return False
         if high < 0:
-            # An empty id is that of a message without one: its hash stands for no id.
+            # A message without an id has an empty one: its hash means no id.
             self.ids_hashed |= comma > line
             self.id_hashes.add(self.ids.size, high)
             if self.keep_texts:
@@ -444,8 +444,8 @@ cdef class LineParser:
     cdef const unsigned char *_last_time(
             self, const unsigned char *line, const unsigned char *end,
             int64_t *time) noexcept nogil:
-        """Read the time that ends a line; return the comma before it, or NULL."""
-        # Widths are mostly constant: look for the comma where the last one was.
+        """Read the time at the end of a line; return the comma before it, or NULL."""
+        # Widths are mostly constant: try the place of the last comma first.
         cdef Text comma
         if end - line > <ptrdiff_t>self._width:
             comma = end - self._width - 1

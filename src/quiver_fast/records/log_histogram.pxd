@@ -1,4 +1,4 @@
-# Counts of latencies in cells whose width grows with the latency: percentiles of a period.
+# Counts of latencies in cells that are wider for larger latencies: percentiles of a period.
 
 from libc.stdint cimport int64_t
 

@@ -29,14 +29,14 @@ cdef inline size_t cell_of(uint64_t magnitude) noexcept nogil:
 
 
 cdef inline size_t place_of(int64_t latency) noexcept nogil:
-    """Return where the cell of ``latency`` is: first those below 0, the lowest first."""
+    """Return the index of the cell of ``latency``: first negative ones, the lowest first."""
     if latency >= 0:
         return SIDE + cell_of(<uint64_t>latency)
     return SIDE - 1 - cell_of(<uint64_t>~latency)
 
 
 cdef double middle_of(size_t cell) noexcept nogil:
-    """Return the middle of what is counted in a cell."""
+    """Return the middle of a cell."""
     if cell < 2 * FINE:
         return <double>cell
     cdef int shift = <int>(cell >> FINE_BITS) - 1
@@ -45,7 +45,7 @@ cdef double middle_of(size_t cell) noexcept nogil:
 
 
 cdef class LogHistogram:
-    """Counts latencies, below 0 as well, and tells their percentiles.
+    """Counts latencies, also negative ones, and returns their percentiles.
 
     Attributes:
         count: Latencies since the last :meth:`clear`.
@@ -67,7 +67,7 @@ cdef class LogHistogram:
         cdef size_t index
         cdef int64_t latency
         for index in range(received.size):
-            # A peer may send any time: the difference wraps instead of overflowing.
+            # A peer may send any time, so the difference may wrap.
             latency = <int64_t>(<uint64_t>received.numbers()[index]
                                 - <uint64_t>sent.numbers()[index])
             self._cells[place_of(latency)] += 1
@@ -98,8 +98,8 @@ cdef class LogHistogram:
             rank: From 0 to 100.
 
         Returns:
-            float: Ticks, the middle of the cell that holds the latency of that rank; within
-            0.2 % of it. None without any latency.
+            float: Ticks, the middle of the cell with the latency of that rank; within
+            0.2 % of it. None without a latency.
         """
         if self.count == 0:
             return None
@@ -116,9 +116,9 @@ cdef class LogHistogram:
         return -1 - middle_of(SIDE - 1 - cell)
 
     def counts_up_to(self, bounds):
-        """Return how many latencies are not above each of some bounds.
+        """Return how many latencies are at or below each bound.
 
-        A cell counts for a bound that its middle is not above, so that a bound is exact to
+        A cell counts for a bound if its middle is at or below it, so a bound is exact to
         within 0.2 %.
 
         Args:

@@ -3,8 +3,8 @@
  *     ttttttttttttt,ttttttttttttt\n      a receiver's, 28 bytes
  *     ttttttttttttt,0\n                  a sender's, 16 bytes
  *
- * Where rates are low hardly a line repeats the one before it, and what counts is how
- * fast a line is parsed: all its digits at once, a time in each half of a vector.
+ * At low rates hardly a line repeats the one before it, so the speed of parsing a line
+ * counts: all its digits are parsed at once, a time in each half of a vector.
  *
  * Up to two bytes after `end` are read, which LineBuffer keeps readable.
  */
@@ -26,10 +26,10 @@ enum {
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-/* The bytes of 13 digits and what follows them: digits have weights, the rest none. */
+/* Weights of 13 digits and the bytes after them, which have none. */
 #define QUIVER_DIGITS_MASK 0x1FFF
 
-/* Move 13 digits to the end of 16 bytes, behind zeros (a set high bit makes a zero). */
+/* Move 13 digits to the end of 16 bytes, after zeros (a set high bit makes a zero). */
 #define QUIVER_RIGHT_ALIGNED -128, -128, -128, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 
 /* From 8 digits in each of two 32-bit numbers: the first is the low one. */
@@ -50,13 +50,13 @@ static inline quiver_row quiver_last_row(const quiver_rows *rows, int receiving)
     rows->sent[index], receiving ? rows->received[index] : 0, rows->counts[index], index};
 }
 
-/* Without a branch: whether a line repeats the one before may be as good as random. */
+/* Without a branch, because repeats may come at random. */
 static inline quiver_row quiver_next_row(quiver_row last, int64_t sent, int64_t received) {
   int64_t same = (sent == last.sent) & (received == last.received);
   return (quiver_row) {sent, received, (last.count & -same) + 1, last.index + (size_t) !same};
 }
 
-/* After so many equal lines the search for the first that differs begins. */
+/* After so many equal lines the search for the first different one begins. */
 enum {
   QUIVER_WORTH_A_SEARCH = 4
 };

@@ -7,7 +7,7 @@ cdef class LineBuffer:
     cdef unsigned char *_memory     # margin, text, margin
     cdef size_t _capacity
     cdef size_t _used
-    cdef bint _overlong             # the text is the excerpt of a line that no record fills
+    cdef bint _overlong             # the text is the excerpt of a line too long for a record
 
     cdef bint cut(self, LineParser parser)
     cdef void clear(self) noexcept

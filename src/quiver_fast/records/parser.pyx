@@ -23,7 +23,7 @@ from quiver_fast.records.transfers import TailBatch, Transfers
 cdef enum:
     # Reads of this size stay in the cache between the kernel's copy and the parser.
     READ_SIZE = 262144
-    # No record is longer: an id of 1 MiB, percent-encoded throughout, with its times.
+    # The longest record: an id of 1 MiB, all of it percent-encoded, with its times.
     LONGEST_LINE = 4194304
 
 cdef int64_t LOW_HALF = 0xFFFFFFFF
@@ -31,7 +31,7 @@ PROGRESS_STEP = 32 * READ_SIZE
 
 
 cdef class LineBuffer:
-    """Bytes on their way from a file to a LineParser: whole lines go on, the rest waits."""
+    """Bytes on their way from a file to a LineParser, which gets only whole lines."""
 
     def __cinit__(self):
         self._grow(READ_SIZE)
@@ -48,10 +48,10 @@ cdef class LineBuffer:
         return 0
 
     cdef bint cut(self, LineParser parser):
-        """Say at the end of the text whether a record waits for its end.
+        """Say at the end of the text whether a record is incomplete.
 
-        What cannot be the beginning of one is a malformed line: no record is so long, and
-        the writer encodes control characters.
+        Bytes that cannot be the beginning of a record are a malformed line: they are too long,
+        or have control characters, which the writer encodes.
         """
         cdef unsigned char *text = self._memory + TEXT_MARGIN
         cdef bint possible = not self._overlong
@@ -63,12 +63,12 @@ cdef class LineBuffer:
         return possible and self._used > 0
 
     cdef void clear(self) noexcept:
-        """Forget what waits, to begin with other text."""
+        """Forget the waiting bytes, to begin with other text."""
         self._used = 0
         self._overlong = False
 
     cdef Py_ssize_t feed(self, source, LineParser parser) except -1:
-        """Read once and parse what became whole lines; return the bytes read."""
+        """Read once and parse the new whole lines; return the number of bytes read."""
         cdef unsigned char *text = self._memory + TEXT_MARGIN
         cdef size_t room = self._capacity - self._used
         count = source.readinto(PyMemoryView_FromMemory(
@@ -84,10 +84,10 @@ cdef class LineBuffer:
 
     cdef Py_ssize_t feed_file(
             self, int descriptor, size_t most, LineParser parser) except -1:
-        """Go on with up to ``most`` bytes of a plain file, all of it without the GIL.
+        """Parse up to ``most`` more bytes of a plain file, all of it without the GIL.
 
-        Threads that take the GIL for every read mostly wait for each other. Stops where
-        :meth:`feed` must do the next step, and at the end of the file. Returns the bytes read.
+        Threads that take the GIL for every read mostly wait for each other. Stops if :meth:`feed`
+        must do the next step, and at the end of the file. Returns the number of bytes read.
         """
         cdef unsigned char *text = self._memory + TEXT_MARGIN
         cdef size_t room, total = 0
@@ -108,7 +108,7 @@ cdef class LineBuffer:
         return <Py_ssize_t>total
 
     cdef int _make_room(self) except -1:
-        """Hold on to a long line; of one that is too long, only to the excerpt."""
+        """Keep a long line, or the excerpt of a line that is too long."""
         if self._capacity < LONGEST_LINE:
             return self._grow(2 * self._capacity)
         self._overlong = True
@@ -116,7 +116,7 @@ cdef class LineBuffer:
         return 0
 
     cdef void _skip(self, unsigned char *text, LineParser parser) noexcept:
-        """Pass over the rest of an overlong line; at its end reject it by its excerpt."""
+        """Skip the rest of an overlong line; at its end reject it by its excerpt."""
         cdef unsigned char *newline = <unsigned char *>memchr(
             text + EXCERPT_SIZE, c'\n', self._used - EXCERPT_SIZE)
         if newline == NULL:
@@ -132,18 +132,18 @@ cdef class LineBuffer:
 
 
 def read_transfers(path, *, record_format=None, operation=None, progress=None):
-    """Read every record of a file, plain or compressed (told by its first bytes).
+    """Read every record of a file, plain or compressed (by its first bytes).
 
-    Lines that are no record are counted, not fatal; so is a last line without newline
-    or unfinished compressed data (``truncated``).
+    Malformed lines are counted and not fatal, and so are a last line without newline and
+    unfinished compressed data (``truncated``).
 
     Args:
         path: The file; it must be seekable.
         record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default the first line that fits
-            one tells (:func:`quiver_fast.records.formats.detect`).
-        operation: ``"send"`` or ``"receive"``; by default that line tells as well.
-        progress: Called now and then, and at the end, with the bytes of the file that
-            are read and its size in bytes.
+            one decides (:func:`quiver_fast.records.formats.detect`).
+        operation: ``"send"`` or ``"receive"``; by default that line decides too.
+        progress: Called now and then, and at the end, with the number of bytes read and
+            the size of the file.
 
     Returns:
         quiver_fast.records.transfers.Transfers.
@@ -151,7 +151,7 @@ def read_transfers(path, *, record_format=None, operation=None, progress=None):
     Raises:
         OSError: If the file cannot be read.
         RecordError: If compressed data is damaged.
-        ValueError: If ``record_format`` or ``operation`` is none of the known ones.
+        ValueError: If ``record_format`` or ``operation`` is unknown.
     """
     cdef LineBuffer buffer = LineBuffer()
     cdef LineParser parser = LineParser(record_format, operation)
@@ -204,7 +204,7 @@ cdef array(Column column):
 
 
 cdef class TransferTail:
-    """Follows a growing file of records without keeping them; every record counts once.
+    """Follows a growing file of records without keeping them; each record counts once.
 
     Args:
         path: The file, plain, not compressed.
@@ -213,13 +213,13 @@ cdef class TransferTail:
         run_start: Epoch milliseconds. A receipt of a message that was sent before, or in
             another clock unit than the receiver's, is of an earlier run and is left out.
             None leaves nothing out.
-        own_ids: Also leave out receipts whose id is no decimal number: the receiver knows
-            the ids of its run, and records them as numbers and all others as they are.
+        own_ids: Also leave out receipts whose id is no decimal number: the receiver records
+            the ids of its run as numbers, and all others unchanged.
         settlements: Join the ``S`` lines of a sender to its sends.
 
     Raises:
         OSError: If the file cannot be opened.
-        ValueError: If ``operation`` or ``record_format`` is none of the known ones.
+        ValueError: If ``operation`` or ``record_format`` is unknown.
     """
 
     cdef LineBuffer _buffer
@@ -229,7 +229,7 @@ cdef class TransferTail:
     cdef object _run_start
     cdef object _settlements
     cdef LogHistogram _latencies    # of one call of read()
-    cdef bint _selects              # whether receipts can be left out
+    cdef bint _selects              # receipts may be left out
     cdef int64_t _first_own         # send times of this run: from here ...
     cdef int64_t _end_own           # ... to below here
     cdef bint _own_ids              # ids of this run are numbers
@@ -260,14 +260,14 @@ cdef class TransferTail:
 
     @property
     def latencies(self):
-        """The latencies of the last :meth:`read`, in ticks; until the next one."""
+        """The latencies of the last :meth:`read`, in ticks; valid until the next one."""
         return self._latencies
 
     def read(self, until=None):
-        """Parse the lines that became whole since the last call.
+        """Parse the lines that were completed since the last call.
 
         Args:
-            until: Bytes of the file beyond which nothing is read; None for all of it.
+            until: Size up to which the file is read; None for all of it.
 
         Returns:
             quiver_fast.records.transfers.TailBatch.
@@ -326,7 +326,7 @@ cdef class TransferTail:
             sampled_sum=sampled_sum)
 
     cdef _set_unit(self, unit):
-        """Note the receiver's unit; only times of as many digits are times of this run."""
+        """Note the receiver's unit; times of this run have the same number of digits."""
         self._time_unit = unit
         ticks = formats.UNITS_PER_SECOND[unit] // 1000
         self._first_own = 0 if self._run_start is None else self._run_start * ticks
@@ -355,7 +355,7 @@ cdef class TransferTail:
 
 
 cdef copied(Column column):
-    """Return the numbers of a column that will be filled anew."""
+    """Return a copy of the numbers of a column, which will be filled anew."""
     return numpy.array(column)
 
 

@@ -1,11 +1,11 @@
 /* Scanners for lines that repeat, in three instruction sets chosen at run time.
  *
- * Two facts make run-length records fast. Lines of one width repeat the line before
- * them as long as the text equals itself one width further on, which is a plain search
- * for the first mismatch. And of lines with ids that count up, ten in a row differ in
- * one digit only: the text that must come is made by adding to the text that came.
+ * Two facts make run-length records fast. Lines of one width repeat as long as the text
+ * equals itself one width further on, which is a plain search for the first mismatch. And
+ * ten lines in a row with ids that count up differ only in one digit: the next text is
+ * the last text plus a constant.
  *
- * No scanner reads outside of [line, end), but for the takers (ms_lines.h, id_lines.h).
+ * Only the takers (ms_lines.h, id_lines.h) read outside of [line, end).
  */
 #ifndef QUIVER_RUNS_H
 #define QUIVER_RUNS_H
@@ -27,8 +27,8 @@ typedef struct {
   const char *name;
   quiver_repeats_fn repeats;
   quiver_successors_fn successors;
-  /* Takers of lines in milliseconds, v3 and with ids; NULL where one line at a time is
-   * as good. */
+  /* Takers of lines in milliseconds, v3 and with ids; NULL if they are no faster than one
+   * line at a time. */
   quiver_take_fn take_ms_received, take_ms_sent, take_id_received, take_id_sent;
 } quiver_scanner;
 
@@ -145,7 +145,7 @@ __attribute__((target("avx512f,avx512bw"))) static size_t quiver_successors_avx5
   quiver_text next = line + width;
   if (width > QUIVER_WIDEST_SUCCESSOR) return 0;
   memcpy(text, line, width);
-  /* Masked loads do not touch, nor fault on, what is past the line. */
+  /* Masked loads neither read nor fault past the line. */
   __mmask64 whole = ~(__mmask64) 0 >> (64 - width);
   __m512i step = _mm512_maskz_set1_epi8((__mmask64) 1 << last, 1);
   __m512i expected = _mm512_maskz_loadu_epi8(whole, line);
@@ -167,8 +167,8 @@ __attribute__((target("avx512f,avx512bw"))) static size_t quiver_successors_avx5
 
 /* ---- choice ---------------------------------------------------------------------- */
 
-/* Return the scanner of the `rank`th best instruction set that this machine has,
- * from 0, or one without a name when there is none left. */
+/* Return the scanner of this machine's instruction set with a rank, the best first, from
+ * 0; without a name after the last one. */
 static quiver_scanner quiver_scanner_at(size_t rank) {
   quiver_scanner found[4];
   size_t count = 0;

@@ -13,7 +13,7 @@ cdef extern from "runs.h" nogil:
         int64_t *received
         int64_t *counts
         size_t size
-        int64_t *settled_ids        # NULL where there are no settlements
+        int64_t *settled_ids        # NULL if there are no settlements
         int64_t *settled_times
         int64_t *settled_counts
         unsigned char *settled_sampled
@@ -23,20 +23,20 @@ cdef extern from "runs.h" nogil:
             const unsigned char *line, size_t width, size_t first, size_t last,
             const unsigned char *end) noexcept nogil
 
-    # Appends lines of one layout to rows that have room; returns the first other one.
+    # Appends lines of one layout to rows with room; returns the first other line.
     ctypedef const unsigned char *(*TakeLines "quiver_take_fn")(
         const unsigned char *line, const unsigned char *end, Rows *rows) noexcept nogil
 
     ctypedef struct Scanner "quiver_scanner":
         const char *name
-        # Both count the lines after `line`, of `width` bytes with the newline, that follow
-        # it unbroken: that equal it; whose number, from first to last, counts up.
+        # Both count the lines directly after `line`, of `width` bytes with the newline, that
+        # equal it, or whose number, from first to last, counts up.
         size_t (*repeats)(
             const unsigned char *line, size_t width, const unsigned char *end) noexcept nogil
         size_t (*successors)(
             const unsigned char *line, size_t width, size_t first, size_t last,
             const unsigned char *end) noexcept nogil
-        TakeLines take_ms_received  # NULL where lines are taken one by one
+        TakeLines take_ms_received  # NULL if lines are taken one by one
         TakeLines take_ms_sent
         TakeLines take_id_received
         TakeLines take_id_sent
@@ -46,12 +46,12 @@ cdef extern from "runs.h" nogil:
 
 @cython.final
 cdef class RunParser(LineParser):
-    # The inherited columns hold one row per run; these, how many records it stands for.
+    # The inherited columns have one row per run; these have its number of records.
     cdef Column counts
     cdef Column settled_counts
     cdef Scanner _scanner
     cdef list _rooms                # of earlier batches, for the next ones
-    cdef int64_t _lines_taken       # lines and malformed of the batches already taken
+    cdef int64_t _lines_taken       # lines and malformed ones of earlier batches
     cdef int64_t _malformed_taken
 
     cdef list _taken_together(self, list columns, bint final)

@@ -27,15 +27,15 @@ from quiver_fast.records.transfers import RunBatch
 ctypedef const unsigned char *Text
 
 cdef enum:
-    # A batch is handed over when it is this full: what one more read adds is cut off it.
+    # A batch is handed over when it is this full; rows of one more read are cut off.
     ENOUGH_RUNS = 16384
-    # Likewise, bytes of ids that are kept.
+    # The same for bytes of kept ids.
     ENOUGH_TEXT = 4194304
     # Room for batches is made in steps of so many numbers.
     ROOM_STEP = 16384
-    # Batches whose room is used again: the consumer has one or two, and a queue as many.
+    # Batches whose room is used again: the consumer has one or two, and so does a queue.
     MOST_ROOMS = 4
-    # Bytes of a plain file between two looks at signals and the progress.
+    # Bytes of a plain file between two checks of signals and progress.
     STEP = 8388608
     # An id of 19 digits may reach 2^63, beyond which it is a hash and no number.
     MOST_COUNTED_DIGITS = 18
@@ -93,7 +93,7 @@ cdef class RunParser(LineParser):
         return line - text
 
     cdef TakeLines _taker(self) noexcept nogil:
-        """Return what takes lines of the layout by vectors; NULL if nothing does."""
+        """Return the taker of the layout by vectors; NULL if there is none."""
         if self._layout == RECEIVED:
             return self._scanner.take_ms_received
         if self._layout == SENT:
@@ -141,7 +141,7 @@ cdef class RunParser(LineParser):
 
     cdef const unsigned char *_take_run(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        """Take a line and those that continue it; return what follows, or NULL."""
+        """Take a line and those that continue it; return the end, or NULL."""
         cdef size_t transfers = self.sent.size, settlements = self.settled_ids.size
         cdef size_t streamed = self.stream_sent.size
         cdef int64_t ends = self.ends.lines
@@ -157,7 +157,7 @@ cdef class RunParser(LineParser):
             self.reject(line, following - 1)
             return following
         more = 0
-        # Where rates are low lines differ, and mostly in the last digits of a time.
+        # At low rates lines differ, mostly in the last digits of a time.
         if (end - following >= <ptrdiff_t>width
                 and load_text8(following + width - 8) == load_text8(line + width - 8)):
             if self._layout == SENT or self._layout == RECEIVED:
@@ -173,7 +173,7 @@ cdef class RunParser(LineParser):
 
     cdef const unsigned char *_take_line(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        """Parse a line if it is whole and a record; return what follows, NULL if not whole."""
+        """Parse a line if it is a whole record; return its end, NULL if it is incomplete."""
         cdef Text following = self._take_ms_line(line, end)
         cdef Text newline
         if following != NULL:
@@ -186,7 +186,7 @@ cdef class RunParser(LineParser):
 
     cdef const unsigned char *_take_ms_line(
             self, const unsigned char *line, const unsigned char *end) noexcept nogil:
-        """Take a v3 line of the fixed layout; NULL if it is none."""
+        """Take a v3 line of the fixed layout; NULL for another line."""
         if not self._in_ms():
             return NULL
         if self._layout == RECEIVED:
@@ -224,7 +224,7 @@ cdef class RunParser(LineParser):
         return self._scanner.successors(line, width, id - line, comma - 1 - line, end)
 
     cdef void _join_transfer(self, int64_t count) noexcept nogil:
-        """Give the last row its count, or add it to the row before that it continues."""
+        """Set the count of the last row, or add it to the row that it continues."""
         cdef size_t last = self.sent.size - 1
         cdef int64_t *counts = self.counts.numbers()
         cdef bint with_ids = self._layout == SENT_WITH_ID or self._layout == RECEIVED_WITH_ID
@@ -246,7 +246,7 @@ cdef class RunParser(LineParser):
             self.ids.size = last
 
     cdef void _join_settlement(self, int64_t count) noexcept nogil:
-        """Give the last row of settlements its count, or add it to the row before."""
+        """Set the count of the last row of settlements, or add it to the row before."""
         cdef size_t last = self.settled_ids.size - 1
         cdef int64_t *counts = self.settled_counts.numbers()
         if (last == 0
@@ -263,7 +263,7 @@ cdef class RunParser(LineParser):
         self.settled_sampled.size = last
 
     cdef void restart(self, record_format, operation, unit) noexcept:
-        """Begin with another split, its columns empty; detect what is not known."""
+        """Begin with another split and empty columns; detect what is unknown."""
         self.record_format, self.operation = record_format, operation
         if record_format is None or operation is None:
             self._layout = UNKNOWN
@@ -278,7 +278,7 @@ cdef class RunParser(LineParser):
     def take(self, bint truncated, bint final):
         """Return the runs so far as batches and forget them.
 
-        The last run of each table stays, unless this is the end: it may go on.
+        The last run of each table stays, unless this is the end, because it may grow.
         """
         ends = self.ends.taken(rows_to_take(self.sent, final))
         ids_high, texts = self.id_hashes.taken(rows_to_take(self.ids, final))
@@ -328,7 +328,7 @@ cdef class RunParser(LineParser):
         return batches
 
     cdef list _taken_together(self, list columns, bint final):
-        """Copy the complete rows of columns of one length, or empty, and forget them."""
+        """Copy the complete rows of columns of equal length, or empty, and forget them."""
         cdef Column column
         cdef size_t count = rows_to_take(columns[0], final), end = 0
         room = self._room(len(columns) * count)
@@ -348,13 +348,13 @@ cdef class RunParser(LineParser):
         return copies
 
     cdef object _room(self, size_t size):
-        """Return an int64 array of at least ``size``, one that no batch refers to any more.
+        """Return an int64 array of at least ``size``, to which no batch refers any more.
 
-        New arrays would be of new pages, and cost as much as parsing what they hold.
+        New arrays would need new pages, which cost as much as parsing.
         """
         cdef size_t steps = (size + ROOM_STEP - 1) // ROOM_STEP
         for room in self._rooms:
-            # The list and this loop refer to it, and so does each array that is a part of it.
+            # The list, this loop and each view of it refer to it.
             if (<PyObject *>room).ob_refcnt == 2 and <size_t>room.size >= size:
                 return room
         room = numpy.empty(steps * ROOM_STEP, numpy.int64)
@@ -364,7 +364,7 @@ cdef class RunParser(LineParser):
 
 cdef inline bint continues(
         const int64_t *ids, const int64_t *counts, size_t last) noexcept nogil:
-    """Say whether an id is the one after those of the run before it."""
+    """Say whether an id continues the ids of the run before it."""
     return <uint64_t>ids[last] == <uint64_t>ids[last - 1] + <uint64_t>counts[last - 1]
 
 
@@ -374,7 +374,7 @@ cdef inline bint hashed(HashedRows hashes, size_t last) noexcept nogil:
 
 
 cdef texts_of(texts, highs, part):
-    """Return the kept ids of those rows of a part that are hashes; None for none."""
+    """Return the kept ids of a part's rows that are hashes; None if there are none."""
     if not texts:
         return None
     before = int(numpy.count_nonzero(highs[:part.start]))
@@ -382,7 +382,7 @@ cdef texts_of(texts, highs, part):
 
 
 cdef size_t rows_to_take(Column column, bint final) noexcept:
-    """Return how many rows are complete: all, but for an open last one."""
+    """Return how many rows are complete: all except an open last one."""
     return column.size if final or column.size == 0 else column.size - 1
 
 
@@ -397,10 +397,10 @@ cdef taken(Column column, bint final):
 
 
 cdef line_start(file, offset, size):
-    """Return where the first line that begins at ``offset`` or later does."""
+    """Return the beginning of the first line at ``offset`` or later."""
     if offset <= 0 or offset >= size:
         return min(max(offset, 0), size)
-    # A line begins at the offset itself where a newline stands before it.
+    # A line begins at the offset itself if a newline is before it.
     file.seek(offset - 1)
     position = offset - 1
     while text := file.read(_LOOK_AHEAD):
@@ -415,38 +415,37 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
               instruction_set=None, id_key=None, unit=None, keep_texts=False):
     """Yield the run-length records of a file, or of a split of it, in constant memory.
 
-    A split of a plain file owns the lines that begin in it, so that splits which meet
-    share nothing and miss nothing. A split of a zstd file begins and ends with a frame
+    A split of a plain file owns the lines that begin in it, so that neighbouring splits
+    share no line and miss none. A split of a zstd file begins and ends with a frame
     (:func:`quiver_fast.records.frames.split_points`); any other compressed file is one split.
     Malformed and truncated lines are counted as
     :func:`quiver_fast.records.parser.read_transfers` does.
 
     Args:
-        path: The file, plain or compressed; it must be seekable. Or what opens it, where it is
-            elsewhere (:data:`quiver_fast.records.sources.Place`).
-        start: Offset in bytes of the file where the split begins.
-        end: Offset where it ends; None for the end of the file.
+        path: The file, plain or compressed; it must be seekable. Or a function that opens it
+            (:data:`quiver_fast.records.sources.Place`).
+        start: Offset of the split in the file, in bytes.
+        end: Offset of its end; None for the end of the file.
         record_format: ``"v1"``, ``"v2"`` or ``"v3"``; by default the first line of the
-            split that fits one tells.
-        operation: ``"send"`` or ``"receive"``; by default that line tells as well.
-        progress: Called now and then, and at the end, with the offset that is reached
-            and the size of the file.
-        instruction_set: Which scanner to use, one of :func:`instruction_sets`; by default
-            the first.
-        id_key: 16 bytes by which ids that are no numbers are hashed; by default those that
-            this process drew. Only ids of one key can be compared.
+            split that fits one decides.
+        operation: ``"send"`` or ``"receive"``; by default that line decides too.
+        progress: Called now and then, and at the end, with the present offset and the size
+            of the file.
+        instruction_set: The scanner, one of :func:`instruction_sets`; by default the first.
+        id_key: Key of 16 bytes for hashing ids that are no numbers; by default the process's
+            own. Only ids with the same key can be compared.
         unit: Of the arrow's own times: ``"ms"``, ``"us"`` or ``"ns"``; lines with one in
-            another unit are malformed. By default the first of the split tells.
-        keep_texts: Whether batches have the ids themselves that are no numbers.
+            another unit are malformed. By default the first of the split decides.
+        keep_texts: Whether batches also have the text of ids that are no numbers.
 
     Yields:
-        quiver_fast.records.transfers.RunBatch: at least one, the last with what is
-        known of the whole split.
+        quiver_fast.records.transfers.RunBatch: at least one, the last with the facts of
+        the whole split.
 
     Raises:
         OSError: If the file cannot be read.
         RecordError: If compressed data is damaged.
-        ValueError: If a format, operation, unit or instruction set is none of the known ones.
+        ValueError: If a format, operation, unit or instruction set is unknown.
     """
     splits = scan_splits(
         path, [(start, end)], record_format=record_format, operation=operation,
@@ -461,7 +460,7 @@ def scan_splits(path, splits, *, record_format=None, operation=None, progress=No
                 instruction_set=None, id_key=None, unit=None, keep_texts=False):
     """Yield the batches of several splits, as :func:`scan_runs` does, and None after each.
 
-    The splits share the memory that one of them takes.
+    The splits share the memory of one.
 
     Args:
         path: As for :func:`scan_runs`.

@@ -4,8 +4,8 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 
-# The digits of the last time written. Neighbouring records mostly hold equal times,
-# or times that differ in the last eight digits only.
+# The digits of the last written time. Neighbouring records mostly have equal times,
+# or times that differ only in the last eight digits.
 cdef struct TimeText:
     int64_t value
     int64_t high                    # value without its last eight digits
@@ -18,14 +18,14 @@ cdef class RecordWriter:
     cdef char *_buffer
     cdef size_t _capacity           # the allocation is larger by one TimeText.text
     cdef size_t _used
-    cdef size_t _start              # bytes before it are written already (flush interrupted)
+    cdef size_t _start              # bytes before it are written already (interrupted flush)
     cdef int _fd                    # the caller's; never closed here
-    cdef int _error                 # errno of the write that failed, for ever; 0 before
+    cdef int _error                 # errno of the first failed write, for ever; 0 before
     cdef uint64_t _bytes_written
     cdef uint64_t _records
-    cdef int64_t _end               # of which the last line @<number> was; -1 before one
-    cdef size_t _end_line           # where that line is in the buffer
-    cdef size_t _behind_end_line    # 0 where none was written since the last flush
+    cdef int64_t _end               # the number of the last line @<number>; -1 before one
+    cdef size_t _end_line           # the place of that line in the buffer
+    cdef size_t _behind_end_line    # its end; 0 if none was written since the last flush
     cdef TimeText _sent
     cdef TimeText _received
 

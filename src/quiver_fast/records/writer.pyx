@@ -25,7 +25,7 @@ cdef extern from "<poll.h>" nogil:
     const short POLLOUT
 
 cdef enum:
-    # What may follow an id: two times of 20 characters, two commas, the newline.
+    # Room after an id: two times of 20 characters, two commas, the newline.
     LONGEST_END = 43
     SMALLEST_CAPACITY = 64
     TEXT_SIZE = 24                  # of TimeText.text
@@ -55,7 +55,7 @@ cdef inline void put_eight_digits(char *out, uint64_t number) noexcept nogil:
 
 
 cdef void render_all(TimeText *text, int64_t time) noexcept nogil:
-    """Write every digit of ``time``, and its sign: a peer's time may be negative."""
+    """Write every digit of ``time``, and its sign, because a peer's time may be negative."""
     cdef char digits[TEXT_SIZE]
     cdef char *first = digits + TEXT_SIZE
     # Unsigned, so that the least int64 has a magnitude too.
@@ -75,7 +75,7 @@ cdef void render_all(TimeText *text, int64_t time) noexcept nogil:
 
 
 cdef inline void render(TimeText *text, int64_t time) noexcept nogil:
-    """Bring ``text`` to ``time``, writing only its last eight digits where that does."""
+    """Set ``text`` to ``time``, writing only its last eight digits if that is enough."""
     cdef int64_t high = time / EIGHT_DIGITS
     if high > 0 and high == text.high:
         put_eight_digits(text.text + text.size - 8, <uint64_t>(time - high * EIGHT_DIGITS))
@@ -86,7 +86,7 @@ cdef inline void render(TimeText *text, int64_t time) noexcept nogil:
 
 
 cdef inline char *put_time(char *out, TimeText *text, int64_t time) noexcept nogil:
-    """Write ``time`` at ``out`` and return what follows it."""
+    """Write ``time`` at ``out`` and return its end."""
     if time != text.value:
         render(text, time)
     memcpy(out, text.text, TEXT_SIZE)
@@ -94,7 +94,7 @@ cdef inline char *put_time(char *out, TimeText *text, int64_t time) noexcept nog
 
 
 cdef inline bint breaks_record(unsigned char byte) noexcept nogil:
-    """Say whether ``byte`` cannot stand in an id: separators, and the escape itself."""
+    """Say whether ``byte`` must be encoded in an id: separators, and the escape itself."""
     return byte == c',' or byte == c'\n' or byte == c'\r' or byte == c'%'
 
 
@@ -114,13 +114,13 @@ cdef inline char *put_escaped(char *out, unsigned char byte) noexcept nogil:
 cdef class RecordWriter:
     """Writes record lines to a file descriptor through one buffer.
 
-    Ids are any bytes. Those that would break a line (``,`` newline, carriage return and
-    ``%``) are percent-encoded, and so is an ``S`` or ``s`` that begins the id of a sent
-    record, because it would make the line a settlement. Times are epoch ms, us or ns,
-    written as they are, a negative one with its sign.
+    Ids are any bytes. Bytes that would break a line (``,`` newline, carriage return and
+    ``%``) are percent-encoded, and so is an ``S`` or ``s`` at the beginning of a sent
+    record's id, because it would make the line a settlement. Times are epoch ms, us or ns,
+    a negative one with its sign.
 
-    The descriptor stays the caller's. What is not flushed when the object dies is
-    dropped: by then the descriptor may be another file.
+    The descriptor stays the caller's. Bytes that are not flushed when the object dies are
+    dropped, because the descriptor may be another file by then.
 
     Args:
         fd: A descriptor open for writing; a non-blocking one is waited for.
@@ -128,7 +128,7 @@ cdef class RecordWriter:
 
     Raises:
         ValueError: If ``capacity`` is too small.
-        OutputError: From every method, when a write failed; the writer then stays failed.
+        OutputError: From every method after a failed write.
     """
 
     def __cinit__(self, int fd, size_t capacity=262144):
@@ -148,12 +148,12 @@ cdef class RecordWriter:
 
     @property
     def bytes_written(self):
-        """Bytes that the descriptor took, buffered ones not among them."""
+        """Bytes that the descriptor took, without buffered ones."""
         return self._bytes_written
 
     @property
     def records(self):
-        """Records (settlements included) since the start, buffered ones among them."""
+        """Records (settlements included) since the start, including buffered ones."""
         return self._records
 
     # ---- hot methods -----------------------------------------------------------------
@@ -197,7 +197,7 @@ cdef class RecordWriter:
 
     cdef int settled(
             self, const char *id, size_t id_size, int64_t time, bint sampled) except -1 nogil:
-        """v2: ``S<message-id>,<settlement-time>``, or ``s…`` where not sampled."""
+        """v2: ``S<message-id>,<settlement-time>``, or ``s…`` if not sampled."""
         self._reserve(1 + ESCAPED_SIZE * id_size + LONGEST_END)
         self._buffer[self._used] = c'S' if sampled else c's'
         self._used += 1
@@ -232,15 +232,15 @@ cdef class RecordWriter:
         return 0
 
     cdef int begin_end(self, int64_t number) except -1 nogil:
-        """Say that what follows is of this end (formats.END_LINE), once after each flush.
+        """Name the end of the next records (formats.END_LINE), once after each flush.
 
-        Readers that begin within the file need not look back further than that.
+        So a reader that begins within the file looks back no further than that.
         """
         cdef TimeText text
         if number == self._end and self._behind_end_line:
             return 0
         if self._used > self._start and self._used == self._behind_end_line:
-            # The end before had nothing to say.
+            # The last end had no records.
             self._used = self._end_line
         self._reserve(1 + TIME_AND_COMMA)
         render_all(&text, number)
@@ -255,7 +255,7 @@ cdef class RecordWriter:
         return 0
 
     cdef int flush(self) except -1 nogil:
-        """Write all that is buffered; returns when the descriptor took everything."""
+        """Write the buffer; returns when the descriptor has taken everything."""
         cdef ssize_t count
         if self._error != 0:
             return self._fail(self._error)
@@ -276,16 +276,16 @@ cdef class RecordWriter:
         self._behind_end_line = 0
         return 0
 
-    # ---- their parts -----------------------------------------------------------------
+    # ---- parts of the hot methods ----------------------------------------------------
 
     cdef int _reserve(self, size_t size) except -1 nogil:
-        """Make room for ``size`` more bytes, as far as an empty buffer has it."""
+        """Make room for ``size`` more bytes, at most an empty buffer's."""
         if self._capacity - self._used < size:
             return self.flush()
         return 0
 
     cdef int _put_id(self, const char *id, size_t size, bint hide_prefix) except -1 nogil:
-        """Write an id, escaped; one that no buffer holds goes out in pieces."""
+        """Write an escaped id; an id larger than the buffer goes out in pieces."""
         cdef const unsigned char *byte = <const unsigned char *>id
         cdef const unsigned char *end = byte + size
         cdef const unsigned char *piece_end
@@ -327,7 +327,7 @@ cdef class RecordWriter:
         descriptor.events = POLLOUT
         descriptor.revents = 0
         if poll(&descriptor, 1, -1) >= 0:
-            return 0            # an error of the descriptor shows in the next write
+            return 0            # the next write reports an error of the descriptor
         if errno != EINTR:
             return self._fail(errno)
         with gil:
@@ -337,7 +337,7 @@ cdef class RecordWriter:
     cdef int _fail(self, int error) except -1 nogil:
         """Raise OutputError, now and from every later call."""
         self._error = error
-        # A full buffer sends the next record into flush(), which comes here again.
+        # With a full buffer the next record calls flush(), which comes here again.
         self._used = self._capacity
         self._start = self._used
         with gil:
@@ -378,18 +378,18 @@ cdef class RecordWriter:
             self.settled(text, size, time, sampled)
 
     def write_streamed(self, kind, int64_t sent, int64_t first, int64_t time, int64_t size):
-        """Write how much of a body came: ``kind`` is ``"F"`` for its end, or ``"B"``."""
+        """Write the received size of a body: ``kind`` is ``"F"`` for its end, or ``"B"``."""
         cdef char letter = <char>ord(kind)
         with nogil:
             self.streamed(letter, sent, first, time, size)
 
     def write_end(self, int64_t number):
-        """Say that the records that follow are of this end, from 0."""
+        """Name the end of the next records, from 0."""
         with nogil:
             self.begin_end(number)
 
     def flush_now(self):
-        """Write all that is buffered, without the GIL."""
+        """Write the buffer, without the GIL."""
         with nogil:
             self.flush()
 

@@ -12,7 +12,7 @@
                 print(entry.index, entry.value)
 
 Values are ``str``, one value of text wire (a map, a sequence, or a scalar; see `quote`), or
-``bytes``, which are stored raw. A queue and what comes from it belong to one thread.
+``bytes``, which are stored raw. Only one thread may use a queue, its appenders and its tailers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DEFAULT_PORT = 9876
 _META = 0x40000000
 _LENGTH = 0x3FFFFFFF
 _READ_SIZE = _WRITE_SIZE = 1 << 18
-# A long poll is asked for again well before a middle box forgets the connection.
+# A long poll is repeated well before a middle box forgets the connection.
 _WAIT = 10.0
 _PAUSE = 0.2
 
@@ -59,7 +59,7 @@ class Entry:
     """One entry of a queue.
 
     Attributes:
-        index: its index; indexes ascend, with gaps where a new cycle begins.
+        index: its index; indexes ascend, with a gap at each new cycle.
         value: text wire as ``str``, raw bytes as ``bytes``.
     """
 
@@ -68,7 +68,7 @@ class Entry:
 
 
 def quote(text: str) -> str:
-    """Return any text as one value: double-quoted, with escapes where they must be."""
+    """Return any text as one value: double-quoted, with the necessary escapes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(_escape(character) for character in escaped) + '"'
 
@@ -102,8 +102,8 @@ def _parse(url: str) -> tuple[str, int, str]:
 class Queue:
     """A remote queue, and one connection to its server.
 
-    A lost connection ends the appenders and tailers that were made on it, but not the queue:
-    what is made after that connects again.
+    A lost connection ends its appenders and tailers, but not the queue: the next appender or
+    tailer connects again.
 
     Args:
         url: ``csp://HOST[:PORT]/NAME``.
@@ -140,11 +140,11 @@ class Queue:
         """Return a new tailer.
 
         Args:
-            index: of the first entry wanted; None begins with the first there is.
-            reconnect: when the connection is lost, for how many seconds to try again;
-                reading goes on with the next index. 0: a lost connection is an error.
-            create: make a queue that does not exist, as a reader that comes before its
-                writers wants it. False: it is an error.
+            index: of the first entry to read; None begins with the first one.
+            reconnect: for how many seconds to try again after a lost connection; reading
+                continues with the next index. 0: a lost connection is an error.
+            create: create a missing queue, for a reader that comes before its writers.
+                False: a missing queue is an error.
 
         Raises:
             LinkError: the server refused it.
@@ -185,7 +185,7 @@ class Queue:
 
 
 class _Part:
-    """What an appender and a tailer share: a cid, and the one connection that knows it."""
+    """The common part of an appender and a tailer: a cid, and the connection that knows it."""
 
     def __init__(self, queue: Queue, event: str) -> None:
         self._queue = queue
@@ -205,7 +205,7 @@ class _Part:
         return self._connection.answer(tid, self._queue.timeout + patience)
 
     def close(self) -> None:
-        """Give the server's end of it back. A lost connection has done that already."""
+        """Close it on the server. A lost connection has done that already."""
         if self._connection.is_open:
             self._answer(self._request(b"close: { }"))
 
@@ -236,11 +236,11 @@ class Appender(_Part):
         """Append values, without waiting for each, and yield their indexes in order.
 
         Args:
-            values: taken as they are needed.
-            window: how many may be without an answer.
+            values: the values, read as needed.
+            window: the largest number of values without an answer.
 
         Raises:
-            LinkError: the server refused a value; those after it within the window were
+            LinkError: the server refused a value; later values within the window were
                 appended all the same.
             PeerError: the server is lost or silent; values without an index may have
                 been appended or not.
@@ -249,7 +249,7 @@ class Appender(_Part):
         for value in values:
             waiting.append(self._request(b"submit: " + _wire(value)))
             if len(waiting) >= window:
-                # Half a window at a time: a request for every reply would be a packet each.
+                # Half a window at a time: one request for each reply would be one packet each.
                 while len(waiting) > window // 2:
                     yield self._index(waiting.popleft())
         while waiting:
@@ -268,18 +268,18 @@ class Tailer(_Part):
     """Reads a queue in order, and never removes anything. Made by `Queue.tailer`.
 
     Iteration never ends by itself: at the end of the queue it waits for more. `read`
-    returns what there is.
+    returns the present entries.
 
     Attributes:
-        index: of the next entry wanted.
+        index: of the next entry to read.
         start: of the first entry when the tailer was made.
-        end: after the last entry then.
+        end: the index after the last entry at that time.
     """
 
     def __init__(
         self, queue: Queue, index: int | None, reconnect: float, *, create: bool = True
     ) -> None:
-        # A server that does not know the argument ignores it (B.5), and makes the queue.
+        # A server that does not know the argument ignores it (B.5), and creates the queue.
         super().__init__(queue, f"createTailer: {{ {'' if create else 'create: false '}}}")
         self.start = start_of(self._reply, queue.csp)
         self.end = end_of(self._reply, queue.csp)
@@ -335,7 +335,7 @@ def _wire(value: Value) -> bytes:
 
 
 class _Connection:
-    """Requests out, and replies in whichever order they come."""
+    """Requests out, and replies in any order."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
         self._peer = endpoint(host, port)
@@ -355,7 +355,7 @@ class _Connection:
         self.is_open = True
 
     def request(self, route: str, event: bytes) -> int:
-        """Queue a request and return its tid; it leaves with the next `answer`, if not before."""
+        """Queue a request and return its tid; the next `answer` sends it at the latest."""
         tid = next(self._tids)
         meta = f"{route}\ntid: {tid}\n".encode()
         self._output += (

@@ -26,7 +26,7 @@ cdef class Channel:
     # The peer closed, or the socket failed with `socket_error`.
     cdef readonly bint cut
     cdef int socket_error
-    cdef bint blocked           # the socket took no more; output is pending
+    cdef bint blocked           # the socket is full, and output is pending
 
     cdef char *request_room(self, size_t size) except NULL nogil
     cdef int request(self, int64_t cid, int64_t tid, const char *event) except -1 nogil

@@ -21,7 +21,7 @@ from quiver_fast import sockets
 from quiver_fast.arrow.run.control cimport Control
 
 cdef size_t READ_SIZE = 262144
-# No reply to our requests is larger: a batch of one entry of 16 MiB, as base64.
+# The largest reply to our requests: a batch of one entry of 16 MiB, as base64.
 cdef size_t MAX_REPLY = 24 << 20
 
 
@@ -62,7 +62,7 @@ cdef class Channel:
     # ---- requests ----------------------------------------------------------------
 
     cdef char *request_room(self, size_t size) except NULL nogil:
-        """Return where ``size`` more bytes of requests can be written."""
+        """Return the place for ``size`` more bytes of requests."""
         cdef char *out = reserve(&self.output, size)
         if out == NULL:
             with gil:
@@ -99,7 +99,7 @@ cdef class Channel:
         return 0
 
     cdef bytes call(self, bytes csp, bytes event, int64_t deadline):
-        """Send an event to a csp and return the reply to it, which must be the next."""
+        """Send an event to a csp and return its reply, which must be the next one."""
         cdef Reply reply
         self.post(csp, 1, event)
         while not self.next_reply(&reply):

@@ -58,7 +58,7 @@ cdef class Endpoint(Course):
             self.loop()
 
     def transfer(self, timeout: float) -> None:
-        """Attach, run to the end, and close the channel, whatever happens between.
+        """Attach, run to the end, and close the channel in any case.
 
         Args:
             timeout: see `attach`.

@@ -24,13 +24,13 @@ cdef int64_t DRAIN_TIMEOUT = 2 * 1000000000
 
 
 cdef class Receiver(Endpoint):
-    """Read a queue's entries and record every one of this run.
+    """Read a queue's entries and record those of this run.
 
     Args:
         channel, writer, limits, queue, with_ids, time_unit: see Endpoint.
-        window: how many entries may be asked for ahead.
-        id_prefix: that of this run; entries without it count for nothing. "" takes all.
-        from_end: begin after the last entry there is, instead of with the first.
+        window: number of entries that may be requested ahead.
+        id_prefix: that of this run; entries without it do not count. "" accepts all.
+        from_end: begin after the last entry, instead of with the first.
     """
 
     cdef int64_t batch
@@ -63,7 +63,7 @@ cdef class Receiver(Endpoint):
     def attach(self, timeout: float) -> None:
         """Create the tailer, and ask for the first entries; see `Endpoint.attach`."""
         reply = self.create(b"createTailer: { }\n", timeout)
-        # The tailer stands at the start; one request moves it, the others follow.
+        # The tailer begins at the start; one request moves it, the others follow.
         event = f"hasNext: {{ batch: {self.batch}, wait: {WAIT_MS} }}\n"
         self.event = event.encode()
         self.event_text = self.event

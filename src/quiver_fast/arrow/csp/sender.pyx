@@ -22,9 +22,9 @@ from quiver_fast.arrow.run.pacer cimport Schedule
 from quiver_fast.arrow.run.sizes cimport Sizes
 
 cdef int BURST = 256
-# Bytes that may wait for the socket before the sender stops producing.
+# The sender pauses while so many bytes wait for the socket.
 cdef size_t OUTPUT_LIMIT = 262144
-# Bytes of a value besides prefix and body, at most.
+# The most bytes of a value without prefix and body.
 cdef size_t VALUE_FRAME = 128
 cdef int64_t SECOND = 1000000000
 # At the end of a run: how long the server may send no reply.
@@ -98,7 +98,7 @@ cdef class Sender(Endpoint):
 
     @property
     def unsettled(self) -> int:
-        """Number of submits that have no reply."""
+        """Number of submits without a reply."""
         return self.sent - self.settled
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
@@ -204,7 +204,7 @@ cdef class Sender(Endpoint):
                                    sequence % SETTLEMENT_SAMPLE == 1)
 
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
-        """Return until when the channel may wait: 0 when there is more to send now."""
+        """Return until when the channel may wait; 0 if there is more to send now."""
         cdef int64_t wake = min(self.next_flush, self.deadline)
         if self.stopping:
             return min(self.next_flush, self.drain_deadline)

@@ -4,14 +4,14 @@ from quiver_fast.remote.serve.store cimport Store
 from quiver_fast.remote.wire.buffer cimport Buffer
 from quiver_fast.remote.wire.wire cimport Tid
 
-# A reply that waits until an entry is durable, or one behind it: `size` bytes of `held`.
+# A reply that waits for a durable entry, or follows one that waits: `size` bytes of `held`.
 cdef struct Held:
     void *queue         # NULL: ready as soon as it is the first
     int64_t index
     Tid tid
     size_t size
 
-# Whether a reply may be made: now, when others have given memory back, or never.
+# Whether a reply may be made: now, when other connections have freed memory, or never.
 cdef enum Room:
     ROOM
     ROOM_LATER
@@ -20,15 +20,15 @@ cdef enum Room:
 cdef class Outbox:
     cdef Store store
     cdef Buffer output
-    cdef Buffer held            # bytes of replies that are held back
+    cdef Buffer held            # bytes of waiting replies
     cdef Buffer marks           # of Held
-    cdef size_t held_size       # how much of `held` the marks account for
-    # In the store's list of sessions with replies held back.
+    cdef size_t held_size       # the part of `held` that has marks
+    # In the store's list of sessions with waiting replies.
     cdef bint holding
     cdef void *next_holding
-    cdef bint relieved          # marks went, perhaps without output: there may be room again
+    cdef bint relieved          # marks were removed, perhaps without output: check for room
     cdef bint loss_reported     # of a submit without a tid, which ends the connection
-    cdef readonly bint broken   # no memory for a reply: the connection is of no more use
+    cdef readonly bint broken   # no memory for a reply: the connection must end
 
     cdef bint is_full(self) noexcept nogil
     cdef Buffer *replies(self) noexcept nogil

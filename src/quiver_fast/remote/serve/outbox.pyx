@@ -1,7 +1,7 @@
-"""What a session has to say: replies to be sent, and those that wait for a sync to disk.
+"""The output of a session: replies to send, and replies that wait for a sync to disk.
 
 Under `group` durability the reply to a submit waits until its entry is durable (A.11),
-and the replies behind it keep their place (B.9).
+and later replies keep their place after it (B.9).
 """
 
 from libc.stdint cimport int64_t
@@ -19,7 +19,7 @@ cdef size_t MAX_OUTPUT = 4 << 20
 
 
 cdef void release_all(Store store) noexcept nogil:
-    """Have every session send the replies that it need not hold back any more."""
+    """Send the waiting replies of durable entries, for every session."""
     cdef void **place = &store.holding
     cdef void *session
     while place[0] != NULL:
@@ -54,14 +54,14 @@ cdef class Outbox:
         return pending(&self.output) + pending(&self.held) + pending(&self.marks) > MAX_OUTPUT
 
     cdef Buffer *replies(self) noexcept nogil:
-        """Return where the next reply goes: behind those held back, so that they keep order.
+        """Return the place of the next reply: after the waiting ones, to keep their order.
 
         A tailer's replies never wait for a sync: they are written to `output`.
         """
         return &self.held if pending(&self.marks) > 0 else &self.output
 
     cdef void replied(self, bint done) noexcept nogil:
-        """Note whether a reply was written, and whether it is one that is held back."""
+        """Note whether a reply was written, and whether it has to wait."""
         cdef Held held
         cdef Held *last
         if not done:
@@ -79,7 +79,7 @@ cdef class Outbox:
             self.broken = True
 
     cdef void hold(self, void *queue, int64_t index, const Tid *tid) noexcept nogil:
-        """Hold the reply to a submit back until the entry is durable.
+        """Let the reply to a submit wait until the entry is durable.
 
         A submit without a tid gets no reply, but its loss is reported (B.7).
         """
@@ -95,7 +95,7 @@ cdef class Outbox:
             self.store.holding = <void *>self
 
     cdef void release_held(self) noexcept nogil:
-        """Send the replies of entries that are durable now, and the replies behind them."""
+        """Send the replies of entries that are durable now, and the replies after them."""
         cdef Held *held
         while pending(&self.marks) > 0:
             held = <Held *>(self.marks.memory + self.marks.start)
@@ -111,7 +111,7 @@ cdef class Outbox:
         self.output_ready()
 
     cdef bint release_submit(self, const Held *held) noexcept nogil:
-        """Reply with what became of an entry; False if that is not known yet."""
+        """Reply with the result of an entry; False if it is not known yet."""
         cdef Durable durable = (<Queue>held.queue).durable(held.index)
         if durable == NOT_DURABLE_YET:
             return False
@@ -132,7 +132,7 @@ cdef class Outbox:
             self.take_no_more()
 
     cdef void take_no_more(self) noexcept nogil:
-        """Called when the connection has to end; what was asked before is still answered."""
+        """Called when the connection has to end; earlier requests are still answered."""
         return
 
     cdef void output_ready(self) noexcept nogil:
@@ -142,7 +142,7 @@ cdef class Outbox:
     cdef Room room_for(self, size_t size) noexcept nogil:
         """Say whether there is memory for a reply; the owner of sockets knows.
 
-        `drained` is called when there is, if that is later.
+        If there is memory later, `drained` is called then.
         """
         return ROOM
 

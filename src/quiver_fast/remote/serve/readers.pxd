@@ -5,28 +5,28 @@ from libc.stdint cimport int64_t
 from quiver_fast.queuefile.tailer cimport Step
 
 cdef enum:
-    # Files of one queue that are open for reading at a time.
+    # The most files of one queue that are open for reading.
     MAX_READERS = 4
     FAILURE_SIZE = 256
 
-# Where a tailer stands in the files.
+# The position of a tailer in the files.
 cdef struct Cursor:
-    bint counted        # among those that keep the files open
+    bint counted        # as a user of the open files
     int64_t cycle
-    int64_t index       # that the document at `at` has
+    int64_t index       # of the document at `at`
     size_t at           # 0: it has not read yet
 
 cdef class Readers:
     cdef object directory
     cdef int shift
-    # queuefile.tailer.Tailer, the one used last first.
+    # queuefile.tailer.Tailer, the last used first.
     cdef void *readers[MAX_READERS]
     cdef int count
-    # Cursors that have read and were not released.
+    # Number of cursors that have read and are not released.
     cdef int cursors
     cdef char failure[FAILURE_SIZE]
 
-    # What is read stays valid until the next call; `failure` says why a step failed.
+    # Entries stay valid until the next call; `failure` has the reason of a failed step.
     cdef Step read(self, Cursor *cursor, int64_t index, const char **start, size_t *size,
                    int64_t *found) noexcept nogil
     cdef void release(self, Cursor *cursor) noexcept nogil

@@ -1,7 +1,7 @@
 """The open files that all tailers of a queue share: descriptors do not grow with tailers.
 
-A tailer is a place: a cycle and an offset. Each read moves a reader of that cycle to the
-place. Tailers that follow a queue are in one file and share one reader. If tailers are in
+A tailer is a position: a cycle and an offset. Each read moves a reader of that cycle to the
+position. Tailers that follow a queue are in one file and share one reader. If tailers are in
 more files than there may be readers, they take turns, and each turn opens a file.
 """
 
@@ -17,8 +17,8 @@ cdef class Readers:
     """The readers of one queue.
 
     Args:
-        directory: where its files are.
-        shift: how many bits of an index are the sequence.
+        directory: the folder of its files.
+        shift: number of bits of the sequence in an index.
     """
 
     def __init__(self, directory: object, shift: int) -> None:
@@ -30,9 +30,9 @@ cdef class Readers:
 
     cdef Step read(self, Cursor *cursor, int64_t index, const char **start, size_t *size,
                    int64_t *found) noexcept nogil:
-        """Read the first entry whose index is ``index`` or more, which there is.
+        """Read the first entry with an index of ``index`` or more, which must exist.
 
-        The cursor then stands behind it.
+        The cursor is then after it.
         """
         cdef bint goes_on = cursor.at != 0 and cursor.index == index
         cdef void *reader = self.reader_in(cursor.cycle if goes_on else index >> self.shift)
@@ -50,7 +50,7 @@ cdef class Readers:
         if step != TAILER_FAILED:
             step = (<Tailer>reader).next(start, size, found)
         if step == TAILER_AT_END:
-            # It is in a later file, which the reader has not looked for yet.
+            # It is in a later file, which the reader has not opened yet.
             (<Tailer>reader).seek(index)
             step = (<Tailer>reader).next(start, size, found)
         if step == TAILER_FAILED:
@@ -69,7 +69,7 @@ cdef class Readers:
         self.keep(self.cursors)
 
     cdef void *reader_in(self, int64_t cycle) noexcept nogil:
-        """Return the reader that is in a cycle's file, else one to move there; NULL: none."""
+        """Return the reader in a cycle's file, else one to move there; NULL without one."""
         cdef void *reader
         cdef int i = 0
         while i < self.count and (<Tailer>self.readers[i]).cycle != cycle:
@@ -77,7 +77,7 @@ cdef class Readers:
         if i == self.count:
             if self.count < MAX_READERS and not self.add_reader():
                 return NULL
-            # The new one, or the one whose last use was longest ago.
+            # The new one, or the least recently used one.
             i = self.count - 1
         reader = self.readers[i]
         while i > 0:

@@ -19,10 +19,10 @@ cdef enum Failure:
     CORRUPTED
 
 cdef enum:
-    # Enough for a reply of which only numbers vary.
+    # Enough for a reply in which only numbers vary.
     SHORT_REPLY = 192
 
-# The tid of what the client did not ask for.
+# The tid of a reply without a request.
 cdef Tid UNSOLICITED
 
 cdef bint put_index(Buffer *buffer, const Tid *tid, int64_t index) noexcept nogil

@@ -41,7 +41,7 @@ cdef inline char *put_slice(char *out, Slice text) noexcept nogil:
 
 
 cdef inline char *begin(char *out, const Tid *tid) noexcept nogil:
-    """Write a reply's meta-data; return where the data document's header goes."""
+    """Write a reply's meta-data; return the place of the data document's header."""
     cdef char *header = out
     out = put(out + HEADER_SIZE, b"tid: ")
     memcpy(out, tid.text, tid.size)
@@ -73,7 +73,7 @@ cdef bint put_number(
 
 
 cdef bint put_text(Buffer *buffer, const Tid *tid, const char *text) noexcept nogil:
-    """Write a reply that is always the same."""
+    """Write a constant reply."""
     cdef char *out = reserve(buffer, SHORT_REPLY)
     cdef char *header
     if out == NULL:
@@ -149,7 +149,7 @@ cdef inline char *put_quoted(char *out, uint8_t byte) noexcept nogil:
 # ---- batches -------------------------------------------------------------------------
 
 cdef bint put_nothing_new(Buffer *buffer, const Tid *tid, int64_t index) noexcept nogil:
-    """Write the reply of a hasNext for which nothing came in time (B.6)."""
+    """Write the reply of a hasNext without an entry in time (B.6)."""
     cdef char *out = reserve(buffer, SHORT_REPLY)
     cdef char *header
     if out == NULL:
@@ -173,10 +173,10 @@ cdef ssize_t begin_batch(Buffer *buffer, const Tid *tid, int64_t index) noexcept
 
 
 cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nogil:
-    """Write one entry of a batch: text as it is, everything else as ``!!binary`` (A.6, B.6).
+    """Write one entry of a batch: text unchanged, everything else as ``!!binary`` (A.6, B.6).
 
-    Files may hold text that did not come through our scanner; what could break the reply
-    goes as the bytes that it is.
+    Files may have text that our scanner has not checked. If it could break the reply, it goes
+    as ``!!binary`` too.
     """
     cdef Slice text
     if size > RAW_HEAD and is_raw(entry, size):
@@ -190,7 +190,7 @@ cdef bint put_entry(Buffer *buffer, const char *entry, size_t size) noexcept nog
 
 
 cdef size_t reply_size(const char *entry, size_t size) noexcept nogil:
-    """Return how much `put_entry` writes, without what it inserts before lines."""
+    """Return the size of `put_entry`'s output, without the blanks before lines."""
     return encoded_size(size) if size >= RAW_HEAD and is_raw(entry, size) else size
 
 

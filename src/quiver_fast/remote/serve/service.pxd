@@ -10,13 +10,13 @@ from quiver_fast.remote.serve.store cimport Store
 cdef class Peer(Session):
     cdef Watch watch
     cdef Holder holder
-    cdef uint32_t events        # what the loop waits for
+    cdef uint32_t events        # that the loop waits for
     cdef void *service          # Service, which owns this
     cdef bint cut               # the socket failed, or both sides closed it
-    # Everything is sent; the peer's last bytes go to waste until it closes too.
+    # Everything is sent; the peer's last bytes are dropped until it closes too.
     cdef bint lingering
     cdef int64_t linger_until
-    # In the service's list of peers with output, or an end, to deal with.
+    # In the service's list of peers with output, or at their end.
     cdef bint dirty
     cdef void *next_dirty
     # All peers; and those that linger, by age.
@@ -24,7 +24,7 @@ cdef class Peer(Session):
     cdef void *next
     cdef void *older
     cdef void *younger
-    # In the service's list of those that wait for memory, and for how much.
+    # In the service's list of peers that wait for memory, and the amount.
     cdef bint starving
     cdef size_t wanted
     cdef void *previous_starving
@@ -42,7 +42,7 @@ cdef class Door:
     cdef Watch watch
     cdef object sock
     cdef void *service
-    cdef int64_t closed_until   # no descriptors were left: not listening until then; 0: open
+    cdef int64_t closed_until   # without descriptors: does not accept until then; 0: open
 
 cdef class Service:
     cdef readonly Reactor reactor
@@ -50,14 +50,14 @@ cdef class Service:
     cdef Hook hook
     cdef char *scratch
     cdef list doors
-    cdef int paused             # doors that accept nothing for the moment
+    cdef int paused             # number of doors that do not accept now
     cdef void *peers
     cdef readonly int count     # connections
     cdef int max_connections
     cdef void *dirty
     cdef void *oldest
     cdef void *youngest
-    # The sessions that wait for memory, in the order of their waiting.
+    # The sessions that wait for memory, in order.
     cdef void *starving
     cdef void *last_starving
 

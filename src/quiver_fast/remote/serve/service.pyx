@@ -3,8 +3,8 @@
     reactor ── ready ──> Peer.read ──> Session.feed ──> output, marked dirty
             ── turn  ──> Store.turn (waits, syncs) ──> send to all that are dirty ──> bury
 
-Everything that came in one turn of the loop is answered before anything is sent, so
-replies to many requests leave in one write.
+All requests of one turn of the loop are answered before anything is sent, so replies to
+many requests leave in one write.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -34,11 +34,11 @@ from quiver_fast.remote.wire.buffer cimport discard, pending
 
 cdef size_t SCRATCH = 262144
 cdef int64_t SECOND = 1000000000
-# With more unread replies, a peer is cut without a reason: they keep memory, and hide the reason.
+# A peer with more unread replies is cut without a reason, which it would not read either.
 cdef size_t UNREAD = 65536
-# How long a peer has to close after we did.
+# How long a peer may take to close after us.
 cdef int64_t LINGER = 2 * SECOND
-# Without descriptors, how long to wait before connections are accepted again.
+# How long to wait before accepting again, after a lack of descriptors.
 cdef int64_t NO_DESCRIPTORS_PAUSE = SECOND // 10
 
 
@@ -54,7 +54,7 @@ cdef class Peer(Session):
             (<Service>self.service).dirty = <void *>self
 
     cdef void read(self, char *scratch, int64_t now) noexcept nogil:
-        """Read once: the other peers have their turn too."""
+        """Read once, because other peers need their turn."""
         cdef ssize_t size
         if not (self.may_read() or self.lingering):
             return
@@ -72,7 +72,7 @@ cdef class Peer(Session):
         return self.wants_input() and not self.holder.slowed
 
     cdef void count_held(self) noexcept nogil:
-        """Count the documents and replies that are not taken yet, and the requests that wait."""
+        """Count the memory of unread documents, unsent replies and waiting requests."""
         cdef size_t bytes = (
             self.input.capacity + self.output.capacity + self.held.capacity + self.marks.capacity
             + self.wait_count * sizeof(Wait))
@@ -89,7 +89,7 @@ cdef class Peer(Session):
         return ROOM_LATER
 
     cdef bint send_some(self) noexcept nogil:
-        """Send what the socket takes; say whether it took anything."""
+        """Send as much as the socket takes; say whether it took anything."""
         cdef ssize_t size
         cdef size_t before = pending(&self.output)
         while pending(&self.output) > 0:
@@ -104,7 +104,7 @@ cdef class Peer(Session):
         return pending(&self.output) < before
 
     cdef void linger(self, int64_t now) noexcept nogil:
-        """Close our side. Closing both would destroy replies that the peer has not read."""
+        """Close our side. Closing both would destroy unread replies."""
         if self.lingering or self.cut:
             return
         if self.input_over:
@@ -133,18 +133,18 @@ cdef void on_peer(Watch *watch, uint32_t events) noexcept nogil:
     if events & EPOLLIN:
         (<Peer>peer).read((<Service>service).scratch, (<Service>service).reactor.now)
     elif events & (EPOLLERR | EPOLLHUP):
-        # Both directions are gone: nobody is left to reply to.
+        # Both directions are gone: no reply can reach the peer.
         (<Peer>peer).cut = True
     (<Peer>peer).output_ready()
 
 
 cdef void slow(Holder *holder) noexcept nogil:
-    # Writing to the peer checks what it waits for.
+    # Writing to the peer sets its events.
     (<Peer>holder.owner).output_ready()
 
 
 cdef void refuse(Holder *holder) noexcept nogil:
-    """Close a connection that holds too much, and say why if it is still reading."""
+    """Close a connection that holds too much, with the reason if it is still reading."""
     cdef void *peer = holder.owner
     (<Peer>peer).fatal(REJECTED, OVER_LIMIT)
     (<Peer>peer).cut = pending(&(<Peer>peer).output) > UNREAD
@@ -164,7 +164,7 @@ cdef void on_door(Watch *watch, uint32_t events) noexcept nogil:
         if fd < 0 and (errno == EINTR or errno == ECONNABORTED):
             continue
         if fd < 0 and errno != EAGAIN:
-            # No descriptor is left: the kernel keeps the rest, and we must not spin.
+            # No descriptor is left: the kernel keeps the others waiting, and we must not spin.
             watch_change((<Service>service).reactor.epoll, watch, 0)
             (<Service>service).paused = (<Service>service).paused + 1
             (<Door>door).closed_until = (<Service>service).reactor.now + NO_DESCRIPTORS_PAUSE
@@ -184,7 +184,7 @@ cdef class Service:
     Args:
         reactor: the loop.
         store: the queues.
-        max_connections: how many there may be; the sockets of others are closed.
+        max_connections: the most connections; further sockets are closed.
     """
 
     def __cinit__(self) -> None:
@@ -223,7 +223,7 @@ cdef class Service:
         self.doors.append(door)
 
     def close(self) -> None:
-        """Take no more connections; answer what was asked, and close those there are."""
+        """Accept no more connections; answer all requests, and close the connections."""
         cdef Door door
         cdef void *peer = self.peers
         cdef int64_t deadline = monotonic_ns() + LINGER
@@ -243,7 +243,7 @@ cdef class Service:
                 self.bury(self.peers)
 
     cdef int64_t turn(self, int64_t now) noexcept nogil:
-        """End a turn: answer what waits, send, bury; return when there is more to do."""
+        """End a turn: answer waiting requests, send, bury; return the time of the next call."""
         cdef int64_t due = self.store.turn(now)
         self.settle_dirty(now)
         self.feed_starving(now)
@@ -265,7 +265,7 @@ cdef class Service:
             peer = following
 
     cdef void settle(self, void *peer, int64_t now) noexcept nogil:
-        """Send a peer's output, resume it if it was stopped, and see whether it ended."""
+        """Send a peer's output, resume it if it was stopped, and check for its end."""
         if not (<Peer>peer).cut and ((<Peer>peer).send_some() or (<Peer>peer).relieved):
             (<Peer>peer).relieved = False
             (<Peer>peer).drained(now)
@@ -293,7 +293,7 @@ cdef class Service:
         self.youngest = peer
 
     cdef void starve(self, void *peer, size_t wanted) noexcept nogil:
-        """Resume a peer when others have freed so much memory."""
+        """Resume a peer when other connections have freed so much memory."""
         (<Peer>peer).wanted = wanted
         if (<Peer>peer).starving:
             return
@@ -338,7 +338,7 @@ cdef class Service:
             self.bury(self.oldest)
 
     cdef int64_t reopen_doors(self, int64_t now) noexcept nogil:
-        """Accept again where the pause is over; return when the next one is."""
+        """Accept again after a pause; return the end of the next pause."""
         if self.paused == 0:
             return INT64_MAX
         with gil:
@@ -357,7 +357,7 @@ cdef class Service:
         return due
 
     cdef int add_peer(self, int fd) noexcept:
-        """Make a peer of a connected socket; close it if that cannot be."""
+        """Make a peer of a connected socket; close it after a failure."""
         cdef int one = 1
         cdef Peer peer
         if self.count >= self.max_connections:
@@ -391,7 +391,7 @@ cdef class Service:
         return 0
 
     cdef void bury(self, void *peer) noexcept nogil:
-        """Close a peer's socket and free what it has."""
+        """Close a peer's socket and free its memory."""
         watch_remove(self.reactor.epoll, &(<Peer>peer).watch)
         close((<Peer>peer).watch.fd)
         (<Peer>peer).free_all()
@@ -402,7 +402,7 @@ cdef class Service:
             Py_DECREF(<Peer>peer)
 
     cdef void unlink(self, void *peer) noexcept nogil:
-        """Take a peer out of every list that it is in."""
+        """Remove a peer from all lists."""
         cdef void **place = &self.dirty
         cdef void *previous = (<Peer>peer).previous
         cdef void *following = (<Peer>peer).next

@@ -10,7 +10,7 @@ from quiver_fast.remote.wire.buffer cimport Buffer
 from quiver_fast.remote.wire.textwire cimport Value
 from quiver_fast.remote.wire.wire cimport Csp, Event, HasNext, MetaData, Tid
 
-# Where the requests that follow a meta-data document go (B.2).
+# The route of the requests after a meta-data document (B.2).
 cdef enum RouteKind:
     TO_SESSION
     TO_TARGET           # by cid, or by `#tailer/<cid>`
@@ -25,11 +25,11 @@ cdef struct Route:
     const char *error
 
 cdef class Session(Tailing):
-    cdef Buffer input           # what came and is not taken: an incomplete document, or more
+    cdef Buffer input           # unread input: an incomplete document, or more
     cdef Targets targets
     cdef int64_t last_cid
     cdef Route route
-    # The last csp seen, taken apart, and what it stands for once it was used.
+    # The last csp, parsed, and its queue after the first use.
     cdef Buffer csp_text
     cdef Csp csp
     cdef void *csp_queue

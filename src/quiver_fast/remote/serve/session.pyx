@@ -1,8 +1,8 @@
 """One connection of the queue protocol: bytes in, reply bytes out, no socket (B.1 to B.9).
 
-A session is a machine that its owner drives: `feed` and `end_of_input` as the peer sends,
-`drained` as output goes out, `answer` (through the store) as entries come and deadlines
-pass. What it has to say collects in `output`.
+Its owner drives a session: `feed` and `end_of_input` for the peer's bytes, `drained` after
+output is sent, `answer` (through the store) for new entries and deadlines. Replies collect
+in `output`.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -63,7 +63,7 @@ cdef class Session(Tailing):
     # ---- input -------------------------------------------------------------------
 
     cdef void feed(self, const char *bytes, size_t size, int64_t now) noexcept nogil:
-        """Take what the peer sent, in pieces of any size."""
+        """Take the peer's bytes, in pieces of any size."""
         cdef size_t taken = 0
         if self.ended:
             return
@@ -76,13 +76,13 @@ cdef class Session(Tailing):
         self.output_ready()
 
     cdef void end_of_input(self, int64_t now) noexcept nogil:
-        """The peer sends no more: answer what it asked (B.9), then be over."""
+        """The peer sends no more: answer its requests (B.9), then end."""
         self.input_over = True
         self.proceed(now)
         self.output_ready()
 
     cdef void drained(self, int64_t now) noexcept nogil:
-        """Output has room again: go on where `is_full` stopped."""
+        """Output has room again: go on after `is_full`."""
         if self.is_full():
             return
         if self.congested:
@@ -91,7 +91,7 @@ cdef class Session(Tailing):
         self.proceed(now)
 
     cdef void go_on(self, int64_t now) noexcept nogil:
-        """Process the document again that waited for its queue to open, or refuse it."""
+        """Process or refuse the document that waited for its queue to open."""
         if not self.stalled:
             # The connection is gone.
             return
@@ -107,7 +107,7 @@ cdef class Session(Tailing):
         taken = self.consume(self.input.memory + self.input.start, pending(&self.input), now)
         discard(&self.input, taken)
         if self.input_over and not (self.ended or self.stalled or self.is_full()):
-            # What is left is a document cut short: nothing of it takes effect (B.8).
+            # The rest is an incomplete document, which has no effect (B.8).
             self.finish(now)
 
     cdef size_t consume(self, const char *bytes, size_t size, int64_t now) noexcept nogil:
@@ -152,7 +152,7 @@ cdef class Session(Tailing):
         return True
 
     cdef bint fatal(self, Failure failure, const char *message) noexcept nogil:
-        """Say why with tid 0, and end the connection (B.8)."""
+        """Send the reason with tid 0, and end the connection (B.8)."""
         self.replied(put_exception(self.replies(), &UNSOLICITED, failure, message))
         self.take_no_more()
         return False
@@ -164,7 +164,7 @@ cdef class Session(Tailing):
         self.ended = True
 
     cdef void finish(self, int64_t now) noexcept nogil:
-        """Take nothing more; what waits is answered now instead of later."""
+        """Take nothing more; answer waiting requests now."""
         release(&self.input)
         self.ended = True
         self.answer_all(now)
@@ -228,9 +228,9 @@ cdef class Session(Tailing):
             self.route_to_cid(self.csp.cid)
 
     cdef void *acquire(self) noexcept nogil:
-        """Return the queue of the present csp, created if need be.
+        """Return the queue of the present csp, created if necessary.
 
-        NULL if that was refused, or if the queue is being opened: its document comes again.
+        NULL if it was refused, or if the queue is being opened: then its document comes again.
         """
         cdef Refusal refusal
         if self.csp_queue == NULL:
@@ -242,7 +242,7 @@ cdef class Session(Tailing):
         return self.csp_queue
 
     cdef Target *implicit_appender(self) noexcept nogil:
-        """Return the appender that `#appender` means on this connection (B.5)."""
+        """Return the appender of `#appender` on this connection (B.5)."""
         cdef Target *target = self.implicit
         cdef void *queue = self.acquire()
         if queue == NULL or self.csp_appender != NULL:
@@ -358,7 +358,7 @@ cdef class Session(Tailing):
         return False
 
     cdef bint may_create_tailer(self, const Value *value) noexcept nogil:
-        """Check the argument of createTailer: some readers must make no queue (B.5)."""
+        """Check the argument of createTailer: some readers must not create a queue (B.5)."""
         cdef char[MESSAGE_SIZE] message
         cdef bint creates
         cdef const char *error = scan_create_tailer(value, &creates)
@@ -430,7 +430,7 @@ cdef class Session(Tailing):
                 target.position, (<Queue>target.queue).end_index()))
 
     cdef void close_target(self) noexcept nogil:
-        """Free a cid; what waits on it is answered first, for it came first."""
+        """Free a cid; its waiting requests are answered first, because they came first."""
         cdef Target *target = self.route.target
         cdef Buffer *replies = self.replies()
         self.answer_before_closing(target)
@@ -491,7 +491,7 @@ cdef class Session(Tailing):
         self.replied(self.wait_for(target, &wait, now))
 
     cdef Target *tailer_of_request(self, const HasNext *request) noexcept nogil:
-        """Return the tailer that is meant; `#tailer` alone gets one for this request."""
+        """Return the tailer of the route; `#tailer` alone gets one for this request."""
         cdef Target *target = self.route.target
         if target != NULL:
             return target
@@ -519,13 +519,13 @@ cdef class Session(Tailing):
         return not (self.ended or self.input_over or self.stalled or self.is_full())
 
     cdef bint is_over(self) noexcept nogil:
-        """Say whether everything is said and sent."""
+        """Say whether everything is answered and sent."""
         return self.broken or (
             self.ended and self.waiting == NULL and pending(&self.output) == 0
             and pending(&self.marks) == 0)
 
     cdef void free_all(self) noexcept nogil:
-        """Free all cids and buffers; the session is of no more use."""
+        """Free all cids and buffers; the session cannot be used any more."""
         cdef Target *target
         cdef int i
         self.stalled = False

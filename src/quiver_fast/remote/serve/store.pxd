@@ -13,7 +13,7 @@ from quiver_fast.remote.wire.textwire cimport Slice, Value
 cdef enum:
     MESSAGE_SIZE = 512
 
-# An entry, as it is in the file; valid until the queue's next call.
+# An entry's bytes in the file; valid until the queue's next call.
 cdef struct Entry:
     const char *start
     size_t size
@@ -29,14 +29,14 @@ cdef enum Durable:
     NOT_DURABLE_YET
     NEVER_DURABLE
 
-# Answer what waits on a target, as far as can be; given by the sessions' module.
+# Answers a target's waiting requests, as far as possible; set by the sessions' module.
 ctypedef void (*wake_function)(Target *target, int64_t now) noexcept nogil
 
-# Why a queue cannot be had or used: for put_exception().
+# The reason why a queue cannot be used: for put_exception().
 cdef struct Refusal:
     Failure failure
     char message[512]
-    # It is none: the queue is being opened, and the session is told of that.
+    # No failure: the queue is being opened, and the session is told when it is open.
     bint opening
 
 cdef class Queue:
@@ -46,7 +46,7 @@ cdef class Queue:
     cdef void *store            # Store, which owns this
     # The tailers that wait for the next entry.
     cdef Target *waiting
-    # In the store's list of queues with new entries for those that wait.
+    # In the store's list of queues with new entries for waiting tailers.
     cdef bint grown
     cdef void *next_grown
     # In the store's list of queues with entries to be synced.
@@ -67,10 +67,10 @@ cdef class Queue:
     cdef int64_t commit(self, Refusal *refusal) noexcept nogil
     cdef int64_t refuse(self, Refusal *refusal) noexcept nogil
 
-# Have a session go on with the document for which its queue was opened.
+# Lets a session go on with the document that waited for its queue.
 ctypedef void (*resume_function)(void *session, int64_t now) noexcept nogil
 
-# Let go the replies of all sessions that hold some; given by the sessions' module.
+# Sends the waiting replies of all sessions; set by the sessions' module.
 ctypedef void (*release_function)(Store store) noexcept nogil
 
 cdef class Store:
@@ -78,12 +78,12 @@ cdef class Store:
     cdef readonly object files
     cdef readonly bint create
     cdef Syncer syncer          # None: the turn itself syncs
-    cdef Opener opener          # None: whoever asks for a queue opens it
+    cdef Opener opener          # None: the caller itself opens a queue
     cdef readonly int64_t max_queues
     cdef readonly int max_links         # appenders and tailers of a connection
     cdef dict queues            # bytes (name) -> Queue
     cdef dict opening           # bytes (name) -> list of the sessions that wait for it
-    cdef object failed          # the name that could not be opened, and why, while they are told
+    cdef object failed          # the failed name and its reason, while sessions are told
     cdef void *grown            # Queue, linked by next_grown
     cdef void *unsynced         # Queue, linked by next_unsynced
     cdef void *holding          # session.Session, linked by next_holding

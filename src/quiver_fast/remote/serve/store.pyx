@@ -20,7 +20,7 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char *out, size_t size, const char *format, ...)
 
 
-# "At most 4096 cids per connection" (B.9), unless it is said otherwise.
+# "At most 4096 cids per connection" (B.9), by default.
 MAX_LINKS = 4096
 
 
@@ -33,7 +33,7 @@ class NoQueue(QuiverError):
 
 
 cdef void refuse(Refusal *refusal, int failure, str message) noexcept:
-    """Fill a refusal; a message that is too long is cut."""
+    """Fill a refusal; a long message is cut."""
     text = message.encode("utf-8", "replace")[:MESSAGE_SIZE - 1]
     refusal.failure = <Failure>failure
     memcpy(refusal.message, <const char *>text, len(text) + 1)
@@ -62,7 +62,7 @@ cdef class Queue:
                 return self.refuse(refusal)
             decode(value.base64.start, value.base64.size, out)
             return self.commit(refusal)
-        # A first byte with the top bit set would stand for binary wire.
+        # A first byte of 0x80 or more would mean binary wire.
         padded = value.start[0] & 0x80 and not value.cut
         out = self.appender.begin(stored_size(value) + padded)
         if out == NULL:
@@ -83,7 +83,7 @@ cdef class Queue:
         return index
 
     cdef int64_t refuse(self, Refusal *refusal) noexcept nogil:
-        """Say why the writer could not write."""
+        """Fill in the reason of the writer's failure."""
         if self.appender.error == EINVAL and not self.appender.broken:
             refusal.failure = ILLEGAL_ARGUMENT
             snprintf(refusal.message, MESSAGE_SIZE, "the entry is larger than %zu bytes",
@@ -113,9 +113,9 @@ cdef class Queue:
         return NEVER_DURABLE if self.appender.broken else NOT_DURABLE_YET
 
     cdef Found read(self, Cursor *cursor, int64_t index, Entry *entry) noexcept nogil:
-        """Read the first entry whose index is ``index`` or more.
+        """Read the first entry with an index of ``index`` or more.
 
-        Its bytes are valid until the queue's next read; `readers.failure` says what failed.
+        Its bytes are valid until the queue's next read; `readers.failure` has the failure.
         """
         cdef Step step
         if self.appender.last_index() < index:
@@ -126,7 +126,7 @@ cdef class Queue:
             return READ_FAILED
         return FOUND if step == TAILER_FOUND else NOT_YET
 
-    # ---- those that wait ---------------------------------------------------------
+    # ---- waiting tailers ---------------------------------------------------------
 
     cdef void add_waiting(self, Target *target) noexcept nogil:
         target.queue_previous = NULL
@@ -153,15 +153,15 @@ cdef class Queue:
 
 
 cdef class Store:
-    """The queues in a data directory, as sessions find them.
+    """The queues in a data directory, for the sessions.
 
     Args:
         files: the directory, whose writers others may use as well.
-        create: whether a queue that does not exist is created on first use.
-        syncer: what syncs under `group` while the loop goes on; None: `turn` does.
-        opener: what opens queues while the loop goes on; None: `acquire` does.
-        max_queues: how many there may be in the directory; no more are created then.
-        max_links: how many appenders and tailers a connection may have.
+        create: whether a missing queue is created on first use.
+        syncer: syncs under `group` while the loop goes on; None: `turn` syncs.
+        opener: opens queues while the loop goes on; None: `acquire` opens them.
+        max_queues: the most queues in the directory; no more are created.
+        max_links: the most appenders and tailers of a connection.
     """
 
     def __init__(self, files: QueueDirectory, *, create: bool = True,
@@ -180,7 +180,7 @@ cdef class Store:
         free(self.timers.heap)
 
     cdef bint has(self, Slice name) noexcept with gil:
-        """Say whether the queue of that checked name exists, or is being made."""
+        """Say whether the queue with a checked name exists, or is being made."""
         key = name.start[:name.size]
         return key in self.queues or key in self.opening or self.files.holds(key.decode())
 
@@ -259,7 +259,7 @@ cdef class Store:
         self.failed = None
 
     cdef int64_t turn(self, int64_t now) noexcept nogil:
-        """Sync, and answer what can be answered now; return when there is something due (ns)."""
+        """Sync, and answer requests that can be answered now; return the next due time (ns)."""
         if self.unsynced != NULL:
             self.sync_all()
         if self.holding != NULL:
@@ -271,7 +271,7 @@ cdef class Store:
         return self.timers.heap[0].first.deadline if self.timers.count > 0 else INT64_MAX
 
     cdef void sync_all(self) noexcept nogil:
-        """Sync what was appended: replies of all connections ride on one sync (A.11).
+        """Sync the appended entries: one sync serves the replies of all connections (A.11).
 
         The batch that the syncer is working on does not cover it; the next batch does.
         """
@@ -280,7 +280,7 @@ cdef class Store:
             queue = self.unsynced
             self.unsynced = (<Queue>queue).next_unsynced
             (<Queue>queue).unsynced = False
-            # A failure shows in durable(): the writer is broken then.
+            # durable() reports a failure: the writer is broken then.
             if self.syncer is None:
                 (<Queue>queue).appender.sync()
             else:

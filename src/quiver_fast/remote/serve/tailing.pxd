@@ -5,18 +5,18 @@ from quiver_fast.remote.serve.reply cimport Failure
 from quiver_fast.remote.serve.store cimport Entry
 from quiver_fast.remote.serve.target cimport Target, Wait
 
-# What becomes of a request that waits.
+# The result of a waiting request.
 cdef enum Answer:
     ANSWERED
     NOTHING_YET
     NO_MEMORY_YET
 
 cdef class Tailing(Outbox):
-    # The targets with waits, and how many waits they have together.
+    # The targets with waits, and the number of their waits.
     cdef Target *waiting
     cdef int wait_count
-    cdef bint ended             # nothing more is taken; what is pending goes out
-    cdef bint congested         # waits were left because of too much output, or no memory
+    cdef bint ended             # nothing more is taken; pending replies go out
+    cdef bint congested         # waits remain because of too much output, or no memory
 
     cdef bint wait_for(self, Target *target, const Wait *wait, int64_t now) noexcept nogil
     cdef void answer_all(self, int64_t now) noexcept nogil

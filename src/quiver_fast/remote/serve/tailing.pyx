@@ -27,12 +27,12 @@ cdef void wake(Target *target, int64_t now) noexcept nogil:
 
 
 cdef int64_t position_of(const Target *target) noexcept nogil:
-    """Return the index that a tailer's first request is about."""
+    """Return the index of a tailer's first request."""
     return target.first.index if target.first.has_index else target.position
 
 
 cdef bint is_beyond(const Target *target, int64_t index, char *message) noexcept nogil:
-    """Say whether ``index`` is after the end, and say so in ``message`` (128 bytes)."""
+    """Say whether ``index`` is after the end; fill ``message`` (128 bytes) then."""
     cdef int64_t end = (<Queue>target.queue).end_index()
     if index <= end:
         return False
@@ -42,14 +42,14 @@ cdef bint is_beyond(const Target *target, int64_t index, char *message) noexcept
 
 
 cdef class Tailing(Outbox):
-    """The part of a session that tailers wait in."""
+    """The waiting tailers of a session."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         store.wake = wake
 
     cdef bint wait_for(self, Target *target, const Wait *wait, int64_t now) noexcept nogil:
-        """Put a request behind those of its tailer, and answer it if that can be now."""
+        """Append a request to those of its tailer, and answer it if possible."""
         if not add_wait(target, wait):
             return False
         self.wait_count += 1
@@ -68,14 +68,14 @@ cdef class Tailing(Outbox):
             target = following
 
     cdef void answer_before_closing(self, Target *target) noexcept nogil:
-        """Answer the requests that wait on a closed cid: nothing came."""
+        """Answer the waiting requests of a closed cid, without entries."""
         clear_timer(&self.store.timers, target)
         while target.first != NULL:
             self.replied(put_nothing_new(&self.output, &target.first.tid, position_of(target)))
             self.drop_wait(target)
 
     cdef void answer(self, Target *target, int64_t now) noexcept nogil:
-        """Answer what waits on a tailer, in order, as far as can be now."""
+        """Answer a tailer's waiting requests in order, as far as possible."""
         cdef Answer answer
         clear_timer(&self.store.timers, target)
         while target.first != NULL:
@@ -94,7 +94,7 @@ cdef class Tailing(Outbox):
             self.dispose(target)
 
     cdef Answer answer_wait(self, Target *target, const Wait *wait, int64_t now) noexcept nogil:
-        """Answer a request, if that can be now."""
+        """Answer a request, if possible now."""
         cdef int64_t index = position_of(target)
         cdef char[512] message
         cdef Entry entry
@@ -163,7 +163,7 @@ cdef class Tailing(Outbox):
         self.wait_count -= 1
 
     cdef void list_target(self, Target *target) noexcept nogil:
-        """Enter ``target`` in its queue's and its session's lists of waiting targets."""
+        """Add ``target`` to its queue's and its session's lists of waiting targets."""
         if target.listed:
             return
         target.listed = True
@@ -196,7 +196,7 @@ cdef class Tailing(Outbox):
             self.dispose(target)
 
     cdef void dispose(self, Target *target) noexcept nogil:
-        """Free a target on which nothing waits any more."""
+        """Free a target without waiting requests."""
         self.unlist_target(target)
         (<Queue>target.queue).readers.release(&target.cursor)
         free(target)

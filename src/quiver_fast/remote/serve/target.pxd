@@ -1,4 +1,4 @@
-# What cids stand for: appenders, and tailers with the requests that wait on them.
+# The targets of cids: appenders, and tailers with their waiting requests.
 
 from libc.stdint cimport int64_t
 
@@ -22,11 +22,11 @@ cdef struct Target:
     TargetKind kind
     int64_t cid             # 0: addressed by csp alone
     void *queue             # store.Queue, which the store keeps alive
-    void *session           # session.Session, whose own this is
+    void *session           # session.Session, its owner
     int64_t last_index      # appender: the last index written, or -1
-    int64_t position        # tailer: where it stands
+    int64_t position        # tailer: the next index
     Cursor cursor           # tailer: its place in the files
-    Wait *first             # tailer: what waits, in order of arrival
+    Wait *first             # tailer: waiting requests, in order of arrival
     Wait *last
     # Neighbours among the targets with waits, of the queue and of the session.
     Target *queue_next

@@ -1,4 +1,4 @@
-"""Appenders and tailers of a connection, their waiting requests, and the timers of those."""
+"""Appenders and tailers of a connection, their waiting requests, and the timers of these."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -115,7 +115,7 @@ cdef void clear_timer(Timers *timers, Target *target) noexcept nogil:
 # ---- cids ----------------------------------------------------------------------------
 
 cdef int place_of(const Targets *targets, int64_t cid) noexcept nogil:
-    """Return where ``cid`` is, or would be."""
+    """Return the place of ``cid``, present or not."""
     cdef int low = 0
     cdef int high = targets.count
     cdef int middle

@@ -1,1 +1,1 @@
-"""The text wire, its frames and replies, as both ends read and write them."""
+"""The text wire, its frames and replies, for both ends."""

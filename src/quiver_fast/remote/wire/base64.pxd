@@ -2,6 +2,6 @@
 
 cdef size_t encoded_size(size_t size) noexcept nogil
 cdef void encode(const char *bytes, size_t size, char *out) noexcept nogil
-# The size of what `text` stands for, or -1 if it is no base64.
+# The decoded size of `text`, or -1 if it is no base64.
 cdef ssize_t decoded_size(const char *text, size_t size) noexcept nogil
 cdef void decode(const char *text, size_t size, char *out) noexcept nogil

@@ -53,7 +53,7 @@ cdef ssize_t decoded_size(const char *text, size_t size) noexcept nogil:
 
 
 cdef void decode(const char *text, size_t size, char *out) noexcept nogil:
-    """Write what ``text``, of which decoded_size() approved, stands for."""
+    """Decode ``text``, which decoded_size() has accepted."""
     cdef uint32_t bits = 0
     cdef int count = 0
     cdef size_t i

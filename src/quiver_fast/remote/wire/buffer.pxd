@@ -5,14 +5,14 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
 cdef enum:
-    # What an emptied buffer may keep; thousands of connections have two each.
+    # The most memory that an empty buffer keeps; thousands of connections have two each.
     KEPT_CAPACITY = 16384
-    # From here on it grows by what is needed, or by a quarter: unused memory counts as held.
+    # A larger buffer grows only by the needed size, or by a quarter: unused memory counts too.
     LARGE_CAPACITY = 1048576
 
 cdef struct Buffer:
     char *memory
-    size_t start        # what is before it is taken already
+    size_t start        # bytes before it are taken already
     size_t used
     size_t capacity
 
@@ -28,7 +28,7 @@ cdef inline void release(Buffer *buffer) noexcept nogil:
 
 
 cdef inline char *reserve(Buffer *buffer, size_t size) noexcept nogil:
-    """Return where ``size`` more bytes can be written; NULL without memory for them."""
+    """Return the place for ``size`` more bytes; NULL without memory for them."""
     cdef size_t capacity = buffer.capacity
     cdef char *memory
     if capacity - buffer.used >= size:
@@ -39,7 +39,7 @@ cdef inline char *reserve(Buffer *buffer, size_t size) noexcept nogil:
         buffer.start = 0
     if buffer.used + size > LARGE_CAPACITY:
         if capacity < buffer.used + size:
-            # With some room for what ends a reply.
+            # With some room for the end of a reply.
             capacity = max(buffer.used + size + 4096, capacity + capacity // 4)
     while capacity - buffer.used < size:
         capacity = 2 * capacity if capacity else 1024
@@ -62,7 +62,7 @@ cdef inline bint append(Buffer *buffer, const char *bytes, size_t size) noexcept
 
 
 cdef inline void discard(Buffer *buffer, size_t size) noexcept nogil:
-    """Forget the first ``size`` bytes; give large memory back with the last of them."""
+    """Forget the first ``size`` bytes; free large memory with the last of them."""
     buffer.start += size
     if buffer.start < buffer.used:
         return

@@ -1,7 +1,7 @@
 """Replies of a queue's server, read leniently: the RFC's own examples are not all YAML (B.10).
 
 A reply may begin with comments and document markers (``--- !!data``), and a comment may
-follow a number. What cannot be read is a `PeerError` of one line.
+follow a number. An unreadable reply is a `PeerError` of one line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quiver_fast.errors import PeerError
 
 Value = str | bytes
 
-# How peers begin that were taken for a server of queues by a wrong port.
+# The first bytes of other servers, for a wrong port.
 _OTHER_PROTOCOLS = {b"AMQP": "AMQP", b"HTTP": "HTTP", b"\x15\x03": "TLS", b"SSH-": "SSH"}
 _PREAMBLE = re.compile(rb"(?:[ \t\r]*(?:(?:#|---|\.\.\.)[^\n]*)?\n)*")
 _EXCEPTION = re.compile(
@@ -25,7 +25,7 @@ _LINE_END = rb"[ \t\r]*(?:#[^\n]*)?$"
 _TID = re.compile(rb'^[ \t]*"?tid"?:[ \t]*"?' + _INTEGER + rb'"?' + _LINE_END, re.M)
 _INDEX = re.compile(rb"index:[ \t]*" + _INTEGER + _LINE_END, re.M)
 _LAST_INDEX = re.compile(rb"reply:[ \t]*" + _INTEGER + _LINE_END, re.M)
-# Behind a brace or comma: a host of the csp may be named `cid` or `end`.
+# After a brace or comma, because a host of the csp may be named `cid` or `end`.
 _CID = re.compile(rb"[{,]\s*cid:\s*" + _INTEGER + rb"\s*[,}]")
 _START = re.compile(rb"[{,]\s*start:\s*" + _INTEGER + rb"\s*[,}]")
 _END = re.compile(rb"[{,]\s*end:\s*" + _INTEGER + rb"\s*[,}]")
@@ -34,7 +34,7 @@ _NO_ENTRIES = re.compile(rb"^reply:\s*(?:\[\s*\])?\s*\Z", re.M)
 
 
 def foreign_protocol(header: bytes) -> str:
-    """Return what a peer speaks, if its first four bytes are not the header of a frame (B.1)."""
+    """Return the protocol of a peer whose first four bytes are not a frame's header (B.1)."""
     for opening, name in _OTHER_PROTOCOLS.items():
         if header.startswith(opening):
             return f"it speaks {name}, not csp"
@@ -48,7 +48,7 @@ def text_of(document: bytes) -> bytes:
 
 
 def tid_of(document: bytes, peer: str) -> int:
-    """Return the tid that a meta-data document names; `PeerError` if it names none."""
+    """Return the tid of a meta-data document; `PeerError` if it has none."""
     return _number(_TID.search(document), document, peer)
 
 
@@ -58,12 +58,12 @@ def index_of(reply: bytes, peer: str) -> int:
 
 
 def last_index_of(reply: bytes, peer: str) -> int:
-    """Return what a ``lastWrittenIndex`` is answered with; `PeerError` if it is no number."""
+    """Return the number in the reply to ``lastWrittenIndex``; `PeerError` if it is none."""
     return _number(_LAST_INDEX.match(reply), reply, peer)
 
 
 def cid_of(reply: bytes, peer: str) -> int:
-    """Return the cid that a create event's reply names; `PeerError` if it names none."""
+    """Return the cid in a create event's reply; `PeerError` if it has none."""
     return _number(_CID.search(reply), reply, peer)
 
 
@@ -100,7 +100,7 @@ def entries_of(reply: bytes, peer: str) -> tuple[int, list[Value]]:
         raise PeerError(f"{peer}: {_malformed(reply)}")
     try:
         text = reply[found.end() :].decode()
-        # An entry's further lines are indented by four blanks more than they were stored.
+        # An entry's further lines are indented by four more blanks than stored.
         texts = ("\n" + text.rstrip(" ").removesuffix("\n")).split("\n  - ")[1:]
         return first, [_value(text) for text in texts]
     except (UnicodeDecodeError, binascii.Error):

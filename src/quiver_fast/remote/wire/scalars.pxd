@@ -8,21 +8,21 @@ cdef enum:
     BREAK = 2           # line feed, carriage return
     INDICATOR = 4       # , [ ] { }: they end a plain scalar inside a map or sequence
     MARK = 8            # : and #, which may end a plain scalar
-    OTHER = 16          # controls, and everything that is not ASCII: looked at closely
+    OTHER = 16          # controls, and everything that is not ASCII: checked closely
     TAG_CHARACTER = 32
-    REFUSED_START = 64  # no plain scalar starts so
+    REFUSED_START = 64  # no plain scalar starts with it
     HEX_DIGIT = 128
 
 cdef uint8_t CLASSES[256]
 
-# A place in a text, and what the way to it asks of the stored form.
+# A place in a text, and the changes of the stored form up to it.
 cdef struct Scan:
     const uint8_t *at
     const uint8_t *end
     int depth
     size_t gaps
     bint cut
-    # While storing: where the copy goes, and up to where the text is copied.
+    # While storing: the place of the copy, and the end of the copied text.
     char *out
     const uint8_t *copied
     const char *error

@@ -1,4 +1,4 @@
-"""Characters and scalars of the text wire: the parts that values are made of (Part C)."""
+"""Characters and scalars of the text wire, the parts of values (Part C)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memset, strlen
@@ -50,13 +50,13 @@ cdef inline bint is_ordinary_text(uint64_t word, uint64_t quote) noexcept nogil:
 
 
 cdef inline bint is_forbidden(uint32_t point) noexcept nogil:
-    """Say whether a character beyond ASCII is a control, a line break or none at all."""
+    """Say whether a character beyond ASCII is a control, a line break or invalid."""
     return (point < 0xA0 or point == 0x2028 or point == 0x2029 or point == 0xFFFE
             or point == 0xFFFF or 0xD800 <= point < 0xE000 or point > 0x10FFFF)
 
 
 cdef bint skip_other(Scan *scan) noexcept nogil:
-    """Skip one character of more than one byte; refuse controls and what is not UTF-8."""
+    """Skip one character of more than one byte; refuse controls and invalid UTF-8."""
     cdef uint8_t lead = scan.at[0]
     cdef int more = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
     cdef uint32_t point = lead & (0x3F >> more)
@@ -81,7 +81,7 @@ cdef bint skip_other(Scan *scan) noexcept nogil:
 # ---- scalars -------------------------------------------------------------------------
 
 cdef bint skip_escape(Scan *scan) noexcept nogil:
-    """Skip a backslash and what it stands before (the escapes of YAML)."""
+    """Skip a backslash and its escape (the escapes of YAML)."""
     cdef int digits = 0
     cdef uint32_t point = 0
     cdef uint8_t code
@@ -172,7 +172,7 @@ cdef bint may_start_plain(Scan *scan) noexcept nogil:
 
 
 cdef bint skip_plain(Scan *scan) noexcept nogil:
-    """Skip a plain scalar, up to its last character that is no blank."""
+    """Skip a plain scalar, up to its last non-blank character."""
     cdef const uint8_t *past
     cdef uint8_t kind
     if not may_start_plain(scan):

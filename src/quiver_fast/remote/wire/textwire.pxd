@@ -4,24 +4,24 @@ from libc.stdint cimport int64_t
 
 from quiver_fast.remote.wire.scalars cimport Scan
 
-# A piece of somebody else's bytes.
+# A piece of borrowed bytes.
 cdef struct Slice:
     const char *start
     size_t size
 
-# One value, as scan_value() found it. All pointers are into the text scanned.
+# The result of scan_value(): one value. All pointers are into the scanned text.
 cdef struct Value:
     const char *start       # its text, trimmed; with its tag
     const char *end
-    # Blanks that a stored form has and the text has not: after tags (the RFC's `!tag{`).
+    # Number of blanks that the stored form adds after tags (the RFC's `!tag{`).
     size_t gaps
-    # A plain top-level scalar that other readers would cut must be stored in quotes.
+    # A plain top-level scalar that other readers would cut is stored in quotes.
     bint cut
-    const char *scalar      # where that scalar starts
-    # `!!binary` at the top: its base64, without tag and quotes; else start is NULL.
+    const char *scalar      # the start of that scalar
+    # The base64 of a top-level `!!binary`, without tag and quotes; else start is NULL.
     Slice base64
     bint missing            # there is no value at all
-    const char *error       # NULL, or why it is none
+    const char *error       # NULL, or the reason why it is no value
 
 cdef bint scan_value(const char *text, size_t size, Value *value) noexcept nogil
 cdef bint is_stored_form(const char *text, size_t size) noexcept nogil

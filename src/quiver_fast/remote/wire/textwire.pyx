@@ -1,9 +1,9 @@
 """The text wire subset of the queue protocol (Part C): a checker of values, and integers.
 
-Values of one client are embedded in the replies to others. What passes here is YAML to
-every reader, wherever it is embedded: nothing that closes more than it opened, no line
-that could be taken for another entry, no character that some reader takes for a line
-break. Beyond the grammar's words that means:
+Values of one client are embedded in the replies to others. An accepted value is YAML to
+every reader, wherever it is embedded: it closes no more brackets than it opens, and has no
+line that looks like another entry, and no character that some reader takes for a line
+break. These rules come on top of the grammar:
 
 * a top-level tag and its value start on one line;
 * a plain scalar ends with its line, and inside a map or sequence it does not start with
@@ -33,7 +33,7 @@ cdef int MAX_DIGITS = 19
 # ---- tags, maps, sequences -----------------------------------------------------------
 
 cdef bint skip_tag(Scan *scan) noexcept nogil:
-    """Skip a tag and what is blank behind it; count a blank that is missing there."""
+    """Skip a tag and the blanks after it; count a missing blank."""
     cdef const uint8_t *name
     scan.at += 1
     if scan.at < scan.end and scan.at[0] == c"<":
@@ -97,7 +97,7 @@ cdef bint skip_value(Scan *scan) noexcept nogil:
         tag = scan.at
         if not skip_tag(scan):
             return False
-        # The one tag that needs no value.
+        # The only tag without a value.
         if is_null_tag(tag, scan.end) and ends_value(scan):
             return True
     if scan.at >= scan.end:
@@ -122,7 +122,7 @@ cdef bint ends_value(const Scan *scan) noexcept nogil:
 
 
 cdef bint enter(Scan *scan) noexcept nogil:
-    """Step over an opening bracket."""
+    """Skip an opening bracket."""
     scan.at += 1
     scan.depth += 1
     if scan.depth > MAX_DEPTH:
@@ -131,7 +131,7 @@ cdef bint enter(Scan *scan) noexcept nogil:
 
 
 cdef bint leave(Scan *scan, uint8_t bracket) noexcept nogil:
-    """Step over the closing bracket if it is next; False also when something else is."""
+    """Skip the closing bracket if it is next; else False."""
     skip_space(scan)
     if scan.at >= scan.end:
         return fail(scan, b"a map or sequence has no end")
@@ -226,9 +226,9 @@ cdef bint has_break(const uint8_t *start, const uint8_t *end) noexcept nogil:
 # ---- whole values --------------------------------------------------------------------
 
 cdef bint scan_value(const char *text, size_t size, Value *value) noexcept nogil:
-    """Check what follows an event's colon: one value, then only blanks and comments.
+    """Check the text after an event's colon: one value, then only blanks and comments.
 
-    True with a value, or with ``missing`` where there is none; False with ``error``.
+    True with a value, or with ``missing`` if there is none; False with ``error``.
     """
     cdef Scan scan
     memset(&scan, 0, sizeof(scan))
@@ -250,7 +250,7 @@ cdef bint scan_value(const char *text, size_t size, Value *value) noexcept nogil
 
 
 cdef bint skip_top(Scan *scan, Value *value) noexcept nogil:
-    """Skip a value that stands alone, and note what storing it takes."""
+    """Skip a value that stands alone, and note the changes of its stored form."""
     cdef Scan inner = scan[0]
     cdef bint raw = is_binary_tag(scan)
     if not skip_value(scan):
@@ -292,27 +292,27 @@ cdef bint only_comments(Scan *scan) noexcept nogil:
 
 
 cdef bint is_stored_form(const char *text, size_t size) noexcept nogil:
-    """Say whether an entry is a value exactly as we store it, fit to be embedded in a reply."""
+    """Say whether an entry is a value in our stored form, which may be embedded in a reply."""
     cdef Value value
     return (scan_value(text, size, &value) and not value.missing and value.gaps == 0
             and not value.cut and value.start == text and value.end == text + size)
 
 
 cdef bint is_value(const char *text, size_t size) noexcept nogil:
-    """Say whether an entry is a value, in whatever spelling."""
+    """Say whether an entry is a value, in any spelling."""
     cdef Value value
     return scan_value(text, size, &value) and not value.missing
 
 
 def text_check() -> object:
-    """Return what a recovery asks of texts that may be damaged: this scanner (A.10, rule 8)."""
+    """Return the recovery's check of texts that may be damaged: this scanner (A.10, rule 8)."""
     return PyCapsule_New(<void *>is_value, TEXT_CHECK, NULL)
 
 
 cdef Slice text_of(const char *entry, size_t size) noexcept nogil:
-    """Return the value that an entry is, without its pad (A.6, form 1); empty if it is none."""
+    """Return the value of an entry, without its pad (A.6, form 1); empty if it is none."""
     cdef Slice text
-    # The pad before a text whose first byte has the top bit set.
+    # The pad before a text with a first byte of 0x80 or more.
     cdef size_t pad = size > 0 and entry[0] == c"\n"
     text.start = entry + pad
     text.size = size - pad
@@ -335,7 +335,7 @@ cdef size_t stored_size(const Value *value) noexcept nogil:
 
 
 cdef void store_value(const Value *value, char *out) noexcept nogil:
-    """Write the stored form: verbatim, but blanks after tags, and quotes where others cut."""
+    """Write the stored form: verbatim, with blanks after tags and with necessary quotes."""
     cdef Scan scan
     cdef const char *at
     if value.gaps == 0 and not value.cut:
@@ -386,7 +386,7 @@ cdef bint is_empty_argument(const Value *value) noexcept nogil:
 
 
 cdef bint open_map(const Value *value, Scan *scan) noexcept nogil:
-    """Begin to walk the pairs of a map that was checked; False for any other value."""
+    """Begin to walk the pairs of a checked map; False for any other value."""
     memset(scan, 0, sizeof(scan[0]))
     scan.at = <const uint8_t *>value.start
     scan.end = <const uint8_t *>value.end
@@ -434,12 +434,12 @@ cdef bint parse_int64(Slice text, int64_t *number) noexcept nogil:
 # ---- for the tests and for the client ------------------------------------------------
 
 def stored_form(bytes text not None) -> bytes:
-    """Return the form in which a value (text wire, UTF-8) is stored.
+    """Return the stored form of a value (text wire, UTF-8).
 
-    ``!!binary`` is returned as text too; a queue stores the bytes that it stands for.
+    ``!!binary`` is returned as text too; a queue stores the decoded bytes.
 
     Raises:
-        ValueError: ``text`` is no value of the subset; the message says why.
+        ValueError: ``text`` is no value of the subset; the message has the reason.
     """
     cdef Value value
     if not scan_value(text, len(text), &value):
@@ -452,7 +452,7 @@ def stored_form(bytes text not None) -> bytes:
 
 
 def map_pairs(bytes text not None) -> list:
-    """Return the pairs of a map as it is written, (key, value or None), nested ones as text.
+    """Return the pairs of a map in order, (key, value or None), nested values as text.
 
     Raises:
         ValueError: ``text`` is no map.

@@ -14,14 +14,14 @@ cdef enum Header:
     MAX_META = 65536
     MAX_DATA = 16777216 + 65536
 
-# A tid as the client wrote it, to be echoed verbatim; size 0: there is none. `more`: the
-# request has bit 31, so its reply has it too (B.1).
+# A tid in the client's form, which is echoed; size 0: there is none. `more`: the request
+# has bit 31, so its reply has it too (B.1).
 cdef struct Tid:
     unsigned char size
     unsigned char more
     char text[22]
 
-# What a meta-data document says. A csp of start NULL, a cid not `has_cid`: not there.
+# The keys of a meta-data document. Without a csp its start is NULL.
 cdef struct MetaData:
     Slice csp
     bint has_cid
@@ -34,13 +34,13 @@ cdef enum View:
     VIEW_TAILER
     VIEW_UNKNOWN
 
-# A csp, taken apart; the slices are parts of its text.
+# A parsed csp; the slices are parts of its text.
 cdef struct Csp:
     Slice authority
     Slice name
     View view
     int64_t cid                 # of `#tailer/<cid>`, else 0
-    const char *error           # NULL, or why it is malformed
+    const char *error           # NULL, or the reason why it is malformed
 
 cdef enum EventKind:
     EVENT_UNKNOWN
@@ -55,14 +55,14 @@ cdef enum EventKind:
     EVENT_HEADER
     EVENT_BYE
 
-# One request: the event's name, and where its argument begins.
+# One request: the event's name, and the beginning of its argument.
 cdef struct Event:
     EventKind kind
     Slice name
     const char *argument
     size_t argument_size
 
-# The arguments of hasNext, with the defaults of B.6 where one is not given.
+# The arguments of hasNext, with the defaults of B.6.
 cdef struct HasNext:
     bint has_index
     int64_t index

@@ -105,7 +105,7 @@ cdef bint take_value(Slice *value) noexcept nogil:
 # ---- meta-data -----------------------------------------------------------------------
 
 cdef const char *scan_meta(const char *text, size_t size, MetaData *meta) noexcept nogil:
-    """Read the keys of a meta-data document (B.2); NULL, or why it is unparsable."""
+    """Read the keys of a meta-data document (B.2); return NULL, or the reason of a failure."""
     cdef const char *at = text
     cdef const char *end = text + size
     cdef const char *error = NULL
