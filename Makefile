@@ -2,25 +2,25 @@
 
 PYTHON ?= python3
 PREFIX ?= /usr/local
-# How long `make analysis-demo` measures each of its two pairs.
+# The duration of each of the two pairs of `make analysis-demo`.
 DURATION ?= 15s
 # Arguments for pytest in `make test` and `make bench`, such as `-k tls`.
 PYTEST_ARGS ?=
-# What `make fuzz` fuzzes, and for how many seconds.
+# The target of `make fuzz`, and its seconds.
 TARGET ?= performatives
 TIME ?= 600
-# What `make test` and `make test-all` run: files or folders.
+# The tests of `make test` and `make test-all`: files or folders.
 TESTS ?= tests
 
 # A build without TLS needs the user's word: make … QUIVER_FAST_TLS=0
 export QUIVER_FAST_TLS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-# Nothing of the caller's Python may leak into what is built and tested.
+# Nothing of the caller's Python may leak into the build and the tests.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV __PYVENV_LAUNCHER__
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Where `make dev` and `make check` work: an installation that points to src/.
+# The environment of `make dev` and `make check`: an installation that points to src/.
 DEV := build/dev
 PIP := $(BIN)/python -m pip --quiet --no-input
 # Only `make install` writes outside this folder, and it knows no staging.
@@ -45,7 +45,7 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 # Tests that have one outcome on any machine, in a time that a developer waits.
 GATE := not slow and not measured
-# What `make check` runs of them: nothing that builds or starts a broker.
+# The part for `make check`: no test that builds or starts a broker.
 QUICK_TESTS ?= tests/unit tests/functional/test_wrapper_pyfast.py
 
 help: ## Show this list
@@ -59,7 +59,7 @@ dev: $(DEV)/.created ## Build for development: in place, without optimization, o
 	@$(if $(BUILT),,$(DEV_BUILD))
 	@echo "quiver-fast: built in place: $(DEV)/bin/quiver"
 
-check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the quick tests, in 2 minutes
+check: dev $(DEV)/.check ## Check the build of `make dev`: style, types and the quick tests, in 2 minutes
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
 	# Types of spark_analysis are checked by `make lint`, which has PySpark.
@@ -73,10 +73,10 @@ check: dev $(DEV)/.check ## Check what `make dev` built: style, types and the qu
 # ones end it.
 IN_PARALLEL := --numprocesses $(shell echo $$(($$(nproc) + 1))) --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.test ## Run the tests against the installed wheel, with the peers that are there
+test: $(VENV)/.test ## Run the tests against the installed wheel, with the installed peers
 	$(call run_tests,$(IN_PARALLEL) -m '$(GATE)' --hypothesis-profile quick)
 
-# What judges seconds, CPU or memory runs alone; the longest only in `make test-all`.
+# Tests that judge seconds, CPU or memory run alone; the longest only in `make test-all`.
 MEASURED ?= measured and not slow
 
 measure: $(VENV)/.test ## Run the tests that judge seconds, CPU or memory, one by one: leave the machine alone
@@ -99,7 +99,7 @@ peers: $(VENV)/.java ## Install the brokers and clients of others that tests tal
 install: build/wheel.stamp ## Install under PREFIX; with QUIVER_HOME also into an upstream quiver
 	@PYTHON='$(PYTHON)' PREFIX='$(PREFIX)' QUIVER_HOME='$(QUIVER_HOME)' sh buildtools/install.sh
 
-uninstall: ## Remove what `make install` with the same PREFIX and QUIVER_HOME installed
+uninstall: ## Remove the files of `make install` with the same PREFIX and QUIVER_HOME
 	@PREFIX='$(PREFIX)' QUIVER_HOME='$(QUIVER_HOME)' sh buildtools/install.sh --remove
 
 wheel: build/wheel.stamp ## Build the wheel for this machine: dist/*.whl
@@ -148,7 +148,7 @@ fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwi
 coverage: $(VENV)/.test $(VENV)/.coverage ## Tell which lines of Python and Cython the tests run; TESTS="tests/unit" for some
 	sh buildtools/coverage.sh $(BIN)/python $(TESTS)
 
-docs: $(VENV)/.test ## Write what follows from code and figures: blocks of documents, manual pages, completions
+docs: $(VENV)/.test ## Write from code and figures: blocks of documents, manual pages, completions
 	$(BIN)/python -m buildtools.documents
 	$(BIN)/python -m buildtools.manual
 
@@ -164,14 +164,14 @@ pictures: $(VENV)/.test ## Photograph the pages of a run and of a comparison, fo
 analysis-demo: $(VENV)/.java ## Measure two pairs; analyse them here and on Spark: equal answers
 	$(BIN)/python buildtools/analysis_demo.py $(DURATION)
 
-clean: ## Remove everything that was built, .venv included
+clean: ## Remove everything that was built, also .venv
 	rm -rf build dist wheelhouse $(VENV) tests/interop/node_modules
 	rm -rf .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src spark_analysis buildtools tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	find src -name '*.so' -delete
 	rm -rf src/*.egg-info
 
-# ---- How it is built: each file here is a fact that the next one depends on.
+# ---- The build: each file here is a fact that the next one depends on.
 
 define in_site_packages
 @$(BIN)/python -c 'import quiver_fast, sys; path = quiver_fast.__file__; \
@@ -191,7 +191,7 @@ build/python.txt: FORCE
 	@mkdir -p build
 	@'$(PYTHON)' -c 'import sys; print(sys.base_prefix, sys.version)' | { $(keep_if_same); }
 
-# Options that decide what is built.
+# Options that change the build.
 build/options.txt: FORCE
 	@mkdir -p build
 	@printf '%s\n' "$$QUIVER_FAST_PROTON" "$$QUIVER_FAST_PROTON_SDIST" "$$QUIVER_FAST_TLS" \
@@ -223,7 +223,7 @@ $(VENV)/.installed: build/wheel.stamp
 	@$(PIP) install dist/*.whl
 	@touch $@
 
-# Most of what is installed here is never imported, so Python compiles the rest when it is.
+# Most installed modules are never imported, so Python compiles a module when it is imported.
 $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
 		$(VENV)/.spark: $(VENV)/.%: \
 		$(VENV)/.installed
@@ -232,13 +232,13 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.release $(VENV)/.bench $(VENV)/.coverage \
 	@touch $@
 
 DEV_PIP := $(DEV)/bin/python -m pip --quiet --no-input install --no-compile
-# The compiler's time is what a developer waits for: nothing is optimized. The server counts
-# what it makes and frees, and the tests that start one see at its end that both are equal.
+# A developer waits for the compiler, so nothing is optimized. The server counts the objects that
+# it makes and frees, and the tests that start one check at its end that both are equal.
 DEV_FLAGS := CFLAGS='-O0 -DQUIVER_FAST_BALANCE'
 DEV_BUILD := $(DEV_FLAGS) $(DEV)/bin/python setup.py --quiet build_ext --inplace
 
-# What the project needs at run time comes over the network while the compiler works. BUILT tells
-# `make dev` that this has compiled everything.
+# Run-time requirements come over the network while the compiler works. BUILT tells `make dev`
+# that this has compiled everything.
 $(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.toml
 	@rm -rf $(DEV)
 	@'$(PYTHON)' -m venv $(DEV)
@@ -255,7 +255,7 @@ $(DEV)/.check: $(DEV)/.created
 	@$(DEV_PIP) --requirement build/check.txt
 	@touch $@
 
-# What runs Spark; where it is missing and cannot be installed, all else works.
+# Java for Spark; if it is missing and cannot be installed, everything else works.
 $(VENV)/.java: $(VENV)/.spark buildtools/java.sh
 	@sh buildtools/java.sh
 	@touch $@

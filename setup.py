@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the package's libraries and its Cython modules."""
+"""The package's libraries and Cython modules, which pyproject.toml cannot describe."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ COMPILE_ARGS = [
 ]  # fmt: skip
 
 
-# A user's flags that decide what a module is.
+# Flags of the user that change a module.
 FLAGS = ("CFLAGS", "CPPFLAGS", "LDFLAGS")
 
-# For `make coverage`: gcov counts lines of C, which Cython then names by those of the .pyx.
+# For `make coverage`: gcov counts lines of C, which Cython maps to lines of the .pyx.
 COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
 # Threads count without the interpreter's lock, so counters have to be atomic.
 COVERAGE_ARGS = ["--coverage", "-fprofile-update=atomic", "-O0"] if COVERAGE else []
@@ -73,7 +73,7 @@ def amqp_library() -> shared_library.Library:
 
 
 def generated_c_dir() -> str:
-    """Return where Cython writes; another Cython or other directives write elsewhere."""
+    """Return the folder of Cython's output; each Cython and each set of directives has its own."""
     decisive = repr((Cython.__version__, sorted(DIRECTIVES.items())))
     if COVERAGE:
         decisive += "with lines"
@@ -102,7 +102,7 @@ def extensions() -> list[Extension]:
 
 
 def translate(extensions: list[Extension]) -> None:
-    """Have Cython write the C of all modules, and name it as their source."""
+    """Translate all modules with Cython, and name the C as their source."""
     # A module's syntax tree lives until its C is written: with the usual thresholds, Python
     # walks these trees again and again, for 38 of 60 seconds. Workers inherit the thresholds.
     gc.set_threshold(100_000, 50, 1000)
@@ -121,13 +121,13 @@ def translate(extensions: list[Extension]) -> None:
 
 
 def remove_all(paths: set[Path]) -> None:
-    """Delete what an earlier build left and this one would not write."""
+    """Delete files of an earlier build that this one would not write."""
     for path in paths:
         path.unlink()
 
 
 class BuildPackage(build_py):
-    """Copy the modules into a folder that has nothing from sources since deleted."""
+    """Copy the modules into a folder without files of deleted sources."""
 
     def run(self) -> None:
         """Empty the build folder of all but compiled modules, then copy."""
@@ -143,10 +143,10 @@ class BuildWithLibraries(build_ext):
     def run(self) -> None:
         """Compile everything; a failure of a library is one clear message."""
         in_place = self.inplace or self.editable_mode
-        # An editable installation forgets what is given to setup().
+        # An editable installation ignores the arguments of setup().
         self.parallel = JOBS
         if in_place:
-            # Apart from the wheel's, which is optimized; setuptools would have a new folder for
+            # Not the folder of the wheel, which is optimized; setuptools would use a new folder for
             # each editable installation.
             self.build_lib, self.build_temp = str(IN_PLACE / "lib"), str(IN_PLACE / "temp")
         package = SOURCE if in_place else Path(self.build_lib)
@@ -174,7 +174,7 @@ class BuildWithLibraries(build_ext):
     def build_extensions(self) -> None:
         """Translate and compile the modules, without the run path of this Python's own build.
 
-        It would name a folder of the building machine, and a module needs no libpython.
+        It is a folder of the building machine, and a module needs no libpython.
         """
         translate(self.extensions)
         own = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
@@ -209,7 +209,7 @@ class BuildWithLibraries(build_ext):
 with proton_engine.locked(BUILD / ".lock"):
     setup(
         ext_modules=extensions(),
-        # What was copied is of no interest, and would bury the error of a build that fails.
+        # The list of copied files would bury the error of a failed build.
         verbose=0,
         cmdclass={"build_ext": BuildWithLibraries, "build_py": BuildPackage},
     )

@@ -1,10 +1,10 @@
-"""How long one append takes when they come by a schedule: is a tail of round trips the files'?
+"""Latency of single appends by a schedule: do the files cause a tail of round trips?
 
     python -m bench.append_latency [DIRECTORY]
 
 Prints percentiles, in microseconds, of single appends of 160 bytes at 50,000 per second,
-and of copies of as many bytes in memory by the same schedule: what those have of a tail is
-the machine's.
+and of copies of as many bytes in memory by the same schedule: the machine causes the tail
+of the copies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def appends(directory: Path, count: int) -> Figures:
 
 
 def copies(count: int) -> Figures:
-    """Copy into memory that is there."""
+    """Copy into memory that is mapped."""
     target = bytearray(SIZE * count)
     value = b"x" * SIZE
 

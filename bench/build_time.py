@@ -2,8 +2,8 @@
 
     python -m bench.build_time
 
-Each is taken out of the history into a folder of its own, without what any cache of a compiler
-has. The engine's source is there before; packages of Python come from wherever pip takes them.
+Each tree is taken out of the history into its own folder, without any compiler cache. The
+engine's source is there before; pip fetches packages of Python from its usual index.
 """
 
 from __future__ import annotations

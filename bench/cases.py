@@ -29,7 +29,7 @@ LATENCY = {
     "latency-50k": Case(100_000, rate=50_000, time_unit="us"),
     "latency-100k": Case(200_000, rate=100_000, time_unit="us"),
 }
-# How late the sender, which stays awake, is by its own schedule; the reference sleeps.
+# The delay of the sender, which stays awake, after its schedule; the reference sleeps.
 SCHEDULE = {
     "schedule-1k": Case(2_000, rate=1_000, time_unit="us"),
     "schedule-10k": Case(20_000, rate=10_000, time_unit="us"),
@@ -45,7 +45,7 @@ THROUGH_SERVER = {
     "server-100": Case(500_000),
     "server-1k": Case(200_000, body_size=1_000),
     "server-10k": Case(40_000, body_size=10_000),
-    # Consumers that keep up: what the server's memory is then.
+    # Memory of the server with consumers that keep up.
     "server-paced": Case(100_000, rate=50_000, time_unit="us"),
 }
 TCP_SHARE = {"tcp-share-100k": THROUGHPUT["body-100k"], "tcp-share-1m": THROUGHPUT["body-1m"]}
@@ -53,7 +53,7 @@ TCP_SHARE = {"tcp-share-100k": THROUGHPUT["body-100k"], "tcp-share-1m": THROUGHP
 STREAM = Case(1, body_size=2_000_000_000, credit=10, streaming=True, time_unit="us")
 STREAM_FULL = replace(STREAM, body_size=10_000_000_000)
 
-# Against the tree before the data plane. Counts are a second of what is to be reached.
+# Against the tree before the data plane. Counts are a second of the goal.
 REACH = {
     "old-body-100": replace(THROUGHPUT["body-100"], count=4_000_000),
     "old-message-ids": replace(THROUGHPUT["message-ids"], count=3_000_000),
@@ -77,7 +77,7 @@ REACH_STREAMS = {
 # Cases above that the data plane's table has as well.
 IN_REACH = {"body-100"}
 
-# What runs without --bench-full.
+# Cases that run without --bench-full.
 QUICK = {
     "body-100",
     "message-ids",

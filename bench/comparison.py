@@ -1,7 +1,7 @@
 """Figures of interleaved rounds, the limits that they must keep, and the table of both.
 
-Absolute figures move with the machine and its neighbours; what is gated is, but
-for memory, a ratio of two neighbouring runs.
+Absolute figures move with the machine and its neighbours, so gates use a ratio of
+two neighbouring runs, except for memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Figures = Mapping[str, float]
 
 
 class FloorsError(Exception):
-    """floors.toml does not say what it must."""
+    """floors.toml is wrong."""
 
 
 def load_toml(path: Path) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _startup_share(ours: float, reference: float) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure: its unit, its better direction, and what of (ours, reference) is gated."""
+    """A figure: its unit, its better direction, and the gated value from (ours, reference)."""
 
     unit: str
     larger_is_better: bool = False
@@ -61,14 +61,14 @@ METRICS = {
     "sender_cpu": Metric("ns"),
     "receiver_cpu": Metric("ns"),
     "server_cpu": Metric("ns"),
-    # Gated on our own megabytes: growth of the reference must not excuse ours.
+    # Gated on our own megabytes, because growth of the reference must not excuse ours.
     "sender_rss": Metric("MB", gate=_ours),
     "receiver_rss": Metric("MB", gate=_ours),
     "server_rss": Metric("MB", gate=_ours),
     "rss": Metric("MB", gate=_ours),
     # For each megabyte of a stream; there is no server in the reference.
     "stream_cpu": Metric("ms/MB", gate=_ours),
-    # What one more of something makes the server hold.
+    # Memory of the server for one more stream or connection.
     "held": Metric("kB", gate=_ours),
     "instructions": Metric("", gate=_ours),
     "p50": Metric("us"),
@@ -110,7 +110,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a gated value must keep: a floor, a ceiling; the aim is for the reader."""
+    """The limits of a gated value: a floor, a ceiling; the aim is for the reader."""
 
     floor: float | None = None
     ceiling: float | None = None

@@ -27,8 +27,8 @@ ROUNDS = pytest.StashKey[dict[str, int]]()
 class RatioClock:
     """The timer given to pytest-benchmark: a round "lasts" its relative cost in seconds.
 
-    So what pytest-benchmark saves, and what --benchmark-compare-fail compares, is
-    a ratio of neighbouring runs and not the speed of the machine at that hour.
+    So pytest-benchmark saves, and --benchmark-compare-fail compares, a ratio of
+    neighbouring runs and not the speed of the machine at that hour.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class RatioClock:
         return self.now
 
     def advance(self, metric: str, ours: Figures, reference: Figures) -> None:
-        """Let the running round cost what ``metric`` says; a smaller cost is better."""
+        """Set the cost of the running round from ``metric``; a smaller cost is better."""
         ratio = ours[metric] / reference[metric]
         self.now += 1 / ratio if METRICS[metric].larger_is_better else ratio
 
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--bench-full"):
         return
-    # Whoever asks for the reach by its name gets all of its rows.
+    # `-k reach` runs all of its rows.
     reach = "reach" in config.option.keyword
     full = [
         item
@@ -104,10 +104,10 @@ class Bench:
             case: name of the case in floors.toml.
             primary: the metric that pytest-benchmark saves and compares.
             ours: runs the product once.
-            reference: runs what it is compared with once.
+            reference: runs the reference once.
 
         Returns:
-            The rounds, for what is held to a figure of its own.
+            The rounds, for checks of absolute figures.
         """
         limits = load_floors()[case]
         comparison = Comparison()
@@ -138,7 +138,7 @@ class Bench:
 
 
 def case_parameters(cases: dict[str, Case]) -> list[object]:
-    """Return cases for pytest, those that are not quick only with --bench-full."""
+    """Return cases for pytest; only --bench-full runs those that are not quick."""
     return [
         pytest.param(
             name,

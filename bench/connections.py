@@ -2,7 +2,7 @@
 
     python -m bench.connections [--count 10000] [--ceiling 400]
 
-Each is a socket that did the AMQP handshake, without SASL, and then says nothing. Exits 1 if
+Each is a socket that did the AMQP handshake, without SASL, and then sends nothing. Exits 1 if
 the server's memory is above the ceiling, in MB of 1,000,000 bytes.
 """
 
@@ -21,13 +21,13 @@ from bench.runner import Measured, RunError, await_exit, await_ready, free_port
 from bench.soak import GREETING, descriptors
 from bench.through import ServerLine, our_server
 
-# The longest answer is far below this.
+# Far above the longest answer.
 ANSWER = 4096
 
 
 @dataclass(frozen=True)
 class Idle:
-    """What idle connections took: their number, and the server's memory in bytes."""
+    """Idle connections: their number, and the server's memory in bytes."""
 
     count: int
     before: int
@@ -39,13 +39,13 @@ class Idle:
 
 
 def allow_descriptors() -> None:
-    """Let this process, and the server that it starts, have as many as they may."""
+    """Raise the limit of descriptors of this process and the server that it starts."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connect(port: int, count: int) -> list[socket.socket]:
-    """Return connections that are open: each has had the server's answer."""
+    """Return open connections: each has had the server's answer."""
     sockets = []
     for number in range(count):
         # Loopback has an ephemeral port for each address.
@@ -60,7 +60,7 @@ def connect(port: int, count: int) -> list[socket.socket]:
 
 
 def measure(count: int, server_line: ServerLine = our_server) -> Idle:
-    """Hold idle connections, and look at the server's memory.
+    """Hold idle connections, and measure the server's memory.
 
     Raises:
         RunError: the server failed, or closed one.

@@ -1,11 +1,11 @@
-"""What durability costs: the same messages through our server, not stored, stored and synced.
+"""The cost of durability: the same messages through our server, not stored, stored and synced.
 
     python -m bench.durable --count 300000 --rounds 3 [--store DIRECTORY]
 
-One line per policy: the rate, its share of what is not durable, the server's CPU time,
-and how many messages one sync was for; then what the others' traffic sees of it: the latency
-of 1,000 messages a second through a queue that stores nothing, alone and while another
-queue is at full rate under that policy. The store is on the file system of DIRECTORY.
+One line per policy: the rate, its share of the rate without durability, the server's CPU time,
+and the messages for one sync; then the effect on other traffic: the latency of 1,000 messages a
+second through a queue that stores nothing, alone and while another queue is at full rate under
+that policy. The store is on the file system of DIRECTORY.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Result:
 
     rate: float  # messages per second
     cpu: float  # the server's, seconds per message
-    syncs: int  # checkpoints that its file has: each sync of new entries writes one
+    syncs: int  # checkpoints in its file: each sync of new entries writes one
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def line(case: Case, operation: str, port: int, *, durable: bool) -> list[str]:
     """Return an arrow's command line."""
     changed = {"durable=0": f"durable={int(durable)}"}
     if case.duration:
-        # A receiver through a server does not see its sender end.
+        # A receiver through a server does not see the end of its sender.
         changed["duration=0"] = f"duration={case.duration + 1}"
     words = arrow_line(product_command(), case, operation, port, through=True)
     return [changed.get(word, word) for word in words]
@@ -93,7 +93,7 @@ def pair(
 
 
 def run(case: Case, directory: str | None, durability: str, *, durable: bool) -> Result:
-    """Send a case's messages through a server of their own.
+    """Send a case's messages through a new server.
 
     Raises:
         RunError: a process failed or hung, or records are missing.
@@ -116,7 +116,7 @@ def bystander(case: Case, directory: str | None, durability: str | None) -> tupl
     """Return the latencies (us) of paced messages that nobody stores, sorted.
 
     Args:
-        durability: of a queue that is at full rate beside them; None for nothing beside.
+        durability: of another queue at full rate; None for no other queue.
     """
     with (
         tempfile.TemporaryDirectory(dir=records_directory()) as scratch,

@@ -1,4 +1,4 @@
-"""How long single fragments, deaths and small messages take through the server."""
+"""Latency of single fragments, of deaths and of small messages through the server."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ STREAMS = 8
 ENDLESS = 10**15
 # Small messages per second beside the streams.
 RATE = 1000
-# How a client may go: in order, by the end of its socket, and by its reset.
+# Ends of a client: in order, by the end of its socket, and by its reset.
 WAYS = ("close", "fin", "reset")
 
 
 def first_fragment(port: int, count: int) -> float:
     """Return the median, in us, from the first byte of a stream to its arrival.
 
-    Both clients are in this process: what they take themselves is in the figure.
+    Both clients are in this process, so the figure includes their own time.
     """
     took = []
     with EngineClient(port) as producer, EngineClient(port) as consumer:
@@ -62,7 +62,7 @@ def first_fragment(port: int, count: int) -> float:
 
 
 def later_fragments(port: int, count: int) -> float:
-    """Return the median, in us, of a fragment of a stream that runs; as of `first_fragment`."""
+    """Return the median, in us, of a fragment of a running stream; see `first_fragment`."""
     took = []
     with EngineClient(port) as producer, EngineClient(port) as consumer:
         receiver = consumer.receiver("q", 1)
@@ -132,10 +132,10 @@ def _leave(client: EngineClient, way: str) -> None:
 
 
 def beside_streams(port: int, count: int) -> tuple[float, float]:
-    """Return how a server serves small messages while streams run through it.
+    """Return figures of small messages while streams run through the server.
 
-    All by arrows of ours. Those of the streams run as fast as they can, behind everybody
-    else (nice): what is left of two cores is theirs, and the latency is the server's.
+    All ends are our arrows. The arrows of the streams run at full speed with a low priority
+    (nice), so they get the rest of two cores, and the latency is the server's.
 
     Returns:
         the 99th percentile of the small messages' latency, in us, from their intended
@@ -200,7 +200,7 @@ def _measured(lines: Sequence[tuple[Command, Path]]) -> Iterator[list[Measured]]
 
 
 def _moved(records: Path) -> dict[bytes, int]:
-    """Return the bytes that came of each stream, by the times at which it began."""
+    """Return the received bytes of each stream, by the times at which it began."""
     moved: dict[bytes, int] = {}
     for line in records.read_bytes().splitlines(keepends=True):
         if line.startswith(b"B,") and line.endswith(b"\n"):

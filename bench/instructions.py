@@ -33,13 +33,13 @@ BASELINES = Path(__file__).with_name("instructions.toml")
 TOLERANCE = 0.02
 MESSAGES = 20_000
 RECORDS = 200_000
-# The smaller the batches of a peer's frames, the more there are to handle; how they
-# fall depends on the machine's load. The fewest instructions are of the largest batches.
+# The batches of a peer's frames depend on the machine's load, and small batches cost more.
+# The run with the largest batches has the fewest instructions.
 ARROW_REPEATS = 6
 
 
 class CountError(Exception):
-    """The instructions could not be counted; the message says why."""
+    """The instructions could not be counted; the message has the reason."""
 
 
 def valgrind() -> bool:
@@ -48,7 +48,7 @@ def valgrind() -> bool:
 
 
 def _under_valgrind(command: Command, result: Path) -> list[str]:
-    # Two sources of variation less: hash seeds, and the idle threads of NumPy's OpenBLAS.
+    # Avoid two sources of variation: hash seeds, and the idle threads of NumPy's OpenBLAS.
     return [
         "env", "PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1",
         "valgrind", "--tool=callgrind", f"--callgrind-out-file={result}", *command,
@@ -92,7 +92,7 @@ def per_message(command: Command, peer: Command, operation: str) -> float:
 def per_relayed_message(arrow: Command) -> float:
     """Return the instructions that our server spends per 100-byte message, in and out.
 
-    Credit stops the sender after each half of its window: so all batches are equally large.
+    Credit stops the sender after each half of its window, so all batches are equally large.
 
     Args:
         arrow: both ends, run natively.
@@ -137,7 +137,7 @@ def _count_program(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Count:
-    """A counted workload and what it took before, if that is known."""
+    """A counted workload and its baseline, if that is known."""
 
     name: str
     counted: float
@@ -145,7 +145,7 @@ class Count:
 
     @property
     def passed(self) -> bool:
-        """Whether the count is within the tolerance. Fewer fail too: the baseline is stale."""
+        """Whether the count is within the tolerance. A lower one fails too: a stale baseline."""
         if self.baseline is None:
             return False
         return abs(self.counted / self.baseline - 1) <= TOLERANCE
@@ -209,7 +209,7 @@ def _print_reference(peer: Command) -> None:
 
 
 def _count_all(names: Sequence[str], known: dict[str, float]) -> list[Count]:
-    # The reference is the peer of both sides: its pace does not change with the product.
+    # The reference is the peer of both sides, because its pace does not change with the product.
     peer = [str(build.build().arrow)]
     counts = []
     for name in names:

@@ -2,8 +2,8 @@
 
     python -m bench.queue_rates [DIRECTORY]
 
-The directory, on a local file system, takes up to 1.2 GB; without one it is a
-temporary one. What is measured is also what bench/test_queues.py gates.
+The directory, on a local file system, takes up to 1.2 GB; by default it is a temporary
+one. bench/test_queues.py gates the same figures.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def append_rate(directory: Path, size: int, count: int) -> float:
 
 
 def read_rate(directory: Path, count: int) -> float:
-    """Return entries per second of a tailer that looks at headers only."""
+    """Return entries per second of a tailer that reads only headers."""
     return count / seconds(lambda: Tailer(directory).skip(count))
 
 
@@ -64,7 +64,7 @@ def seek_seconds(tailer: Tailer, first: int, count: int) -> float:
 
 
 def leave_killed(directory: Path, size: int, count: int) -> None:
-    """Leave a queue as a writer does that is killed."""
+    """Leave a queue in the state after a kill of its writer."""
     child = os.fork()
     if child == 0:
         fill(Appender(directory), size, count)
@@ -73,7 +73,7 @@ def leave_killed(directory: Path, size: int, count: int) -> None:
 
 
 def open_seconds(directory: Path) -> tuple[float, float]:
-    """Return how long opening takes after a kill, and after the orderly stop that follows."""
+    """Return how long opening takes after a kill, and then after an orderly stop."""
     times = []
     for _ in range(2):
         started = time.perf_counter()

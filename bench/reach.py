@@ -1,4 +1,4 @@
-"""What the rows of the reach's table need besides a pair: its neighbours, its bytes, its peers."""
+"""Helpers for the table of the reach: busy neighbours, bytes on the wire, peers, memory."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from bench.runner import (
 from bench.through import ServerLine
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
-# Of a message through a counting relay: few, for only their bytes are looked at.
+# Messages through a counting relay: few, because only their bytes count.
 COUNTED = 20_000
 STALLED = 3
 STALLED_BYTES = 100_000_000
-# A stream stands still when its server's memory is the same for so long, in seconds.
+# A stream has stalled when its server's memory is constant for so long, in seconds.
 STILL = 1.0
 STILL_WITHIN = 30.0
 BUSY_LINE = (sys.executable, "-c", "while True: pass")
 
 
 def on_one_cpu(command: Command) -> list[str]:
-    """Return a command that may use one CPU only, the same for all that are given."""
+    """Return a command that may use only one CPU, the same for all commands."""
     return ["taskset", "-c", str(min(os.sched_getaffinity(0))), *command]
 
 
 @contextlib.contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """Let processes compute around the block, as neighbours that want every CPU."""
+    """Run busy processes on every CPU during the block."""
     running = [subprocess.Popen(BUSY_LINE) for _ in range(processes)]
     try:
         yield
@@ -61,15 +61,15 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def knows_spin() -> bool:
-    """Say whether the arrow can be told not to spin."""
+    """Say whether the arrow has the key `spin`."""
     return any(option.name == "spin" for option in ARROW_OPTIONS)
 
 
-# ---- What a message is on the wire -------------------------------------------
+# ---- Bytes of a message on the wire ------------------------------------------
 
 
 def bytes_on_wire(arrow: Command, case: Case) -> float:
-    """Return how many bytes one message of a case is, counted between two arrows."""
+    """Return the bytes of one message of a case, counted between two arrows."""
     first, second = (_bytes_sent(arrow, case, count) for count in (COUNTED, 2 * COUNTED))
     return (second - first) / COUNTED
 
@@ -94,7 +94,7 @@ def _bytes_sent(arrow: Command, case: Case, count: int) -> int:
 
 
 class CountingRelay(threading.Thread):
-    """Passes one connection on to a port, and counts what its client sends."""
+    """Passes one connection on to a port, and counts the bytes of its client."""
 
     def __init__(self, near: socket.socket, port: int) -> None:
         super().__init__(daemon=True)
@@ -133,7 +133,7 @@ def run_program(command: Sequence[str]) -> list[str]:
     """Return the words that a reference prints.
 
     Raises:
-        RunError: it failed; the message has its own.
+        RunError: it failed; the message has the reason.
     """
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
@@ -147,7 +147,7 @@ def zmq(program: Path, count: int, size: int) -> Figures:
 
 
 def nats(program: Path, count: int, size: int) -> Figures:
-    """Publish and subscribe through a NATS server of its own; as `run_through` says."""
+    """Publish and subscribe through a new NATS server; results as of `run_through`."""
     port = free_port()
     server = nats_server(port)
     try:
@@ -167,7 +167,7 @@ def nats(program: Path, count: int, size: int) -> Figures:
 
 
 def nats_server(port: int) -> Measured:
-    """Start a NATS server; it ends with 1 when it is told to."""
+    """Start a NATS server; it exits with 1 after a signal."""
     program = shutil.which("nats-server", path=build.SERVER_PATH)
     assert program is not None
     return Measured([program, "-a", "127.0.0.1", "-p", str(port)], Path("/dev/null"), (0, 1))
@@ -189,9 +189,9 @@ def rabbitmq_server(port: int) -> list[str]:
 
 
 def stalled_stream(server_line: ServerLine, arrow: Command) -> Figures:
-    """Return what one more stream that nobody reads makes a server hold, in kB.
+    """Return the memory of a server for one more stream that nobody reads, in kB.
 
-    The first makes what the server keeps for all; each has a connection of its own.
+    The first stream allocates the memory that all share; each has its own connection.
     """
     port = free_port()
     server = Measured(server_line(port), Path("/dev/null"))
@@ -214,7 +214,7 @@ def _stall(
     stack: contextlib.ExitStack,
     senders: list[Measured],
 ) -> int:
-    """Begin a stream that nobody reads; return the server's memory when it stands still."""
+    """Begin a stream that nobody reads; return the server's memory when it has stalled."""
     consumer = stack.enter_context(EngineClient(port))
     consumer.receiver(address, 1)
     case = Case(1, body_size=STALLED_BYTES, credit=1, streaming=True, time_unit="us", queue=address)

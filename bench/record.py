@@ -1,7 +1,7 @@
 """The figures that the documents quote: one file, written by runs of the bench.
 
-`make bench PYTEST_ARGS="--bench-full --bench-record"` writes what it measured, `make docs` then
-brings it into the documents.
+`make bench PYTEST_ARGS="--bench-full --bench-record"` writes its figures, `make docs` then
+writes them into the documents.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ RESULTS = Path(__file__).with_name("results") / "figures.json"
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a case, a median over rounds; None for what was not written down.
+    """One figure of a case, a median over rounds; None for an unrecorded number.
 
     Attributes:
         ours: in the unit of :data:`bench.comparison.METRICS`.
         reference: the same of the reference.
-        gated: what the gate looks at, mostly the median of the rounds' ratios.
+        gated: the value of the gate, mostly the median of the rounds' ratios.
     """
 
     ours: float | None
@@ -53,12 +53,12 @@ def load(path: Path = RESULTS) -> dict[str, dict[str, Figure]]:
 
 
 def save(rows: Iterable[Row], rounds: dict[str, int], command: str, path: Path = RESULTS) -> None:
-    """Write the figures of a run in place of those of the same cases.
+    """Replace the figures of the same cases with those of a run.
 
     Args:
-        rows: what was measured.
+        rows: the figures.
         rounds: of each case.
-        command: what measured it.
+        command: the command of the run.
         path: the file.
     """
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -83,5 +83,5 @@ def save(rows: Iterable[Row], rounds: dict[str, int], command: str, path: Path =
 
 
 def _short(number: float) -> float:
-    """Return a number with the digits that rounds can bear."""
+    """Return a number with four significant digits."""
     return float(f"{number:.4g}")

@@ -1,6 +1,6 @@
 """Received records like those of a fast run, to write and to parse.
 
-As a program it is what ``bench.instructions`` counts:
+``bench.instructions`` counts its instructions:
 
     python -m bench.record_workload write COUNT
     python -m bench.record_workload parse FILE
@@ -20,13 +20,13 @@ from quiver_fast.records.writer import RecordWriter, write_many
 
 START = 1_700_000_000_000  # epoch ms
 RECORDS_PER_MS = 2_000
-LARGEST_COUNT = 400_000  # that can be counted: twice bench.instructions.RECORDS
+LARGEST_COUNT = 400_000  # twice bench.instructions.RECORDS
 
 Times = NDArray[np.int64]
 
 
 def make_times(count: int) -> tuple[Times, Times]:
-    """Return (sent, received), int64[count] in epoch ms, as 2 million messages per second have."""
+    """Return (sent, received), int64[count] in epoch ms, of 2 million messages per second."""
     index = np.arange(count, dtype=np.int64)
     sent = START + index // RECORDS_PER_MS
     return sent, sent + index // 64 % 3
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     if operation == "parse":
         assert len(read_transfers(operand)) > 0
         return
-    # Always as many times, so that making them cancels out between two counts.
+    # Always the same number of times, so that making them cancels out between two counts.
     sent, received = make_times(LARGEST_COUNT)
     count = int(operand)
     assert count <= LARGEST_COUNT

@@ -1,8 +1,8 @@
 """Run pairs of arrows over loopback and measure them, interleaved with a reference.
 
 A pair is a receiver (connection-mode=server, channel-mode=passive) on a free
-port and a sender that connects to it. What is measured comes from outside the
-arrows: the records they print, the CPU time that the kernel accounts to each
+port and a sender that connects to it. All figures come from outside the
+arrows: the records that they print, the CPU time that the kernel accounts to each
 process, their peak memory and the wall clock. Process start-up is included.
 
 Run as a program, it prints one table (ours, reference, ratio):
@@ -43,12 +43,12 @@ _NUMBERS = itertools.count()
 
 
 class RunError(Exception):
-    """An arrow failed, hung or printed other records than it should."""
+    """An arrow failed, hung or printed wrong records."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Files, PEM: who listens shows a certificate, and who connects trusts its authority."""
+    """PEM files: the certificate of the listening side, and the authority for the other."""
 
     cert: str
     key: str
@@ -57,10 +57,10 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Case:
-    """One workload: what both arrows are told. Sizes in bytes, times in seconds.
+    """One workload: the arguments of both arrows. Sizes in bytes, times in seconds.
 
-    With a duration and no count the sender is told the duration and the receiver
-    follows until its peer closes, so that nothing sent is left behind.
+    With a duration and no count, only the sender gets the duration, and the receiver
+    receives until its peer closes, so that it receives every message.
     """
 
     count: int
@@ -75,14 +75,14 @@ class Case:
     time_unit: str = "ms"
     timeout: float = 120.0
     tls: Certificate | None = None
-    # Of each arrow, which share count and rate.
+    # In each arrow; they share count and rate.
     connections: int = 1
     queue: str = "q"
 
 
 @dataclass(frozen=True)
 class Side:
-    """What the kernel accounted to one arrow."""
+    """The kernel's accounting of one arrow."""
 
     cpu: float  # seconds, user and system
     wall: float  # seconds from spawn to exit
@@ -148,7 +148,7 @@ class Measured:
 
     Args:
         line: the program and its arguments.
-        output: what gets its standard output.
+        output: the file for its standard output.
         end_codes: the exit codes with which it succeeds.
     """
 
@@ -169,8 +169,8 @@ class Measured:
     def sample_memory(self) -> None:
         """Read the memory marks of the running program.
 
-        The kernel's ru_maxrss will not do: a child inherits the peak of the
-        process that forked it, that is of this one.
+        The kernel's ru_maxrss is useless: a child inherits the peak of the process that
+        forked it, which is this one.
         """
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -185,7 +185,7 @@ class Measured:
         """Collect the ended process.
 
         Raises:
-            RunError: it ended with another exit code than it should.
+            RunError: it ended with a wrong exit code.
         """
         wall = time.monotonic() - self.spawned
         _, status, usage = os.wait4(self.process.pid, 0)
@@ -199,7 +199,7 @@ class Measured:
         return self.errors.read().decode(errors="replace").strip()
 
     def close(self) -> None:
-        """End the process if it still runs, and release what is held."""
+        """End the process if it still runs, and release its resources."""
         if self.side is None and self.process.returncode is None:
             self.process.kill()
             self.process.wait()
@@ -214,10 +214,10 @@ def free_port() -> int:
 
 
 def _is_listening(port: int) -> bool:
-    """Look whether someone listens, without connecting: an arrow accepts only once.
+    """Check for a listener without connecting, because an arrow accepts only once.
 
     Linux lets two sockets with SO_REUSEADDR share an address until one of them
-    listens, so this neither misses a listener nor stands in its way.
+    listens, so this neither misses a listener nor blocks it.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -245,7 +245,7 @@ def await_ready(receiver: Measured, port: int) -> float:
 def await_exit(
     arrows: Sequence[Measured], timeout: float, watched: Sequence[Measured] = ()
 ) -> None:
-    """Reap programs as they end; those that are only watched have their memory read too."""
+    """Reap programs as they end, and sample the memory of the watched ones too."""
     deadline = time.monotonic() + timeout
     running = {arrow.exit_descriptor: arrow for arrow in arrows}
     while running:
@@ -300,7 +300,7 @@ def transferred(records: Path, case: Case) -> tuple[int, float]:
         raise RunError(f"the receiver printed {found} records, not {case.count or 'some'}")
     with records.open("rb") as stream:
         first = next(line for line in stream if not line.startswith(b"@"))
-    # The first line of a stream's sender is of a part of its body: it begins with the send time.
+    # The first line of a stream's sender is a part of a body, which begins with the send time.
     first_send = int(first.split(b",")[1]) if case.streaming else _times(first)[0]
     _, last_receive = _times(_last_line(records))
     # A transfer within one tick of the clock still took some of it.
@@ -339,7 +339,7 @@ def _receive_times(records: Path) -> list[int]:
 def arrow_line(
     command: Command, case: Case, operation: str, port: int, *, through: bool = False
 ) -> list[str]:
-    """Return an arrow's command line; with ``through`` both are clients of a server."""
+    """Return an arrow's command line; with ``through`` both arrows are clients of a server."""
     arguments = _arguments(case, operation, port, operation == "receive" and not through)
     return [*command, *(f"{key}={value}" for key, value in arguments.items())]
 
@@ -380,7 +380,7 @@ def _arguments(case: Case, operation: str, port: int, listening: bool) -> dict[s
 
 
 def records_directory() -> str | None:
-    """Prefer memory for the records: the disk is not what is measured."""
+    """Prefer memory for the records, because the disk is not measured."""
     shared = Path("/dev/shm")
     return str(shared) if os.access(shared, os.W_OK) else None
 

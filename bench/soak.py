@@ -3,13 +3,13 @@
     python -m bench.soak [--seconds 600] [--rate 50000]
 
 Arrows send and receive for the whole time, while other connections come, attach, hold
-messages and are killed. Fails if the server's memory or descriptors at the end are
-above what they were once it had settled, or if a receiver misses a message.
+messages and are killed. Fails if the server has more memory or descriptors at the end than
+after it had settled, or if a receiver misses a message.
 
-Without a rate the sender may outrun the receiver: the queue stands at its limit, its
-memory says how full it is, and only the end, when it is empty, is held against the
-beginning. With a rate that the receiver keeps up with nothing should queue, so
-memory is held to what it was once settled all the time.
+Without a rate the sender may be faster than the receiver. Then the queue is at its limit and
+needs memory, and only the end, when it is empty, is compared with the beginning. With a
+rate at which the receiver keeps up nothing should queue, so memory must not grow at any
+time after it has settled.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from bench.runner import (
 )
 from bench.through import our_server
 
-# What settles, settles in this time: buffers, pools, the spare entries.
+# Time for buffers, pools and spare entries to settle.
 SETTLE_SECONDS = 10.0
 GROWTH = 1.05
-# Bytes that a moment took in which the machine had other work: what it queued, the server keeps.
+# Memory that the server may keep after the machine stalled and messages queued up.
 HICCUP = 4_000_000
 CHURN_PERIOD = 0.05
 # Protocol header, open, begin, and an attach of a consumer of the queue "churn" (parts 2.7
-# and 3.5.3), as small as they may be.
+# and 3.5.3), in the smallest form.
 GREETING = bytes.fromhex(
     "414d515000010000"
     "0000001502000000005310c00801a105636875726e"
@@ -61,7 +61,7 @@ class UnsoundError(Exception):
 
 @contextlib.contextmanager
 def churn(port: int) -> Iterator[None]:
-    """Keep connections coming and going without a word, from a child process."""
+    """Open and cut connections again and again, from a child process."""
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -83,11 +83,11 @@ def descriptors(server: Measured) -> int:
 
 
 def soak(seconds: int, rate: int = 0) -> str:
-    """Run it and return one line of figures; a rate of 0 is as fast as it goes.
+    """Run it and return one line of figures; a rate of 0 means full speed.
 
     Raises:
         RunError: a process failed or hung.
-        UnsoundError: memory, descriptors or messages are not as they must be.
+        UnsoundError: memory or descriptors grew, or messages are missing.
     """
     case = Case(0, duration=seconds, rate=rate, timeout=seconds + 60.0)
     with tempfile.TemporaryDirectory(dir=records_directory()) as scratch:

@@ -1,14 +1,13 @@
-"""What an analysis on Spark shuffles, in how many tasks, and with how much memory.
+"""The cost of an analysis on Spark: shuffled bytes, tasks, and memory.
 
     python -m bench.spark_costs [MESSAGES] [WORD...]
 
 Runs of one, three and ten times MESSAGES (100,000): a receiver alone, pairs with and without ids
-at a low rate (each message has a time of its own), one whose sends are settled and one whose ids
+at a low rate (each message has its own time), one with settled sends and one with ids that
 are no numbers, a receiver alone with ids, a pair without ids at a high rate, and runs without
-ids with a clock of microseconds, by which nearly every latency is another; of these all whose
-names have one of the WORDs. Bytes, tasks and rows are Spark's own counts of its stages, so that
-they say the same on a busy machine; ``worker`` is the largest of Spark's Python processes, looked
-at ten times a second.
+ids with a clock of microseconds, in which nearly all latencies differ. WORDs select the runs by
+name. Bytes, tasks and rows are Spark's own counts of its stages, so they are the same on a busy
+machine; ``worker`` is the largest of Spark's Python processes, sampled ten times a second.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from quiver_fast.analysis.read.sources import Wanted
 from spark_analysis.backend import load_run
 from spark_analysis.session import make_session
 
-# As of a large run: with one partition some of what follows a shuffle needs none.
+# More than one, as in a large run: with one partition Spark leaves some shuffles out.
 PARTITIONS = 8
 START = 1_700_000_000
 TICKS = {"ms": 1_000, "us": 1_000_000}
@@ -41,7 +40,7 @@ SETTLED_LATER = 100
 
 @dataclass
 class Kind:
-    """A kind of run: messages per second, what its records have, and its clock.
+    """A kind of run: messages per second, the fields of its records, and its clock.
 
     ``id_prefix`` makes ids that are no numbers. A send is settled ``SETTLED_LATER`` sends later.
     """
@@ -71,7 +70,7 @@ _NAMES = "\n".join(KINDS)
 
 @dataclass
 class Cost:
-    """What the stages of an analysis cost."""
+    """The cost of an analysis's stages."""
 
     shuffled: int = 0
     tasks: int = 0

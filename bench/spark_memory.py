@@ -4,10 +4,10 @@
 
 A case is named `v2 sender low ms`; with words only cases that have all of them are measured.
 `low` is a message per millisecond, so that no line repeats the one before; `high` are two million
-messages per second; `jittered`, of receivers only, is a message per millisecond, each of another
-latency within a second. `records` reads the rows of the data source, `summary` folds the split
-as the analysis of one end without ids does. Peaks are those of the kernel (VmHWM), with all that
-the worker imports.
+messages per second; `jittered`, only for receivers, is a message per millisecond, with different
+latencies within a second. `records` reads the rows of the data source, `summary` folds the split
+like the analysis of one end without ids. Peaks are those of the kernel (VmHWM), with all imports
+of the worker.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from spark_analysis.backend import load_run
 from spark_analysis.session import make_session
 
 ROUNDS = 3
-# What fits into memory as columns: longer files repeat it, later.
+# The rows that fit into memory as columns: longer files repeat them with later times.
 PIECE = 10_000_000
 
 
@@ -57,7 +57,7 @@ def summarise(spark: SparkSession, path: Path) -> int:
 
 
 def count_csv(spark: SparkSession, path: Path) -> int:
-    """Return the number of messages in a histogram made from what Spark's reader reads."""
+    """Return the number of messages in a histogram from Spark's CSV reader."""
     rows = spark.read.csv(str(path), schema="sent bigint, received bigint")
     second = F.call_function("div", F.col("received"), F.lit(1000)).alias("second")
     latency = (F.col("received") - F.col("sent")).alias("latency")

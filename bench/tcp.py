@@ -1,4 +1,4 @@
-"""Raw copies of bytes through loopback TCP: the physical limit that large bodies are held to."""
+"""Raw copies of bytes through loopback TCP: the physical limit of large bodies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bench.runner import Case
 
 
 def copy_of(references: References, case: Case, *by: str) -> Callable[[], Figures]:
-    """Return what copies as many bytes as a case's bodies have, and tells its throughput in MB/s.
+    """Return a function that copies the bytes of a case's bodies, and returns MB/s.
 
     Args:
         references: the programs.
-        case: whose bodies.
-        by: ``relay`` for a third process that stands between.
+        case: the case with the bodies.
+        by: ``relay`` for a third process in between.
     """
 
     def copy() -> Figures:

@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.benchmark(timer=RATIO_CLOCK)
 RECORDS = 10_000_000  # 280 MB
 LOW_RATE_RECORDS = 4_000_000
 SETTLED_RECORDS = 4_000_000  # and as many settlements: 180 MB
-BLOCKS = 10  # of RECORDS: 2.8 GB, beside which the start of a process is little
-UPSTREAM_RECORDS = 1_000_000  # slower by so much that more would say nothing more
+BLOCKS = 10  # of RECORDS: 2.8 GB, so that the start of a process hardly counts
+UPSTREAM_RECORDS = 1_000_000  # it is so slow that more records would only take time
 
-# What is measured runs by itself, so that its memory is its own.
+# The measured code runs in its own process, for its own memory.
 ANALYSE = """
 import re, sys, time
 from pathlib import Path
@@ -157,7 +157,7 @@ def _fastest_reader(path: Path, columns: Sequence[str] = COLUMNS) -> Figures:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_summary_against_csv_engines(bench: Bench, fast_run: Path, threads: int) -> None:
-    """The reference is the fastest that is installed, with all its threads."""
+    """The reference is the fastest installed engine, with all its threads."""
     bench.interleave(
         f"summary-csv-engines-{threads}",
         "throughput",
@@ -192,7 +192,7 @@ def fast_run_with_ids(fast_run: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def settled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A v2 sender: each hundred messages, and then the settlements of the hundred before."""
+    """A v2 sender: a hundred messages, then the settlements of the hundred before, and so on."""
     path = tmp_path_factory.mktemp("settled") / "sender.csv"
     sent, settled = make_times(SETTLED_RECORDS)
     with path.open("w") as file:

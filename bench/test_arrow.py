@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.benchmark(timer=RATIO_CLOCK)
 
 full = pytest.mark.full
 
-STARTUP_ROUNDS_FACTOR = 3  # a start-up is short, so more of them
+STARTUP_ROUNDS_FACTOR = 3  # a start-up is short, so there are more rounds
 RSS_SECONDS = 60
 
 
@@ -49,7 +49,7 @@ def test_latency(
 def test_schedule(
     bench: Bench, arrow: Command, references: References, name: str, case: Case, tmp_path: Path
 ) -> None:
-    """The reference only sleeps and wakes on the same schedule: the machine's own lateness."""
+    """The reference only sleeps and wakes on the same schedule: the machine's own delay."""
     report = tmp_path / "report.json"
 
     def send() -> Figures:
@@ -108,7 +108,7 @@ def test_startup(bench: Bench, arrow: Command, references: References) -> None:
 
 @full
 def test_memory_is_flat(arrow: Command) -> None:
-    """Memory of a minute-long run: its end is not above what it was after five seconds."""
+    """Memory of a minute-long run: no more at the end than after five seconds."""
     short = Case(1_000_000, keep_records=False)
     per_second = short.count / run_pair(arrow, arrow, short).elapsed
     run = run_pair(arrow, arrow, replace(short, count=int(per_second * RSS_SECONDS), timeout=300))

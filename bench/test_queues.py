@@ -66,7 +66,7 @@ def test_read_against_copy(bench: Bench, queue: Appender) -> None:
 
 
 def test_seek_against_reading_one_entry(bench: Bench, queue: Appender) -> None:
-    """The reference is a call that returns the next entry: 255 headers are at most to be passed."""
+    """The reference is a call that returns the next entry; a seek passes at most 255 headers."""
     tailer = Tailer(queue.directory)
     tailer.skip(ENTRIES)
 
@@ -85,9 +85,9 @@ def test_seek_against_reading_one_entry(bench: Bench, queue: Appender) -> None:
 
 
 def test_opening_a_large_queue(tmp_path: Path) -> None:
-    """1 GB: a second after a kill, 50 ms after an orderly stop; a share of nothing, so absolute."""
+    """1 GB: a second after a kill, 50 ms after an orderly stop; absolute, without a reference."""
     leave_killed(tmp_path, 1000, LARGE_BYTES // 1000)
     killed, stopped = open_seconds(tmp_path)
     assert killed <= 1.0
-    # Other work on the disk makes single ones slow.
+    # Other work on the disk makes single appends slow.
     assert min(stopped, *(open_seconds(tmp_path)[1] for _ in range(2))) <= 0.05

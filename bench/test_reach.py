@@ -1,4 +1,4 @@
-"""What the data plane is to reach: one row each, against the tree before it and against others.
+"""The goals of the data plane: one row each, against the tree before it and other references.
 
     make bench PYTEST_ARGS="-k reach"                  the whole table
     make bench PYTEST_ARGS="-k 'reach and server'"     some of it
@@ -47,13 +47,13 @@ STARTUP_ROUNDS_FACTOR = 3
 NO_SPIN = "spin=0"
 # Of 1 MB bodies within TLS.
 TLS_LARGE = Case(2_000, body_size=1_000_000, credit=10)
-# Of eight pairs as many messages as of one; milliseconds tell the rate of seconds.
+# Eight pairs together send as many messages as one pair; milliseconds are fine enough.
 ALONE = Case(4_000_000)
 EACH_OF_EIGHT = Case(ALONE.count // 8)
 
 
 def built(make: Callable[[], Path]) -> Path:
-    """Return a reference's program, or skip with what has to be installed."""
+    """Return a reference's program, or skip with the name of the missing package."""
     try:
         return make()
     except build.BuildError as error:
@@ -96,7 +96,7 @@ def test_latency(bench: Bench, arrow: Command, before: old.Tree, name: str, case
 
 
 def test_one_cpu(bench: Bench, arrow: Command, before: old.Tree) -> None:
-    """Both arrows on the same CPU: who spins there keeps the other from its work."""
+    """Both arrows on the same CPU, where spinning keeps the other arrow from its work."""
     case = THROUGHPUT["body-100"]
     ours, theirs = (reach.on_one_cpu(command) for command in (arrow, before.arrow))
     bench.interleave("old-one-cpu", "rate", pair(ours, case), pair(theirs, case))
@@ -185,7 +185,7 @@ def test_without_spinning(bench: Bench, still: Command, before: old.Tree) -> Non
 def test_spin_beside_a_broker(
     bench: Bench, arrow: Command, still: Command, name: str, server: ServerLine, count: int
 ) -> None:
-    """Ends that may spin, against ends that may not: a broker's CPU is not theirs to take."""
+    """Ends that may spin, against ends that may not: they must not take the broker's CPU."""
     case = Case(count)
     bench.interleave(
         name,

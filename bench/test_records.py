@@ -43,7 +43,7 @@ def _with_duckdb(path: str) -> object:
     return import_module("duckdb").read_csv(path, header=False).fetchnumpy()
 
 
-# Each as it comes, with all its threads; ours has one.
+# Each with its defaults and all its threads; ours has one thread.
 READERS = {"pyarrow": _with_pyarrow, "polars": _with_polars, "duckdb": _with_duckdb}
 
 

@@ -17,19 +17,19 @@ from bench.remote_rates import CREDIT, PERCENTILES, ROUND_TRIP_RATE, QueueServer
 pytestmark = [pytest.mark.timeout(600), pytest.mark.benchmark(timer=RATIO_CLOCK)]
 
 COUNT = 1_000_000
-# How many more of them bare TCP gets: both must run about equally long, or a machine with
-# others at work interrupts only the one that takes its time.
+# How many more of them bare TCP gets: both must run about equally long, or other work on the
+# machine interrupts only the slower one.
 REFERENCE_SUBMITS, REFERENCE_ENTRIES = 10, 25
-# Half a second: in a tail are mostly the others at work on the machine, whom neighbouring
-# short rounds meet alike and long ones do not.
+# Half a second: other work on the machine causes most of a tail, and affects neighbouring short
+# rounds alike, but not long ones.
 TRIPS = 25_000
 # Bytes of the documents that the arrow and the server exchange for 100-byte bodies: a submit
 # (in a batch that shares its meta-data; alone), `index: …`, hasNext, an entry of a batch.
 SUBMIT, SUBMIT_ALONE, INDEX, HAS_NEXT, ENTRY = 161, 188, 48, 62, 154
-# What is to be reached whatever bare TCP does: k/s, k/s and microseconds. Ours is several times
-# better, so that the others at work on the machine do not decide.
+# Absolute goals: k/s, k/s and microseconds. Ours is several times better, so other work on the
+# machine does not decide.
 SUBMITS_REACH, ENTRIES_REACH, P50_REACH = 400, 1000, 60
-# What the arrow's receiver does with its credit.
+# The batches of the arrow's receiver.
 OUTSTANDING = 3
 BATCH = CREDIT // OUTSTANDING
 
@@ -91,7 +91,7 @@ def test_round_trips(bench: Bench, references: References, server: QueueServer) 
 
 
 def test_paced_appends(bench: Bench, tmp_path: Path) -> None:
-    """What of a round trip's tail could be the files': one append, by the same schedule."""
+    """The files' possible share in a round trip's tail: one append, by the same schedule."""
     bench.interleave(
         "remote-append", "p50", lambda: appends(tmp_path, TRIPS), lambda: copies(TRIPS)
     )

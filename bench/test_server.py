@@ -50,7 +50,7 @@ def test_selective_consumer(bench: Bench, arrow: Command) -> None:
 
 @pytest.mark.full
 def test_idle_connections() -> None:
-    """What the issue allows: 400 MB for 10,000 of them."""
+    """At most 400 MB for 10,000 of them."""
     connections.allow_descriptors()
     idle = connections.measure(10_000)
     assert idle.count == 10_000

@@ -32,13 +32,13 @@ FRAGMENTS = 2000
 LATER_FRAGMENTS = 200
 DEATHS = 100
 SMALL = 3000
-# The Python clients take most of these: 37 to 62, 33 to 53 and 26 to 71 were measured.
+# The Python clients take most of these times: 37 to 62, 33 to 53 and 26 to 71 were measured.
 FIRST_FRAGMENT_US = 150.0
 LATER_FRAGMENT_US = 150.0
 DEATH_US = 5000.0
 # Arrows: 822 to 2694 were measured, beside streams of 3.4 to 6.5 GB/s.
 BESIDE_US = 5000.0
-# MB/s of all eight streams: they run, and are not merely there.
+# MB/s of all eight streams, to show that they run.
 BESIDE_RATE = 100.0
 # MB/s of bodies of 100 MB and more; skrouterd: 704. 6400 was measured.
 LEAST_RATE = 800.0
@@ -94,9 +94,9 @@ def test_through_the_server(bench: Bench, arrow: Command, name: str, case: Case)
 def test_beside_raw_tcp(
     bench: Bench, arrow: Command, references: References, name: str, case: Case, by: list[str]
 ) -> None:
-    """The reference is a raw copy: through a process that writes what it reads, or from end to end.
+    """The reference is a raw copy: through a relaying process, or from end to end.
 
-    Neither depends on how fast an arrow is, as the share of the direct rate does.
+    Unlike the share of the direct rate, neither depends on the speed of an arrow.
     """
 
     def through() -> Figures:
@@ -135,20 +135,20 @@ def test_later_fragments() -> None:
 
 @pytest.mark.parametrize("measure", [death_of_receivers, death_of_senders])
 def test_deaths(measure: Callable[[int, int], dict[str, float]]) -> None:
-    """The other end hears of it at once, however it came about."""
+    """The other end knows at once, after any kind of death."""
     for way, median in on_a_server(measure, DEATHS).items():
         assert median <= DEATH_US, way
 
 
 def test_small_messages_beside_streams() -> None:
-    """Eight streams run on other connections of the same server; none is waited for."""
+    """Eight streams run on other connections of the same server; messages do not wait for them."""
     latency, rate = on_a_server(beside_streams, SMALL)
     assert rate >= BESIDE_RATE
     assert latency <= BESIDE_US
 
 
 def on_a_server(measure: Callable[[int, int], T], count: int) -> T:
-    """Measure on a server of its own."""
+    """Measure on a new server."""
     port = free_port()
     server = Measured(our_server(port), Path("/dev/null"))
     try:

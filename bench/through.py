@@ -1,4 +1,4 @@
-"""Two arrows through a server, the same arrows whatever the server, and what the server costs.
+"""Two arrows through a server, the same arrows for every server, and the server's cost.
 
 Run as a program, it prints one table (ours, the Proton C example broker, ratio):
 
@@ -37,7 +37,7 @@ from bench.runner import (
     transferred,
 )
 
-# How a server is told where to listen.
+# The command line of a server that listens on a port.
 ServerLine = Callable[[int], list[str]]
 
 
@@ -67,7 +67,7 @@ def our_trunk(port: int, other: int) -> list[str]:
 def run_through(
     server_line: ServerLine, arrow: Command, case: Case, receiver_words: Sequence[str] = ()
 ) -> Figures:
-    """Send a case's messages through a server of their own.
+    """Send a case's messages through a new server.
 
     Args:
         receiver_words: more of the contract's ``key=value`` for the receiver.
@@ -98,11 +98,11 @@ def run_queues(arrow: Command, case: Case, queues: int) -> Figures:
 
     Args:
         arrow: the command of both ends.
-        case: what each pair sends.
-        queues: how many pairs.
+        case: the workload of each pair.
+        queues: the number of pairs.
 
     Returns:
-        as of :func:`run_through`; the rate is of all pairs, while all of them receive.
+        as of :func:`run_through`; the rate is of all pairs together, while all receive.
     """
     port = free_port()
     names = [f"q-{number}" for number in range(queues)]
@@ -139,11 +139,11 @@ def _run_pairs(
     Args:
         lines: port and command line of each server.
         arrow: the command of all ends.
-        pairs: what each pair does, and the file of its receiver's records.
+        pairs: the workload of each pair, and the file of its receiver's records.
         receiver_words: more of the contract for each receiver.
 
     Returns:
-        what the servers cost.
+        the cost of the servers.
     """
     servers: list[Measured] = []
     arrows: list[Measured] = []

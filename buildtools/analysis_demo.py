@@ -2,7 +2,7 @@
 
     python buildtools/analysis_demo.py DURATION
 
-Both backends must say the same of every figure. The report and the comparison stay in
+Both backends must give the same figures. The report and the comparison stay in
 build/analysis-demo.
 """
 
@@ -18,12 +18,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "analysis-demo"
 BIN = Path(sys.executable).parent
-# What is measured next to its base: the same with bodies of ten kilobytes.
+# The candidate of the comparison: the same with bodies of ten kilobytes.
 PAIRS: dict[str, list[str]] = {"base": [], "candidate": ["--body-size", "10000"]}
 
 
 def run(*command: str) -> str:
-    """Run a command to its end and return what it printed on standard output."""
+    """Run a command to its end and return its standard output."""
     print("$", " ".join([Path(command[0]).name, *command[1:]]), flush=True)
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 

@@ -1,4 +1,4 @@
-"""Print what pyproject.toml requires: one requirement per line.
+"""Print the requirements of pyproject.toml: one per line.
 
     python buildtools/build_requirements.py             to build
     python buildtools/build_requirements.py --run       to run
@@ -20,7 +20,7 @@ TEXT = (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
 
 
 def requirements(table: str, key: str) -> list[str]:
-    """Return the list of strings that a key of a table has.
+    """Return the list of strings of a key in a table.
 
     Raises:
         SystemExit: there is none.
@@ -34,7 +34,7 @@ def requirements(table: str, key: str) -> list[str]:
 
 
 def wanted(words: list[str]) -> list[str]:
-    """Return what a build requires, or what the project and some of its extras do."""
+    """Return the requirements of a build, or of the project and some of its extras."""
     if not words:
         return requirements("build-system", "requires")
     found = requirements("project", "dependencies")

@@ -1,7 +1,7 @@
-"""Check our own C and our shell scripts: warnings, format, and what shells take differently.
+"""Check our own C and our shell scripts: warnings, format, and differences between shells.
 
-Every C file compiles on its own without a warning, headers too; the engine's headers, which
-are not ours, are as the system's. ``--format`` formats the C instead.
+Every C file, headers too, must compile alone without a warning; the engine's headers count as
+system headers. ``--format`` formats the C instead.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def scripts() -> list[Path]:
 
 
 def can_compile(path: Path) -> bool:
-    """Say whether the headers of a source are there; say so on standard error if not."""
+    """Say whether the headers of a source are installed; print a line if not."""
     library = PEERS.get(path.name)
     if library is None or toolchain.pkg_config("--cflags", library) is not None:
         return True
@@ -56,7 +56,7 @@ def can_compile(path: Path) -> bool:
 
 
 def compile_command(path: Path, engine: Path) -> list[str]:
-    """Return the command that looks at one file and writes nothing."""
+    """Return the command that checks one file and writes nothing."""
     # A file that includes a header need not use all of its functions.
     header = ["-Wno-unused-function", "-x", "c"] if path.suffix == ".h" else []
     system = [engine / "include", Path(sysconfig.get_path("include"))]
@@ -68,7 +68,7 @@ def compile_command(path: Path, engine: Path) -> list[str]:
 
 
 def commands() -> Iterator[list[str]]:
-    """Return all that has to have nothing to say."""
+    """Return all checks, which must print nothing."""
     engine = proton_engine.unpack_source(ROOT / "build" / "engine")
     sources = files(".c", ".h")
     yield from (compile_command(path, engine) for path in sources if can_compile(path))
@@ -77,14 +77,14 @@ def commands() -> Iterator[list[str]]:
 
 
 def run(command: list[str]) -> bool:
-    """Run a command and say what it said; return whether it was content."""
+    """Run a command and print its output; return whether it succeeded without any."""
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     sys.stderr.write(result.stdout + result.stderr)
     return result.returncode == 0
 
 
 def main() -> int:
-    """Check everything; return 1 when anything had something to say."""
+    """Check everything; return 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--format", action="store_true")
     if parser.parse_args().format:

@@ -22,7 +22,7 @@ from buildtools.cython_unused import unused  # noqa: E402
 
 
 def translate(module: Path, output: Path, options: list[str]) -> str:
-    """Run Cython on ``module``; return what it says, empty when all is well."""
+    """Run Cython on ``module``; return its warnings, empty if there are none."""
     target = output / module.relative_to(SOURCE).with_suffix(".c")
     target.parent.mkdir(parents=True, exist_ok=True)
     directives = [f"--directive={name}={value}" for name, value in DIRECTIVES.items()]
@@ -36,7 +36,7 @@ def translate(module: Path, output: Path, options: list[str]) -> str:
 
 
 def main() -> int:
-    """Check all modules; return 1 when there was anything to say."""
+    """Check all modules; return 1 on any finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--annotate", metavar="DIR", type=Path)
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
-"""How every .pyx of this project is translated."""
+"""Cython's options for every .pyx of this project."""
 
-# Hot modules trust their own bounds; the tests hold them to slow twins.
+# Hot modules check bounds themselves; the tests compare them with slow twins.
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,

@@ -1,4 +1,4 @@
-"""Write the blocks of the documents that follow from the code and from measured figures.
+"""Write the generated blocks of the documents, from the code and from measured figures.
 
 A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. Run `make docs` after a
 change; a test compares.
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def rewritten(text: str) -> str:
-    """Return a page with all its blocks as they should be."""
+    """Return a page with all its blocks written anew."""
     return _BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[2]]()}\n{match[4]}", text)
 
 

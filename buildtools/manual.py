@@ -1,6 +1,6 @@
 """Write the manual pages and the completions of all commands, from their parsers, into ``share/``.
 
-Wheels carry them as they lie there. Run `make docs` after a change of an option; a test compares.
+Wheels carry these files. Run `make docs` after a change of an option; a test compares.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ PARSERS: dict[str, Callable[[], ArgumentParser]] = {
     "quiver-server": server.make_parser,
 }
 
-# Where each shell looks, below share/ of a prefix.
+# The place of each shell's completions, below share/ of a prefix.
 _COMPLETIONS = {
     "bash": "bash-completion/completions/{name}",
     "zsh": "zsh/site-functions/_{name}",
     "fish": "fish/vendor_completions.d/{name}.fish",
 }
 # zsh loads a file when a command is completed for the first time, and runs it as a function: this
-# defines what completes, and then does so.
+# one defines the completion, and then calls it.
 _ZSH = '#compdef {name}\n{script}eval "${{_comps[{name}]}}"\n'
 
 
@@ -70,7 +70,7 @@ def manual_page(parser: ArgumentParser) -> str:
     words = ["[OPTION ...]", *(_argument(one) for one in parser._actions if not one.option_strings)]
     page.synopsis = [parser.prog, *words]
     page.add_section("notes", ">", f".nf\n{_escaped(_anywhere(notes))}\n.fi")
-    # A quote begins a request as a full stop does.
+    # A quote at the beginning of a line is a request, like a full stop.
     return re.sub(r"^(?=')", r"\\&", str(page), flags=re.MULTILINE)
 
 
@@ -85,19 +85,19 @@ def _argument(action: argparse.Action) -> str:
 
 
 def _anywhere(notes: str) -> str:
-    """Return the notes of ``--help`` without what it says of this machine."""
+    """Return the notes of ``--help`` without the facts of this machine."""
     return re.sub(r"^  \* (is installed here\. )?", lambda m: "  " if m[1] else "    ", notes,
                   flags=re.MULTILINE).strip("\n")  # fmt: skip
 
 
 def _escaped(text: str) -> str:
-    r"""Return text as roff: backslashes and hyphens as such, and no line that is a request."""
+    r"""Return text as roff: with literal backslashes and hyphens, and without requests."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^(?=[.'])", r"\\&", escaped, flags=re.MULTILINE)
 
 
 def main() -> int:
-    """Write what has changed, and remove what no command has any more."""
+    """Write changed files, and remove the files of commands that are gone."""
     wanted = {SHARE / place: text for place, text in files().items()}
     for path in SHARE.rglob("*"):
         if path.is_file() and path not in wanted:

@@ -1,4 +1,4 @@
-"""What each Cython module needs, told by what it cimports: libraries, and folders of headers."""
+"""The needs of each Cython module, from its cimports: libraries, and folders of headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-# Where the libraries of the package are, each beside its declarations.
+# The folders of the package's libraries, each beside its declarations.
 ENGINE_FOLDER = Path("quiver_fast", "proton")
 AMQP_FOLDER = Path("quiver_fast", "amqp")
 
@@ -20,7 +20,7 @@ _ENGINE_HEADER = re.compile(r"^[ \t]*cdef extern from [\"']<?proton/", re.MULTIL
 
 
 def cimported(module: Path, source: Path) -> set[Path]:
-    """Return ``module`` and all declarations that it cimports, theirs included.
+    """Return ``module`` and all declarations that it cimports, directly or not.
 
     Args:
         module: a `.pyx` file.
@@ -57,7 +57,7 @@ def _declarations(path: Path, source: Path) -> Iterator[Path]:
 
 
 def _absolute(name: str, path: Path, source: Path) -> str:
-    """Return the dotted name that a cimport in ``path`` means, relative ones included."""
+    """Return the dotted name of a cimport in ``path``, also of a relative one."""
     level = len(name) - len(name.lstrip("."))
     if level == 0:
         return name
@@ -78,18 +78,18 @@ def needs_amqp(module: Path, source: Path) -> bool:
 
 
 def include_dirs(module: Path, source: Path) -> list[Path]:
-    """Return the folders of the headers that a module or what it cimports may include."""
+    """Return the folders of the headers that a module or its cimports may include."""
     folders = {path.parent for path in cimported(module, source)}
     return sorted(folder for folder in folders if any(folder.glob("*.h")))
 
 
 def run_path(name: str, library_folder: Path, origin: str) -> str:
-    """Return where the module ``name`` finds a library of the package, from its own folder.
+    """Return the path to a library of the package, from the folder of the module ``name``.
 
     Args:
         name: its dotted name.
         library_folder: the library's, from the folder that the package is in.
-        origin: what the loader takes for the module's folder, ``$ORIGIN`` on Linux.
+        origin: the loader's name of the module's folder, ``$ORIGIN`` on Linux.
     """
     folder = Path(*name.split(".")[:-1])
     return f"{origin}/{os.path.relpath(library_folder, folder)}"

@@ -1,8 +1,8 @@
 """Take the pictures of docs/pictures out of a real browser: `make pictures`.
 
-Measures through our own server: one run at a rate, and two sets of runs that differ in their
-credit. `quiver-analyze` writes their pages, and the top of each is photographed. What is needed is
-what the tests of pages need: `make peers`.
+Measures through our own server: one run at a rate, and two sets of runs with different credit.
+`quiver-analyze` writes their pages, and the top of each is photographed. `make peers` installs
+the browser.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ BIN = Path(sys.executable).parent
 WIDTH = 1000
 # Larger ones make the documents slow to read.
 MOST_BYTES = 150_000
-# What is measured for each picture, and how much of its page is shown.
+# The measurement for each picture, and the visible part of its page.
 MEASURED = {
     "run": (["--rate", "10k", "--duration", "20s"], 1010),
     "comparison": (["--runs", "6", "--duration", "3s", "--baseline=--credit 10"], 960),
 }
-# Whose machine it was is of no use to readers.
+# Readers do not need the name of the machine.
 _WITHOUT_HOST = """
 for (const name of document.querySelectorAll('.facts dt'))
     if (['Host', 'Kernel'].includes(name.textContent)) name.parentElement.remove();

@@ -1,4 +1,4 @@
-"""Obtain the Proton C engine, and compile it as a library of the package's own.
+"""Obtain the Proton C engine, and compile it as a private library of the package.
 
 The source is the ``python-qpid-proton`` sdist, pinned by hash: it carries the
 complete C engine. Only its ``include/`` and ``src/`` folders are unpacked.
@@ -32,12 +32,12 @@ SYSTEM_PACKAGES = ("libqpid-proton-core", "libqpid-proton")
 
 
 class Engine(NamedTuple):
-    """What an extension module needs to compile and link against the engine."""
+    """The flags for compiling and linking an extension module against the engine."""
 
     compile_args: list[str]
     link_args: list[str]
-    # The engine of the package, which modules find by :func:`buildtools.modules.run_path`; None
-    # for the system's.
+    # The package's engine, which modules find by :func:`buildtools.modules.run_path`; None for
+    # the system's.
     library: Path | None
 
 
@@ -63,7 +63,7 @@ def _check_hash(path: Path) -> Path:
 
 def _download(directory: Path) -> Path:
     """Fetch the sdist with pip, so that its index, mirror and proxy settings hold."""
-    # pip tells its children which build they belong to; a nested pip is no part of that build.
+    # pip marks its children as part of a build; a nested pip is no part of it.
     environment = {k: v for k, v in os.environ.items() if k != "PIP_BUILD_TRACKER"}
     with tempfile.TemporaryDirectory() as scratch:
         requirements = Path(scratch, "requirements.txt")
@@ -87,7 +87,7 @@ def _download(directory: Path) -> Path:
 
 
 def _last_error(text: str) -> str:
-    """Return pip's last line about an error: hints and notes follow it."""
+    """Return pip's last line about an error, which is before hints and notes."""
     errors = [line.strip() for line in text.splitlines() if "error" in line.lower()]
     facts = [line for line in errors if not line.startswith("note:")]
     return facts[-1] if facts else "pip named no error"
@@ -134,7 +134,7 @@ def unpack_source(build_dir: Path) -> Path:
     """
     with locked(build_dir / ".source.lock"):
         root = build_dir / f"qpid-proton-{VERSION}"
-        # An sdist that the user names is checked even where an earlier one is unpacked.
+        # An sdist that the user names is checked even if an earlier one is unpacked.
         if root.is_dir() and not os.environ.get("QUIVER_FAST_PROTON_SDIST"):
             return root
         sdist = obtain_sdist(build_dir)
@@ -148,8 +148,8 @@ def unpack_source(build_dir: Path) -> Path:
 def sources(root: Path) -> list[Path]:
     """Return the engine's C files. It has no TLS: ours is at the socket (quiver_fast.amqp.tls)."""
     src = root / "src"
-    # The mechanisms of quiver_fast.security.security are the only ones in every
-    # build, so that a wheel behaves alike with and without Cyrus SASL plugins.
+    # Every build has only the mechanisms of quiver_fast.security.security, so that a
+    # wheel behaves the same with and without Cyrus SASL plugins.
     chosen = [
         src / "compiler/gcc/start.c",
         src / "sasl/sasl.c",
@@ -212,7 +212,7 @@ def prepare(build_dir: Path, package_dir: Path) -> Engine:
 
     Args:
         build_dir: cache for the sdist, its unpacked source and the compiled libraries.
-        package_dir: the folder of ``quiver_fast.proton`` that the library is put into.
+        package_dir: the folder of ``quiver_fast.proton`` for the library.
 
     Raises:
         BuildError: see the message; ``QUIVER_FAST_PROTON`` has an unknown value.

@@ -1,4 +1,4 @@
-"""Compile C into a shared library of the package's own: the engine, and the C of `amqp/`."""
+"""Compile C into a private shared library of the package: the engine, and the C of `amqp/`."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from typing import NamedTuple
 from buildtools import toolchain
 
 MACOS = sys.platform == "darwin"
-# What the loader takes for the folder of the file that names it.
+# The loader's name of the folder of the loading file.
 ORIGIN = "@loader_path" if MACOS else "$ORIGIN"
 
 COMPILE_FLAGS = [
     "-std=gnu11", "-fPIC", "-fno-plt", "-fno-semantic-interposition", *toolchain.FAULTS,
 ]  # fmt: skip
-# A name that is in no file and no library is an error now, and not when a process starts. The
-# sanitizers' own names are in the program that preloads them.
+# An undefined name is an error now, and not when a process starts. The sanitizers' own names
+# are in the program that preloads them.
 NO_UNDEFINED = "-Wl,-z,defs"
 
 
 class Library(NamedTuple):
-    """What a library is compiled from."""
+    """The sources and the flags of a library."""
 
     name: str
-    # Sources, no two of one name, and the headers beside them that may change.
+    # Sources with different names, and the headers beside them that may change.
     files: list[Path]
     compile_flags: list[str]
     link_flags: list[str]
-    # What else decides the result, such as the version of a library that it links.
+    # Other facts that decide the result, such as the version of a linked library.
     facts: str = ""
 
     @property
     def file_name(self) -> str:
-        """What the library is called on this system."""
+        """The library's file name on this system."""
         return f"lib{self.name}.{'dylib' if MACOS else 'so'}"
 
 
@@ -52,7 +52,7 @@ def _link_flags(library: Library) -> list[str]:
     if MACOS:
         ours = ["-dynamiclib", f"-Wl,-install_name,@rpath/{library.file_name}"]
     else:
-        # Another library of the process may have the same functions: calls inside are direct.
+        # Calls inside are direct, because another library may have the same functions.
         ours = ["-shared", f"-Wl,-soname,{library.file_name}", "-Wl,-Bsymbolic-functions"]
         sanitized = any(flag.startswith("-fsanitize") for flag in given)
         ours += [] if sanitized else [NO_UNDEFINED]
@@ -60,7 +60,7 @@ def _link_flags(library: Library) -> list[str]:
 
 
 def digest(library: Library) -> str:
-    """Return a short digest of all that decides what the compiled library is.
+    """Return a short digest of all facts that decide the compiled library.
 
     Raises:
         BuildError: there is no compiler.
@@ -98,7 +98,7 @@ def compile_library(library: Library, target: Path) -> None:
 
 
 def compile_once(library: Library, folder: Path) -> Path:
-    """Return the library in ``folder``; compile it if anything that decides it has changed.
+    """Return the library in ``folder``; compile it if one of these facts has changed.
 
     Raises:
         BuildError: a compiler run failed.
@@ -114,7 +114,7 @@ def compile_once(library: Library, folder: Path) -> Path:
 
 
 def install(library: Path, package_dir: Path) -> None:
-    """Put a library into the package; a process that has the old one mapped keeps it."""
+    """Copy a library into the package; a running process keeps the old one mapped."""
     package_dir.mkdir(parents=True, exist_ok=True)
     staged = package_dir / f".{library.name}"
     shutil.copy2(library, staged)

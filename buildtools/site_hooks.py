@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds the site: pages from outside of docs/, and links out of it."""
+"""Hooks of MkDocs for the site: pages from outside of docs/, and links out of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-# Pages that lie beside docs/, by their names on the site.
+# Pages beside docs/, by their names on the site.
 BESIDE = {
     "index.md": "README.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
@@ -22,7 +22,7 @@ _LINK = re.compile(r"(!?)\[([^]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that lie beside docs/."""
+    """Add the pages beside docs/."""
     from mkdocs.structure.files import File
 
     for name, source in BESIDE.items():
@@ -32,14 +32,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links that leave docs/ into their text: the site has nothing there."""
+    """Replace links that leave docs/ with their text, because the site lacks their targets."""
     depth = page.file.src_uri.count("/")
     return _LINK.sub(lambda link: link[2] if link[3].startswith("../" * (depth + 1)) else link[0],
                      markdown)  # fmt: skip
 
 
 def site_links(text: str) -> str:
-    """Return a page that lies beside docs/ with its links as the site has them."""
+    """Return a page beside docs/ with its links rewritten for the site."""
     return _LINK.sub(_on_the_site, text)
 
 

@@ -1,4 +1,4 @@
-"""The C compiler, pkg-config and OpenSSL of the machine that builds."""
+"""The C compiler, pkg-config and OpenSSL of the building machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-# What GCC 14 takes as errors is one with every compiler: it is a fault, not a matter of taste.
+# Errors of GCC 14 are errors with every compiler, because they are faults.
 FAULTS = [
     "-Werror=implicit-function-declaration", "-Werror=implicit-int",
     "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=return-type",
@@ -19,7 +19,7 @@ FAULTS = [
 
 
 class BuildError(RuntimeError):
-    """The build cannot go on; the message says what to do."""
+    """The build cannot go on; the message has the remedy."""
 
 
 class OpenSSL(NamedTuple):
@@ -55,14 +55,14 @@ def is_gcc() -> bool:
 
 
 def environment_flags(name: str) -> list[str]:
-    """Return the flags in ``CFLAGS`` or ``LDFLAGS``, that distributions and sanitizers set."""
+    """Return the flags in ``CFLAGS`` or ``LDFLAGS``, which distributions and sanitizers set."""
     return shlex.split(os.environ.get(name, ""))
 
 
 def optimization(*usual: str) -> list[str]:
-    """Return the level of optimization that ``CFLAGS`` asks for, else the ``usual`` flags.
+    """Return the level of optimization in ``CFLAGS``, else the ``usual`` flags.
 
-    Builds for sanitizers and fuzzing are made for one use: they ask for less.
+    Builds for sanitizers and fuzzing use a lower level.
     """
     asked = [flag for flag in environment_flags("CFLAGS") if flag.startswith("-O")]
     return asked[-1:] or list(usual)
@@ -84,7 +84,7 @@ def run(command: list[str]) -> str:
 
 
 def pkg_config(*arguments: str) -> str | None:
-    """Return what pkg-config prints, or None where it or the package is missing."""
+    """Return the output of pkg-config, or None if it or the package is missing."""
     tool = shlex.split(os.environ.get("PKG_CONFIG", "pkg-config"))
     try:
         result = subprocess.run([*tool, *arguments], capture_output=True, text=True, check=False)
@@ -94,12 +94,12 @@ def pkg_config(*arguments: str) -> str | None:
 
 
 def openssl() -> OpenSSL | None:
-    """Return how to use OpenSSL, or None where its headers or libraries are missing."""
+    """Return the flags for OpenSSL, or None if its headers or libraries are missing."""
     compile_flags = pkg_config("--cflags", "openssl")
     link_flags = pkg_config("--libs", "openssl")
     version = pkg_config("--modversion", "openssl")
     if compile_flags is None or link_flags is None or version is None:
-        # Not known to pkg-config; it may still be where the compiler looks anyway.
+        # pkg-config does not know it; the compiler may still find it by itself.
         compile_flags, link_flags, version = "", "-lssl -lcrypto", "unknown"
     found = OpenSSL(shlex.split(compile_flags), shlex.split(link_flags), version)
     return found if _links_openssl(found) else None
@@ -133,7 +133,7 @@ def demand_tls() -> bool:
 
 
 def report_no_tls() -> None:
-    """Say loudly that this build has no TLS.
+    """Warn that this build has no TLS.
 
     Raises:
         BuildError: ``QUIVER_FAST_TLS=1`` forbids such a build.

@@ -1,1 +1,1 @@
-"""The same-run references, written in C, and how they are built."""
+"""The same-run references, written in C, and their build."""

@@ -1,8 +1,8 @@
-"""Build the same-run references: the engine as distributions ship it, and C programs on it.
+"""Build the same-run references: the engine in a distribution's form, and C programs on it.
 
 The engine is compiled from the product's own pinned source, but as an ordinary
--O2 shared library with default symbol binding, as a distribution's package has
-it. Everything is cached under ``build/bench`` and rebuilt when a source changes.
+-O2 shared library with default symbol binding, as in a distribution's package.
+Everything is cached under ``build/bench`` and rebuilt when a source changes.
 
     python bench/reference/build.py      prints the paths of what it built
 """
@@ -29,10 +29,10 @@ BuildError = proton_engine.BuildError
 BUILD = ROOT / "build" / "bench"
 ENGINE_BUILD = ROOT / "build" / "engine"
 LIBRARY = BUILD / "libqpid-proton-reference.so"
-# What CMake's RelWithDebInfo and the distributions use; no LTO, no binding tricks.
+# Flags of CMake's RelWithDebInfo and of the distributions; no LTO, no binding tricks.
 ENGINE_FLAGS = ["-std=gnu11", "-O2", "-g", "-fPIC", "-DNDEBUG", "-fvisibility=hidden", "-w"]
 PROGRAM_FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
-# Debian has servers where only root looks.
+# Debian has servers in folders of root's PATH.
 SERVER_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
 
 
@@ -163,7 +163,7 @@ def tls_copy() -> Path:
     return _build_program("tls_copy", [*found.compile_flags, *found.link_flags], found.version)
 
 
-# The Proton C example broker as Debian has it: libqpid-proton11-dev and -dev-examples.
+# The Proton C example broker of Debian: libqpid-proton11-dev and -dev-examples.
 BROKER_SOURCE = Path("/usr/share/proton/examples/c/broker.c")
 
 

@@ -1,4 +1,4 @@
-"""The tree before the data plane, as it was: what a faster wire is measured against.
+"""The tree before the data plane, a reference for the data plane.
 
 It comes out of the repository's own history into ``build/old``, with an environment of its
 own, and is built once.
@@ -37,10 +37,10 @@ class Tree(NamedTuple):
 
 
 def tree(folder: Path = FOLDER, commit: str = COMMIT) -> Tree:
-    """Return the tree of a commit, built if it is not there yet.
+    """Return the tree of a commit, built if it is missing.
 
     Raises:
-        BuildError: the history lacks the commit, or it cannot be built; one line says why.
+        BuildError: the history lacks the commit, or it cannot be built; one line has the reason.
     """
     if not (folder / ".venv" / ".installed").exists():
         unpack(folder, commit)
@@ -49,7 +49,7 @@ def tree(folder: Path = FOLDER, commit: str = COMMIT) -> Tree:
 
 
 def unpack(folder: Path, commit: str) -> None:
-    """Put the files of a commit into a folder.
+    """Extract the files of a commit into a folder.
 
     Raises:
         BuildError: the history lacks the commit.

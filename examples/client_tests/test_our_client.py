@@ -1,4 +1,4 @@
-"""What a client library gates in its own tests, with the fixtures of quiver-fast.
+"""Tests of a client library's speed, with the fixtures of quiver-fast.
 
 pip install quiver-fast pytest python-qpid-proton
 pytest test_our_client.py
@@ -23,7 +23,7 @@ def test_a_message_comes_back(amqp_server):
 
 @pytest.fixture
 def our_client(monkeypatch):
-    """Tell quiver where the program is that sends by our library, and which Python has it."""
+    """Tell quiver the folder of the program that sends with our library, and its Python."""
     monkeypatch.setenv("QUIVER_IMPL_PATH", str(Path(__file__).parent))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     return "our-client"
@@ -41,7 +41,7 @@ def test_nothing_is_lost_and_the_rate_holds(amqp_server, our_client, quiver_meas
 
 
 def test_no_slower_than_before(amqp_server, our_client, quiver_measure):
-    """Machines differ: a limit holds everywhere if it is a ratio to something beside it."""
+    """Machines differ: a limit works everywhere if it is a ratio to another run."""
     ours = quiver_measure(
         amqp_server.url_of("ours"), sender=our_client, receiver="pyfast", count="5k"
     )

@@ -1,4 +1,4 @@
-"""The contents of outcomes: the reason of a rejection, and annotations."""
+"""The outcome of an acquired entry: it ends, or is available again with its annotations."""
 
 cdef void entry_done(Entry *entry) noexcept nogil:
     """End an acquired entry or a copy, and resume producers that wait for room."""

@@ -122,7 +122,7 @@ cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexc
 
 
 cdef inline bint has_room_for(const Outlet *outlet, size_t size) noexcept nogil:
-    """Say whether ``size`` bytes may be framed, by the rule of `room` in framing.pyx.
+    """Say whether ``size`` bytes may be framed, by the rule of `room` in framing.pxi.
 
     Making the transfer checks whether the peer takes one.
     """
