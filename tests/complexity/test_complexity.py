@@ -19,7 +19,7 @@ Rows = list[tuple[Operation, int, Cost]]
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """What the operations are measured on."""
+    """The server and the clients of the operations."""
     with contextlib.closing(Servers(lambda: tmp_path_factory.mktemp("server"))) as found:
         yield found
 

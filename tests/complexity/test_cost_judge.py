@@ -86,7 +86,7 @@ def one_in_two(bench: Imagined, number: int) -> None:
 
 
 def cached(bench: Imagined, number: int) -> None:
-    """What is more than the caches hold costs twice as much."""
+    """Items beyond the size of the caches cost twice as much."""
     bench.work(number * 1e-5 * (2 if number > 400 else 1))
 
 

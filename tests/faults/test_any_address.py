@@ -21,7 +21,7 @@ from support.faults import Faults, Kind
 from support.preload import compile_preload
 from support.server import running_server
 
-# What fails for a full disk, for too few descriptors, for a disk that is broken.
+# Calls that fail on a full disk, with too few descriptors, on a broken disk.
 KINDS = [Kind.WRITE, Kind.SYNC, Kind.SIZE, Kind.NAME, Kind.OPEN, Kind.MAPPING]
 
 
@@ -81,7 +81,7 @@ def survives(library: Path, case: Case) -> None:
             for there, (address, number) in zip(accepted, named(case), strict=True):
                 with DurableClient(server.port) as client:
                     found = client.drain(address)
-                # What nobody was told of may be there too.
+                # Messages without an outcome may be there too.
                 assert found == [number] or (found == [] and not there), (case, address, found)
 
 

@@ -112,7 +112,7 @@ def run_batch(faulty: Faulty, kind: Kind, numbers: list[int], *, lasting: bool) 
             assert account.whole or not beyond, f"{account}, and nothing failed"
             if beyond:
                 break
-        # What failed for one queue fails for no other.
+        # A failure of one queue does not affect others.
         after = run_workload(faulty.port, faulty.csp_port, f"{kind.name}-{numbers[0]}-after")
         assert after.whole, f"{after} after {kind.name} {numbers}"
         accounts.append(after)

@@ -34,7 +34,7 @@ QUEUES = ("a", "b")
 ROUNDS = 30
 # Messages of a page and more, and of less: so pages tear messages, and messages share pages.
 SIZES = (40, 700, 9000)
-# Of a stream, in fragments: parts and the entry that copies them.
+# A stream in fragments: parts and the entry that copies them.
 STREAM = 90_000
 FRAGMENTS = 4
 ANOTHER_BOOT = 12345
@@ -242,7 +242,7 @@ def test_power_loss(recorded: tuple[str, Recorded]) -> None:
 
 
 def lost_all(changes: int) -> int:
-    """Of what no sync covers nothing reached the disk."""
+    """Nothing reached the disk that no sync covers."""
     return 0
 
 

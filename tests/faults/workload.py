@@ -22,7 +22,7 @@ SUBMITTED = (b"submit: first", b"submit: second")
 
 @dataclass
 class Account:
-    """What the server told of the workload of a number."""
+    """The server's outcomes for the workload of a number."""
 
     name: str
     accepted: set[int] = field(default_factory=set)
@@ -107,7 +107,7 @@ def send_and_receive(port: int, account: Account) -> None:
                 if client.outcome(delivery) == Delivery.ACCEPTED:
                     account.accepted.add(number)
         finally:
-            # What was lost may have come with outcomes before it.
+            # Outcomes may have come before the loss.
             accepted = (n for n, d in enumerate(sent) if d.remote_state == Delivery.ACCEPTED)
             account.accepted |= set(accepted)
         if account.accepted != set(range(SENT)):

@@ -187,14 +187,14 @@ def test_no_change_without_a_verdict(tmp_path, capsys):
     assert line.split() == ["latency", "p99", "11.0", "ms", "56.0", "ms", "-", "-", "-",
                             "11.0", "ms", "56.0", "ms", "too", "few", "runs:", "at", "least", "5",
                             "of", "each"]  # fmt: skip
-    # What can be said: how the seconds of these two runs differ.
+    # The only answer: the difference between the seconds of these two runs.
     assert "95 % intervals, within these runs: how other runs differ is not in it:" in out
     assert "difference of latency p99: 45.0 ms to 45.0 ms" in out
 
 
 @pytest.fixture(name="failed")
 def failed_run(tmp_path):
-    """What `quiver` leaves of a run whose receiver was cut off."""
+    """The files of a run of `quiver` whose receiver was cut off."""
     directory = tmp_path / "failed"
     write_run(directory)
     for role, reason in (("sender", None), ("receiver", "the peer closed <b>")):

@@ -1,4 +1,4 @@
-"""What an arrow and its wrapper tell each other: `ready`, `flushed`, `sent N`, `stop`, silence."""
+"""Lines between an arrow and its wrapper: `ready`, `flushed`, `sent N`, `stop`, silence."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_all_in_one_read(operation: str, frames: tuple[str, ...]) -> None:
 
 @BOTH
 def test_messages_and_the_end_in_one_read(operation: str) -> None:
-    """What came before the detach counts: five messages are recorded, five are accepted."""
+    """Messages before the detach count: five are recorded, five are accepted."""
 
     def script(talk: Talk) -> None:
         talk.answer_session()

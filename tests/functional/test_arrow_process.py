@@ -327,7 +327,7 @@ def test_stray_connection_with_garbage_before_the_peer() -> None:
             while stray.recv(1000):
                 pass
         server = listening.wait()
-    # Who speaks is taken for the peer; what it says is no AMQP, and the run ends with that.
+    # The first client with bytes counts as the peer; they are no AMQP, so the run ends.
     assert_error(server)
     assert "amqp:connection:framing-error" in server.stderr
 

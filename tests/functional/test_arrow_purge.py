@@ -38,7 +38,7 @@ def test_all_of_a_backlog(tmp_path: Path, left: int) -> None:
 
 
 def test_messages_of_any_kind(tmp_path: Path) -> None:
-    """What no arrow sends: no SendTime, no body, large bodies."""
+    """Messages that no arrow sends: no SendTime, no body, large bodies."""
     with running_server(tmp_path) as server, Clients(server.port) as clients:
         producer = clients.producer(clients.connect(), "queue0")
         producer.publish("text", None, {"a": [1, 2]}, b"x" * 3_000_000)

@@ -25,7 +25,7 @@ def built(make: Callable[[], Path]) -> Path:
     try:
         return make()
     except build.BuildError as error:
-        # What the compiler says is a failure; what is not installed is none.
+        # A compiler error is a failure; a missing package is not.
         if "install" not in str(error):
             raise
         pytest.skip(str(error))

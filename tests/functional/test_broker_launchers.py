@@ -121,7 +121,7 @@ def test_the_broker_does_not_outlive_a_killed_launcher(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
-    """Whoever listens there would be measured in place of the broker."""
+    """Another listener would be measured in place of the broker."""
     first = Launch(tmp_path, "ok")
     with first.running:
         first.wait_until_ready()

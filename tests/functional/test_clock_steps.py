@@ -25,7 +25,7 @@ SECOND_US = 1_000_000
 
 @pytest.fixture(name="library", scope="module")
 def a_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What steps a clock."""
+    """Makes the clock of a process step."""
     return compile_clock(tmp_path_factory.mktemp("so"))
 
 

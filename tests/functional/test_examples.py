@@ -287,7 +287,7 @@ def place_of_examples(tmp_path: Path) -> Iterator[Namespace]:
         "HOME": str(tmp_path),
         "TMPDIR": str(tmp_path),
         "QUIVER_IMPL_PATH": str(impls),
-        # Of the brokers only ours is here: the others' tests are in tests/interop.
+        # Only our broker is here: the tests of the others are in tests/interop.
         "RABBITMQ_HOME": str(tmp_path / "none"),
         "ARTEMIS_HOME": str(tmp_path / "none"),
     }

@@ -1,4 +1,4 @@
-"""What a URL's path means to a broker, and the requests to a management node."""
+"""The address of a URL's path at a broker, and requests to a management node."""
 
 from __future__ import annotations
 

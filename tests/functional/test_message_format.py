@@ -160,6 +160,6 @@ def test_bodies_of_several_sizes(words: Any) -> None:
     for number, sizes in enumerate(found):
         template = MixedTemplate(largest_body(parts), sizes=Sizes(parts, number))
         lengths = [len(template.encode(1)) for _ in range(12 // ends)]
-        # What is around a body has one size.
+        # The bytes around a body have one size.
         assert len({length - size for length, size in zip(lengths, sizes, strict=True)}) == 1
         assert sum(size == 10 for size in sizes) == 6 // ends

@@ -1,4 +1,4 @@
-"""What a new user gets wrong, and the one line that says what to type instead."""
+"""Mistakes of a new user, and the one line with the right command."""
 
 import argparse
 import importlib

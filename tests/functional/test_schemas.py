@@ -39,7 +39,7 @@ def test_a_schema(name: str) -> None:
     assert found["title"]
     validator(name)
     for place, part in objects(found, "$"):
-        # What has keys of any name says what their values are; all else has no others.
+        # An object with free keys declares their values; any other has no further keys.
         closed = part.get("additionalProperties") is False
         assert closed or isinstance(part.get("additionalProperties"), dict), place
         assert {*part.get("required", [])} <= {*part.get("properties", {})}, place

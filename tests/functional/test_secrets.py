@@ -17,7 +17,7 @@ from quiver_fast.api import QuiverError, Server, UsageError, measure
 from quiver_fast.cli.shared.credentials import read_password
 from quiver_fast.remote.client import Queue
 
-# What stands before the "@": of each of these no part may be shown.
+# Texts before the "@", of which no part may be shown.
 USERS = [
     "zelda:12#hunter2", "zelda:12?hunter2", "zelda:12/hunter2", "zelda:12[hunter2",
     "zelda:12]hunter2", "zelda:[12]hunter2", "zelda:12 hunter2", "zelda:#hunter2",

@@ -1,4 +1,4 @@
-"""What a person sees: the commands on a terminal of several widths, and off it."""
+"""The commands on a terminal of several widths, and without a terminal."""
 
 import os
 import subprocess

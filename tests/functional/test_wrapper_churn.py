@@ -162,7 +162,7 @@ def test_a_connection_that_is_lost_is_opened_again(churn: Churn) -> None:
     with ScriptedPeer(after=10, act=close_connection) as peer:
         end, document = churn(peer.port, "--churn-of", "link")
     assert end.code == 1
-    # What was under way failed with it: the tenth link, and on a slow machine some more.
+    # Links under way failed with it: the tenth, and on a slow machine some more.
     attempts = document["attempts"]
     assert attempts["succeeded"] + attempts["failed"] == attempts["begun"] == 50
     assert attempts["succeeded"] > 9

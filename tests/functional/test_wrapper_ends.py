@@ -87,7 +87,7 @@ def test_a_backlog_is_there_before_the_receiver(server: Server, tmp_path: Path) 
     sent = read_transfers(tmp_path / "out" / "sender-transfers.csv.zst").sent
     received = read_transfers(tmp_path / "out" / "receiver-transfers.csv.zst").received
     assert received.min() > sent[20_000 - 1]
-    # What follows the backlog is due by the schedule, one after another.
+    # Messages after the backlog are due by the schedule, one after another.
     steps = sent[20_001:] - sent[20_000:-1]
     assert set(steps.tolist()) == {1000}
     analysed = run([*ANALYZE, str(tmp_path / "out"), "--json"], SECONDS)
@@ -354,7 +354,7 @@ def test_eight_by_eight_with_all_that_may_befall(server: Server, tmp_path: Path)
     everything, taken = set(chain(*sent)), set(chain(*received))
     assert taken <= everything
     assert min(delivery["released"], delivery["rejected"]) > 0
-    # What is missing was rejected, or taken by the killed one and not recorded.
+    # Missing messages were rejected, or accepted by the killed one and not recorded.
     missing = len(everything - taken)
     assert delivery["rejected"] + delivery["unreceived"] == missing
     assert delivery["received"] - delivery["duplicate"] == len(taken)
@@ -376,7 +376,7 @@ def test_a_killed_sender_ends_the_others_in_order(server: Server, tmp_path: Path
         end = running.wait(SECONDS)
     document = document_of(end)
     assert (end.code, document["reason"]) == (1, "sender 0 (pyfast) failed: killed by SIGKILL")
-    # What it had sent and not yet recorded is of nobody who recorded it.
+    # Messages that it had sent and not recorded belong to no sender.
     delivery = document["delivery"]
     assert (delivery["unreceived"], delivery["duplicate"]) == (0, 0)
     assert delivery["sent"] == sum(map(len, ids_of(out, "sender")))

@@ -137,7 +137,7 @@ def test_runs_in_a_row_leave_nothing_to_each_other(url):
 
 @pytest.mark.measured
 def test_runs_in_a_row_measure_the_same(url, figure):
-    """What an earlier run left would be a second old."""
+    """Messages of an earlier run would be a second old."""
     figure("longest latency of three runs", max(run_in_a_row(url, 3)), at_most=1e6, unit="us")
 
 
@@ -151,7 +151,7 @@ def test_the_queue_is_drained_after_the_duration(url, slow, words):
     assert drain["seconds"] > 0.1
     assert results["message_count"] == sent
     assert 1 <= results["duration"] < 1 + drain["seconds"]
-    # What was drained is in no rate.
+    # Drained messages are in no rate.
     expected = (sent - drain["messages"]) / results["duration"]
     assert results["end_to_end_rate"] == pytest.approx(expected, rel=0.01)
     assert re.search(r"^Drained \.+ [\d,]+ messages in \d+\.\d s$", errors, re.MULTILINE)
@@ -173,7 +173,7 @@ def test_without_a_drain_the_rest_is_unreceived_and_older_for_the_next(url, slow
 
 
 def test_the_drain_ends_in_time(url, slow):
-    """What is sent in a second takes far longer to receive, however long that second is."""
+    """Receiving the messages of a second takes far longer than that second."""
     document, errors = measure(url, "--rate", "60k", "--drain-timeout", "1s", program=slow)
     assert document["complete"] is True
     assert reckoning(document)[3] > 0

@@ -257,7 +257,7 @@ def test_a_run_that_fails_ends_the_set(fake, tmp_path) -> None:
     told = parsed(done.stdout)
     assert (told["complete"], told["complete_runs"]) == (False, 1)
     assert [run["complete"] for run in told["order"]] == [True, False]
-    # What the failed run measured is kept, and is in no figure.
+    # The records of the failed run are kept, and are in no figure.
     assert told["summary"]["candidate"]["runs"] == 0
     assert load(out / "candidate" / "run-01", "sender-summary.json")["complete"] is False
     assert load(out, "set.json") == told

@@ -1,4 +1,4 @@
-"""What is fuzzed: a function of bytes for each target, which raises when something is wrong.
+"""The targets of fuzzing: for each a function of bytes, which raises if something is wrong.
 
 `make fuzz TARGET=… TIME=…` gives them to libFuzzer, `test_corpora.py` replays what is kept:
 
@@ -147,7 +147,7 @@ def sasl() -> Callable[[bytes], None]:
 
 
 def scanner() -> Callable[[bytes], None]:
-    """What a receiver looks for in each message."""
+    """The receiver's search in each message."""
     from quiver_fast.arrow.amqp.scanner import scan
 
     def run(data: bytes) -> None:

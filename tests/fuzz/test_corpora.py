@@ -1,4 +1,4 @@
-"""What coverage-guided fuzzing has kept is replayed: each input once, in a process of its own.
+"""Replays of the corpora of coverage-guided fuzzing: each input once, in its own process.
 
 `make fuzz TARGET=… TIME=…` finds more; `tests/fuzz/targets.py` says what the targets are.
 """

@@ -57,7 +57,7 @@ class Actor:
 
     def opened(self) -> list[Receiver]:
         """Open the links that the server attached; return them."""
-        # Of a session that was ended before its answer came there is a shadow here.
+        # A session that ended before its answer came leaves a shadow here.
         links = [link for link in self.client.attached if isinstance(link, Receiver)]
         self.client.attached.clear()
         for link in links:

@@ -159,7 +159,7 @@ class Worker:
 
     def __init__(self, world: World, number: int) -> None:
         self.world, self.number, self.sent = world, number, 0
-        # Of two servers, one has consumers of the queues of the other's producers.
+        # One of the two servers has consumers of the queues of the other's producers.
         self.site = world.sites[number // 2 % len(world.sites)]
         self.life = 0
         self.moments = random.Random(number)
@@ -371,7 +371,7 @@ def site(tmp_path: Path, name: str, library: Path, **keys: object) -> Site:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What steps a server's clock."""
+    """Makes a server's clock step."""
     return compile_clock(tmp_path_factory.mktemp("so"))
 
 

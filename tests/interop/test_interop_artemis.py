@@ -110,11 +110,11 @@ def test_credentials(artemis: Server) -> None:
 
 @pytest.fixture(scope="module")
 def answers(artemis: Server) -> dict[str, Answer]:
-    """What the suite says of each case."""
+    """The suite's answer for each case."""
     return jms.run_twice(artemis.port)
 
 
-# What another's broker gives; the seconds that it leaves a client without an answer are its own.
+# Answers of the other broker; it may leave a client without an answer for seconds.
 @pytest.mark.slow
 @pytest.mark.peer("jms")
 @pytest.mark.parametrize("case", jms.CASES)

@@ -1,4 +1,4 @@
-"""What every broker that we launch carries: each of an arrow's options, and whole runs."""
+"""Each option of an arrow, and whole runs, on every broker that we launch."""
 
 from __future__ import annotations
 

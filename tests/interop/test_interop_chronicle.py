@@ -230,7 +230,7 @@ def test_a_queue_of_javas_keeps_its_settings(tmp_path: Path, settings: str) -> N
         return
     assert [index for index, _ in ours(tmp_path)] == indexes
     with Appender(tmp_path) as appender:
-        # Of the same moment, and so of the same file, as Java's last entry.
+        # At the same moment, and so in the same file, as Java's last entry.
         assert appender.append_text("ours") in (indexes[-1] + 1, ((indexes[-1] >> 32) + 1) << 32)
     assert read_queues(tmp_path) == [ours(tmp_path)]
     assert entries(run_java("named", tmp_path).stdout) == ours(tmp_path)[1:]

@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def suites() -> dict[str, dict[str, Answer]]:
-    """What each client's suite said, once it was run."""
+    """The answers of each client's suite, which runs once."""
     return {}
 
 

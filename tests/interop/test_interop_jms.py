@@ -12,7 +12,7 @@ from support.suites import Answer
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]]:
-    """What the suite says of each case."""
+    """The suite's answer for each case."""
     directory = tmp_path_factory.mktemp("jms")
     with running_server(directory, **jms.options(directory)) as server:
         yield jms.run_suite(server.port)
@@ -21,7 +21,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answ
 @pytest.mark.peer("jms")
 @pytest.mark.parametrize("case", jms.CASES)
 def test_case(answers: dict[str, Answer], case: str) -> None:
-    """What docs/server.md says is given, is given; what it says is refused, is told so."""
+    """The suite's answers are those of docs/server.md, and refusals have a reason."""
     answer = answers[case]
     assert answer.gives == jms.documented()[case].ours, answer.says
 

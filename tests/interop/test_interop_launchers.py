@@ -73,7 +73,7 @@ def test_a_user_is_demanded_where_one_is_given(
 def test_tls_with_certificates_on_both_sides(
     broker: str, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has no certificate does not get in; a killed launcher takes its broker with it."""
+    """A client without a certificate is refused; a killed launcher takes its broker with it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     keys = {"scheme": "amqps", "host": "localhost", **certificates.server.keys()}
     with running_broker(broker, tmp_path, **keys, trust_store=certificates.authority) as server:

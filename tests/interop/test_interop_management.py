@@ -59,7 +59,7 @@ def missing(broker: Server, path: str) -> bool:
     indirect=True,
 )
 def test_purge(broker: Server) -> None:
-    """What is there goes; the run that follows has nothing of it."""
+    """Old messages are removed; the next run receives none of them."""
     where = url(broker, "queue-to-purge")
     for left in (0, 777):
         if left:

@@ -32,7 +32,7 @@ EITHER = pytest.mark.parametrize(
 )  # fmt: skip
 
 BODY_SIZES = [0, 1, 100, 1000, 65536, 1_000_000]
-# What the gate tries with other engines, by our role.
+# The gate's pairs with other engines, by our role.
 LARGE_OR_NONE = {"send": (0, 65536), "receive": (0, 1_000_000)}
 
 

@@ -16,7 +16,7 @@ from support.server import Server
 pytestmark = pytest.mark.peer("rabbitmq")
 
 QUEUE_SECONDS = 60.0
-# What RabbitMQ lets in over the loopback.
+# The user that RabbitMQ accepts over the loopback.
 GUEST = "guest"
 
 
@@ -51,7 +51,7 @@ def test_body_sizes(rabbitmq: Server, size: int) -> None:
 @pytest.mark.parametrize("durable", [pytest.param(0, marks=pytest.mark.slow), 1])
 @pytest.mark.peer("proton")
 def test_messages_survive_the_broker(rabbitmq: Server, durable: int) -> None:
-    """What pyfast sends, proton takes from the queue as it was meant, and back."""
+    """Proton receives pyfast's messages with the right content, and the reverse."""
     keys = {"durable": durable, "set_message_id": 1, "count": 100}
     for sender, receiver in (("pyfast", "proton"), ("proton", "pyfast")):
         queue = f"survive-{sender}-{durable}"

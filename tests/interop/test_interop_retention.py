@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.peer("chronicle"), pytest.mark.timeout(200)]
 
 
 def test_java_reads_what_is_left(tmp_path: Path) -> None:
-    """Of eight files those go that have nothing live: some at the front, some between."""
+    """Files without live entries are deleted, some at the front and some between, of eight."""
     kept = {2, 5}
     with Appender(tmp_path) as appender:
         live = LiveEntries(tmp_path)

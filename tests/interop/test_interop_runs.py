@@ -65,7 +65,7 @@ def url(broker: str, queue: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("broker", marked(*ALL, gate=GATE))
 def test_a_count_is_of_messages_of_the_run(broker: str, request: pytest.FixtureRequest) -> None:
-    """What an earlier run left is received first, and counts for nothing in this one."""
+    """Messages of an earlier run are received first, and do not count in this one."""
     where = url(broker, "left", request)
     left = tool("arrow", "send", where, "-c", "2000", "--quiet")
     assert left.code == 0, left

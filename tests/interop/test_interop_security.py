@@ -49,9 +49,9 @@ def run_ends(
     """Run pyfast in `role` and connection mode `mode` against `other`; both must succeed.
 
     Args:
-        role: What pyfast does, `send` or `receive`.
+        role: The operation of pyfast, `send` or `receive`.
         other: The peer.
-        mode: What pyfast is, `client` or `server`.
+        mode: The mode of pyfast, `client` or `server`.
         server: Options of the end that listens.
         client: Options of the end that connects.
         both: Options of both.

@@ -55,7 +55,7 @@ def test_java_reads_whole_messages_only(tmp_path: Path) -> None:
         producer.sync()
         expected = [raw(each) for each in (*whole, small)]
         while_it_runs = entries(queue)
-        # Of unfinished and aborted ones there are parts, and of the whole ones.
+        # Unfinished, aborted and whole streams have parts.
         assert len({chain for chain, _ in parts_of(queue)}) == 5
         server.kill()
     for found in (while_it_runs, entries(queue)):

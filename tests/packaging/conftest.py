@@ -1,4 +1,4 @@
-"""What the packaging tests share: the wheel, and a copy of the tree to build in."""
+"""Fixtures of the packaging tests: the wheel, and a copy of the tree for builds."""
 
 from __future__ import annotations
 

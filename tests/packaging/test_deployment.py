@@ -62,7 +62,7 @@ def test_the_service_starts_our_server() -> None:
 
 
 def check_server(words: list[str]) -> None:
-    """What is started is a command line of `quiver-server`, whose queues are kept."""
+    """The started command is `quiver-server`, whose queues are kept."""
     assert Path(words[0]).name == "quiver-server"
     args = make_parser().parse_args(words[1:])
     assert args.store.startswith("/var/lib/quiver/")

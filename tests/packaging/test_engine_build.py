@@ -83,7 +83,7 @@ def test_links_a_system_engine_and_does_without_openssl(
         f"Cflags: -I{include}\n"
     )
     tree = copy_tree(tmp_path / "tree")
-    # What Cython has written is the same for every engine.
+    # Cython's output is the same for every engine.
     for translated in (ROOT / "build").glob("cython-*"):
         shutil.copytree(translated, tree / "build" / translated.name)
     built = build_wheel(
@@ -127,7 +127,7 @@ def failing_wheel(tree: Path, *options: str, **environment: str) -> list[str]:
 def test_a_refused_build_is_one_line(
     tmp_path: Path, copy_tree: Callable[[Path], Path], options: list[str]
 ) -> None:
-    """What a user of pip sees of a build that cannot go on."""
+    """The output of pip for a build that cannot go on."""
     sdist = tmp_path / "other.tar.gz"
     sdist.write_bytes(b"not the engine")
     tree = copy_tree(tmp_path / "tree")

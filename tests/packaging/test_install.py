@@ -76,7 +76,7 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
-    # What `make install` leaves to the script: a built wheel, and a pip to fetch with.
+    # The arguments of the script from `make install`: a built wheel, and a pip for downloads.
     tree, prefix, upstream = (tmp_path / name for name in ("tree", "prefix", "upstream"))
     (tree / "dist").mkdir(parents=True)
     shutil.copy(wheel, tree / "dist")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# What only the repository needs.
+# Files that only the repository needs.
 LEFT_OUT = {".gitignore"}
 
 
@@ -23,7 +23,7 @@ LEFT_OUT = {".gitignore"}
 def sdist(tmp_path_factory: pytest.TempPathFactory, copy_tree: Callable[[Path], Path]) -> Path:
     scratch = tmp_path_factory.mktemp("sdist")
     tree = copy_tree(scratch / "tree")
-    # What the build needs is here: nothing is fetched, and `make sdist` builds in isolation.
+    # The requirements of the build are here: nothing is fetched, unlike in `make sdist`.
     options = ["--sdist", "--no-isolation", "--outdir", scratch / "dist"]
     subprocess.run(
         [sys.executable, "-m", "build", *options, tree],

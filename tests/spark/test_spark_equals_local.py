@@ -1,4 +1,4 @@
-"""What the backend `spark` hands over is what the local backend does, whatever the splits cut."""
+"""The backend `spark` gives the same results as the local backend, for any splits."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def write_summaries(folder: Path, **config: Any) -> None:
 def strangers(folder: Path, record_format: str) -> Judge:
     """Messages of others, and a drain."""
     traffic = Traffic(8, COUNT, rate=4000)
-    # Of the last two thousand messages half a second is waited for.
+    # The last two thousand messages come late.
     traffic.received[-2000:] += 3500
     write_pair(folder, traffic, record_format)
     add_strangers(folder, traffic, record_format)
@@ -438,7 +438,7 @@ def summaries(
     judges: tuple[Path, dict[str, Judge]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """What one job says of the runs: each has its rows in the same tables."""
+    """The results of one job for all runs: each has its rows in the same tables."""
     top, output = judges[0], tmp_path_factory.mktemp("job") / "out"
 
     def cut(file: RecordFile, _size: int = 0) -> list[Split]:

@@ -199,7 +199,7 @@ def check_every_batch(spark: SparkSession, folder: Path, *formats: str) -> None:
             followed.check(run)
 
     rows = followed.take((0, 0.5), (0.5, 0.51), judge=judge)
-    # Of the earlier records only those of the same range of ids or ticks: none of the text.
+    # Earlier records are read only in the same range of ids or ticks, and no text.
     assert rows[1] < rows[0] / 2, rows
     commits = folder / "out" / "checkpoint" / "commits"
     newest = max(int(commit.name) for commit in commits.iterdir() if commit.name.isdigit())
@@ -275,7 +275,7 @@ def test_fifty_batches_of_one_end_with_ids_cost_the_same(
 def test_a_batch_in_many_ranges_is_made_up_for(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What such a batch puts off is in no batch after it, but in the next whole analysis."""
+    """The rest of such a batch is in no later batch, but in the next whole analysis."""
     followed = Growing(spark, tmp_path, pairs(2 * LINES, "v1") | with_one_end(2 * LINES))
     followed.take((0, 0.8))
     with monkeypatch.context() as few:

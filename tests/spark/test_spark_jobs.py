@@ -67,7 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def here(runs: Path) -> dict[str, RunData]:
-    """What the local backend says, by the name of the run."""
+    """The results of the local backend, by the name of the run."""
     found = (load_run(run, lambda _done, _total: None) for run in find_runs([str(runs)]))
     return {Path(run.name).name: run for run in found}
 
@@ -134,7 +134,7 @@ def test_again_and_compared(
 ) -> None:
     """The same job again, compared with itself and a copy: it takes the first one's place.
 
-    What a killed job left beside it is gone then.
+    The folder of a killed job beside it is gone then.
     """
     copy = shutil.copytree(output, tmp_path / "copy")
     killed = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 from support.measured import Figure
 
 SMALL, LARGE = 8 << 20, 96 << 20
-# What a task takes for a split of any size; and more than sizes differ by, less than the text.
+# Memory of a task for a split of any size; and the allowed growth, less than the text.
 ROOM, MORE = 200 << 20, 60 << 20
 TIME = 1_700_000_000_000
 # Reads a split in a process of its own, and says by how many bytes that made it larger.

@@ -196,7 +196,7 @@ def test_a_run_of_many_ends_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_that_look_like_something_else(tmp_path: Path) -> None:
-    """What is there by its name is no pattern, and no separator cuts it."""
+    """The name of an existing path is no pattern, and no separator cuts it."""
     for name in ("a,b", "a b", "a\nb", "a*b", "{a,b}", "[a]", "a%20b"):
         folder = tmp_path / name
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""What is shuffled, and into how many partitions: both follow the text."""
+"""Shuffled bytes, and the number of partitions: both follow the text."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_filters_leave_the_rows_that_spark_would(
 
 
 def test_filters_are_the_sources(source: SparkSession, runs: Path) -> None:
-    """What is handed over is not asked again, and files without such rows are not read."""
+    """Spark does not repeat pushed filters, and files without such rows are not read."""
     top = runs.name
     chosen = read(source, runs).where(f"run = '{top}/run0' and role = 'sender' and sent > 5")
     assert not filters(chosen)

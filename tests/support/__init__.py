@@ -1,1 +1,1 @@
-"""What tests share: processes, ports, certificates, peers that misbehave on purpose."""
+"""Helpers of the tests: processes, ports, certificates, peers that misbehave on purpose."""

@@ -10,7 +10,7 @@ class Bystander:
 
     Args:
         port: The server's port.
-        plain: What SASL PLAIN says of its user; None for no SASL.
+        plain: The response of SASL PLAIN; None for no SASL.
     """
 
     def __init__(self, port: int, plain: bytes | None = None) -> None:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 SECONDS = 90.0
-# What Chronicle reaches into since Java has modules.
+# Modules of Java that Chronicle needs access to.
 EXPORTS = (
     "java.base/jdk.internal.ref",
     "java.base/sun.nio.ch",

@@ -57,7 +57,7 @@ WORDS = {
     "transaction_committed": "a commit publishes the sent messages and removes the accepted ones",
     "transaction_aborted": "a rollback undoes both",
 }
-"""What each case asks, by its name."""
+"""The expectation of each case, by its name."""
 
 
 class Row(NamedTuple):

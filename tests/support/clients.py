@@ -55,7 +55,7 @@ class Received:
 
 
 class End:
-    """What links have in common."""
+    """The common part of links."""
 
     def __init__(self, clients: Clients, link: Any) -> None:
         self.clients, self.link = clients, link
@@ -184,7 +184,7 @@ class Clients(MessagingHandler):
         self.consumers[event.link.name].received.append(Received(event.delivery, message))
 
     def on_transport_error(self, event: Any) -> None:
-        """What the server does to a connection is judged by the test."""
+        """The test judges the server's effect on a connection."""
 
     def on_connection_error(self, event: Any) -> None:
         event.connection.close()
@@ -342,7 +342,7 @@ def fill(
     """Send messages until the server takes no more; return deliveries and bodies."""
     sent: dict[Any, str] = {}
     for _ in range(FILL_ROUNDS):
-        # What has no outcome after two answers of the server waits for room, not for its turn.
+        # A delivery without an outcome after two answers of the server waits for room.
         for _ in range(2):
             clients.sync(producer.link.connection)
         if sent and not all(each.remote_state for each in sent):

@@ -1,4 +1,4 @@
-"""What an operation costs a server when it is done N times, and when 4 N times.
+"""The cost of an operation for a server, done N times and 4 N times.
 
 A `Bench` runs one server in a process of its own, a bystander in another, and drives the
 operation from here. Costs are those of the server's CPU, in nanoseconds of its threads,
@@ -152,7 +152,7 @@ class Bench:
     def idle_share(self) -> float:
         """Return the share of a core that the server uses: the least of several short times.
 
-        What it does once, such as giving memory back, is not in all of them.
+        Work that it does once, such as freeing memory, is not in all of them.
         """
         least = 1.0
         for _ in range(IDLE_TIMES):
@@ -202,7 +202,7 @@ class Limited(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What it cost.
+    """The cost of an operation.
 
     Attributes:
         small, large: seconds of the server's CPU, for N and for 4 N: the least of several.
@@ -367,7 +367,7 @@ def measure(bench: Bench, operation: Operation, count: int) -> Cost:
     deadline = bench.now() + 2
     while bench.memory() - before > may_keep(peak) and bench.now() < deadline:
         bench.rest(0.1)
-    # What is in queues is meant to be there.
+    # Messages in queues are meant to be there.
     kept = 0 if operation.leaves else bench.memory() - before
     for _ in range(AGAIN):
         if large / small <= NEAR:

@@ -88,7 +88,7 @@ class EngineClient:
     def until(self, condition: Callable[[], bool], timeout: float = TIMEOUT) -> None:
         """Pump until a condition holds."""
         deadline = time.monotonic() + timeout
-        # What was done just now may not be on its way yet: the end of a delivery is no bytes.
+        # The last step may not be on its way yet, because the end of a delivery has no bytes.
         self.pump(0)
         while not condition():
             assert time.monotonic() < deadline, "what was waited for did not happen"
@@ -156,7 +156,7 @@ class EngineClient:
         if event.type == Event.LINK_REMOTE_OPEN and event.link.state & Endpoint.LOCAL_UNINIT:
             self.attached.append(event.link)
 
-    # What tests do
+    # Actions of tests
 
     def session(self, capacity: int = 0) -> Session:
         """Begin a session that may hold ``capacity`` bytes unread; 0 for any number."""

@@ -97,7 +97,7 @@ def _with_damage(frames: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 
 WINDOWS = {"next_outgoing_id": 0, "incoming_window": 100, "outgoing_window": 100}
-# What a well-behaved peer does, step by step: fuzz may set in after any of them.
+# The steps of a correct peer: fuzz may begin after any of them.
 PROLOGUE = [
     AMQP_HEADER,
     encode_frame("open", container_id="fuzz", idle_time_out=10_000),

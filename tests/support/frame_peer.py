@@ -79,7 +79,7 @@ class FramePeer:
     """Listens on a port of its own, and speaks to one arrow by a script.
 
     Args:
-        script: What to do with the connection; its failure fails the test.
+        script: Runs on the connection; its failure fails the test.
     """
 
     def __init__(self, script: Callable[[Talk], None]) -> None:

@@ -19,7 +19,7 @@ KINDS = {"transfer", "flow", "disposition"}
 STATES = {
     "received", "accepted", "rejected", "released", "modified", "declared", "transactional_state",
 }  # fmt: skip
-# What has a name here; all other descriptors are somebody else's.
+# The known descriptors; all others are unknown.
 CONTROLS = {"open", "begin", "attach", "detach", "end", "close"}
 KNOWN = KINDS | CONTROLS | STATES | {"error", "declare", "discharge"}
 # Fields without a default that a sender may not leave out (parts 2.7, 3.4 and 4.5).
@@ -38,7 +38,7 @@ WIDTHS |= {0x60: 2, 0x61: 2} | dict.fromkeys(range(0x70, 0x75), 4)
 WIDTHS |= dict.fromkeys(range(0x80, 0x85), 8) | {0x94: 16, 0x98: 16}
 SIZED = {0xA0: 1, 0xA1: 1, 0xA3: 1, 0xC0: 1, 0xC1: 1, 0xE0: 1}
 SIZED |= {code + 0x10: 4 for code in SIZED}
-# What is left of a compound value's size at least: its count, an array's constructor.
+# The least size of a compound value's content: its count, an array's constructor.
 LEAST = {0xC0: 1, 0xC1: 1, 0xE0: 2, 0xD0: 4, 0xD1: 4, 0xF0: 5}
 NUMBERS = {"uint": (0x43, 0x52, 0x70), "ulong": (0x44, 0x53, 0x80)}
 BYTES = {"binary": (0xA0, 0xB0), "string": (0xA1, 0xB1), "symbol": (0xA3, 0xB3)}
@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 class Head(NamedTuple):
-    """What a frame's header and descriptor tell."""
+    """A frame's header and descriptor."""
 
     size: int
     channel: int

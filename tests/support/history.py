@@ -1,4 +1,4 @@
-"""What clients of a server did and saw, and a judge of it: nothing lost, nothing twice, in order.
+"""The actions of a server's clients, and their judge: nothing lost, nothing twice, in order.
 
 A history is a list of events in the order in which the clients knew of them. A server's
 *life* is the time between two starts; an event has the life of the connection it came by.

@@ -1,4 +1,4 @@
-"""What every error of the arrow has in common."""
+"""Checks for every error of the arrow."""
 
 from __future__ import annotations
 

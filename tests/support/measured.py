@@ -1,4 +1,4 @@
-"""What measured tests judge: seconds, CPU, memory, and ratios of them.
+"""Figures of measured tests: seconds, CPU, memory, and ratios of them.
 
 A test marked `measured` gives each of its figures to the fixture `figure`, which judges them
 when the test has ended. Under `--measure` (`make measure`) a test that fails is run twice more:
@@ -163,7 +163,7 @@ def run_again(
     """Run a test that failed twice more; return the reports of one run with the outcome of all."""
     every = [first]
     for _ in range(REPEATS):
-        # What pytest itself does before the first run.
+        # As pytest itself does before the first run.
         item._initrequest()  # type: ignore[attr-defined]
         every.append(runtestprotocol(item, nextitem=nextitem, log=False))
     broken = [reports for reports in every if is_broken(reports)]

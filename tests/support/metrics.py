@@ -1,4 +1,4 @@
-"""What a process says of itself to Prometheus, read as Prometheus would."""
+"""The metrics of a process, read as Prometheus would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients can repeat with trunks, streams, stored queues and very many connections."""
+"""Operations that clients can repeat: trunks, streams, stored queues, very many connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.floods import Flood
 from support.remote import request
 from support.text_operations import ANSWERED, APPENDER, LAST, QUEUE, SERVED
 
-# Of one connection, below max-links; what needs more of them takes more connections.
+# Links of one connection, below max-links; with more links there are more connections.
 LINKS = 100
 # Transfers that a session takes before it says how many more.
 IN_WINDOW = 50

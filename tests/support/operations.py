@@ -1,4 +1,4 @@
-"""What a client can repeat: the table of tests/complexity."""
+"""Operations that a client can repeat: the table of tests/complexity."""
 
 from __future__ import annotations
 

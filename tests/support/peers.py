@@ -112,7 +112,7 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "prometheus": _missing_prometheus,
 }
 
-# What remains unproven when a run lacks a peer.
+# The unproven claims of a run without a peer.
 _SHOWS: Mapping[str, str] = {
     "proton": "that the reference client in Python sends and receives as ours does",
     "rhea": "that a JavaScript client sends and receives as ours does",

@@ -22,7 +22,7 @@ LAST = 2**32 - 1
 counts = st.sampled_from([0, 1, 5, LAST - 1, LAST])
 windows = st.sampled_from([0, 9, LAST])
 FAILED = composite("error", condition="amqp:not-found", description="gone")
-# What a disposition says of deliveries: the state's name and its fields, or null.
+# The state in a disposition: its name and its fields, or null.
 OUTCOMES: list[tuple[str, dict[str, Any]]] = [
     ("accepted", {}),
     ("released", {}),
@@ -117,7 +117,7 @@ def opening(ours: int, base: int, initial: int) -> list[Step]:
 
 
 OPENING = opening(0, 0, 5)
-# What both sides do first in most courses, so that there are links to speak of.
+# The first steps of both sides in most courses, so that there are links.
 BOTH = OPENING + opening(1, LAST, LAST)
 openings = st.sampled_from([BOTH, BOTH, OPENING, []])
 CREDIT = OPENING[-1]

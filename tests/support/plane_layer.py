@@ -61,7 +61,7 @@ class CLinkEnd(ctypes.Structure):
 
 
 class Event(NamedTuple):
-    """What the plane said of a frame, or of more than one."""
+    """The plane's events for one or more frames."""
 
     kind: str
     fields: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What a connection's frames mean for transfers, slowly: the twin of amqp/plane.c.
+"""The effect of a connection's frames on transfers: the slow twin of amqp/plane.c.
 
 It takes frames as names and fields, keeps all that was ever said in lists, and looks
 endpoints up by walking them.
@@ -64,7 +64,7 @@ class TwinSessionEnd:
     links: list[TwinLinkEnd] = field(default_factory=list)
     window: int = 0
     incoming: int = 0
-    # What our begin said, and what the peer said last.
+    # The fields of our begin, and the peer's last ones.
     outgoing_id: int = 0
     incoming_id: int = 0
     peer_incoming: int = 0

@@ -17,7 +17,7 @@ from types import TracebackType
 
 import psutil
 
-# What takes longer hangs: a busy machine may take ten times as long as a quiet one.
+# A longer wait means a hang: a busy machine may take ten times as long as a quiet one.
 START_SECONDS = 60.0
 END_SECONDS = 60.0
 

@@ -1,4 +1,4 @@
-"""What must remain of a damaged cycle file (A.10): slow and obvious, from the specification.
+"""The repair of a damaged cycle file (A.10): slow and obvious, from the specification.
 
 It shares nothing with the recovery but CRC-32C and the bytes of a new file. Files are
 small, so everything is looked for again whenever it is needed.

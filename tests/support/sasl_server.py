@@ -65,7 +65,7 @@ class SaslServer:
     """One dialogue with each client.
 
     Attributes:
-        mechanisms: What to offer.
+        mechanisms: The offered mechanisms.
         users: Passwords by user name.
         outcome: The code to answer with whatever the client says, or None to judge.
         forge: Answer SCRAM with a wrong server signature: an impostor.

@@ -34,7 +34,7 @@ class ScriptedPeer(MessagingHandler):
 
     Args:
         after: Messages transferred before `act` happens.
-        act: What to do then, once.
+        act: Called then, once.
         outcome: Name of the outcome for each message number from 1 on.
         credit: Credit to give to a sending arrow, all at once.
         to_send: Messages to send to a receiving arrow.
@@ -144,7 +144,7 @@ class ScriptedPeer(MessagingHandler):
             act(event)
 
     def on_transport_error(self, event: Event) -> None:
-        """What the arrow does to us is judged by the arrow's own exit."""
+        """The arrow's exit code judges the arrow's effect on us."""
 
     def on_link_error(self, event: Event) -> None:
         event.link.close()

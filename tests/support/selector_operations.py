@@ -1,4 +1,4 @@
-"""What clients can repeat with selectors."""
+"""Operations with selectors that clients can repeat."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def command(
 
     Args:
         port: Port to listen on.
-        ready_file: What gets the line `ready`.
-        module: What to run.
+        ready_file: The file that gets the line `ready`.
+        module: The module to run.
         keys: Keys to change or add, with `_` for `-`; None leaves a key out.
     """
     values: dict[str, object] = {
@@ -101,7 +101,7 @@ def running_server(
     Args:
         directory: Where its ready file goes.
         port: Port to listen on; 0 for a free one.
-        says: What must be on its standard error; by default nothing may, and with None anything.
+        says: The required standard error; by default it must be empty, with None it may be any.
         start_seconds: How long it may take to be ready.
         end_seconds: How long it may take to end.
         environment: Variables besides those inherited.

@@ -1,4 +1,4 @@
-"""What a busy machine does to Spark, and tests have to wait for."""
+"""Events of Spark on a busy machine, which tests have to wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of Spark and of the local engine compare."""
+"""Runs for comparing Spark with the local engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of streams share: beginnings of messages, and looks at a server."""
+"""Helpers of the tests of streams: beginnings of messages, and figures of a server."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def send_part(
 
 
 class Arriving:
-    """What comes of one delivery, of which nothing is kept.
+    """Receives one delivery without keeping its bytes.
 
     Attributes:
         crc: CRC-32 of its bytes.

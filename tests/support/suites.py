@@ -15,7 +15,7 @@ SECONDS = 300.0
 
 
 class Answer(NamedTuple):
-    """What a server gives of a case: yes, refused, no or late, and its words."""
+    """A server's answer to a case: yes, refused, no or late, and its words."""
 
     gives: str
     says: str

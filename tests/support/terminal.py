@@ -19,7 +19,7 @@ _HISTORY = 1_000
 
 @dataclass
 class Seen:
-    """What was on the terminal at the end, scrolled lines included.
+    """Return the final text of the terminal, scrolled lines included.
 
     Attributes:
         returncode: the command's.

@@ -1,4 +1,4 @@
-"""What a client of the queue protocol, or of stored queues, can repeat."""
+"""Operations of the queue protocol and of stored queues that a client can repeat."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class PythonPeer:
         self.established = False
         self.error: ssl.SSLError | None = None
         self.ended = False
-        # What the socket did not take yet.
+        # Bytes that the socket has not taken yet.
         self._unsent = b""
 
     def step(self) -> None:

@@ -1,4 +1,4 @@
-"""What several ends say of their wall clocks, and how it is said."""
+"""Clock steps of several ends, and their report."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_what_a_coarse_clock_may_hide_is_in_the_bound():
 
 @pytest.mark.parametrize("runs", [5, 10])
 def test_a_bound_is_seldom_below_the_truth(runs):
-    """Of sets that differ by 3 % at most 5 % may be told to differ by less."""
+    """At most 5 % of sets that differ by 3 % may get a smaller bound."""
     random = np.random.default_rng(runs)
     pairs = [
         one(scattered(random, 100, 0.01, runs), scattered(random, 103, 0.01, runs))

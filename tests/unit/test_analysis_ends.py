@@ -156,7 +156,7 @@ def test_without_ids_the_order_is_that_of_each_receiver(tmp_path: Path) -> None:
 
 
 def test_ends_that_the_records_do_not_tell(tmp_path: Path) -> None:
-    """Of an arrow that does not say which end a line is of, orders and shares stay unknown."""
+    """Without lines that name the end, orders and shares stay unknown."""
     run = Ends(5, 4, 4).write_processes(tmp_path / "run", 2, 2, told=False)
     assert run.delivery is not None
     assert run.ends is not None

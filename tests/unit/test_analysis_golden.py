@@ -15,7 +15,7 @@ def test_golden_records(record_format):
 
 
 def test_the_expected_figures_are_numpys():
-    """Of the v3 file, whose lines all count: straight from the text."""
+    """Figures of the v3 file, whose lines all count, directly from the text."""
     [path] = golden_run("v3").paths
     sent, received = np.loadtxt(path, np.int64, delimiter=",").T
     latency = expected("v3")["receiver"]["latency"]

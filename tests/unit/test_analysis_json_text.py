@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quiver_fast.analysis.model.columns import Column, Rows, listed
 from quiver_fast.analysis.show.json_text import json_pieces, json_text
 
-# Of as many digits as the text keeps.
+# Floats with the digits that the text keeps.
 figures = st.builds(lambda digits, power: float(f"{digits}e{power}"),
                     st.integers(-999_999_999, 999_999_999), st.integers(-30, 30))  # fmt: skip
 odd = st.sampled_from([float("inf"), float("-inf"), float("nan")])

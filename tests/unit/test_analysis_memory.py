@@ -184,7 +184,7 @@ def test_a_send_time_of_its_own_for_each_message(tmp_path, take):
 
 @pytest.mark.parametrize("size", [10**9, pytest.param(10**10, marks=pytest.mark.slow)])
 def test_gigabytes(tmp_path, take, size):
-    """Of text, in frames as the arrows' wrappers write them."""
+    """Text in the frames of the arrows' wrappers."""
     index = np.arange(2_000_000)
     sent = EPOCH + index // 2000
     source = tmp_path / "frame.csv"
@@ -261,7 +261,7 @@ def test_any_times_at_all(tmp_path, take):
 
 @st.composite
 def shapes(draw):
-    """What ten megabytes of lines are like: see :func:`lines_of`."""
+    """Ten megabytes of lines of a kind: see :func:`lines_of`."""
     return {
         "record_format": draw(st.sampled_from(["v1", "v2", "v3"])),
         "ends": draw(st.sampled_from([("receiver",), ("sender",), ("sender", "receiver")])),

@@ -62,7 +62,7 @@ def test_totals_are_exact_at_any_size(pairs, interval, limit):
     ours = CorrectedDistribution(Distribution.of_counted(values, counts), interval)
     samples = {value: max(value // interval - 1, 0) + 1 for value, _ in pairs}
     assert ours.total == sum(samples[value] * count for value, count in pairs)
-    # Of v, v - i, v - 2 * i, … the first few may be above the limit.
+    # The first few of v, v - i, v - 2 * i, … may be above the limit.
     above = {value: min(max(-((limit - value) // interval), 0), n) for value, n in samples.items()}
     assert ours.at_most(limit) == sum((samples[v] - above[v]) * count for v, count in pairs)
 

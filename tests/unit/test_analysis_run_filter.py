@@ -27,7 +27,7 @@ files = settings(
 
 @dataclass
 class Made:
-    """What was made, counted as it was made."""
+    """The expected counts, from the making of the records."""
 
     sent: int = 0
     older: int = 0
@@ -39,7 +39,7 @@ class Made:
     receivers: list = field(default_factory=list)  # (receive time, line)
 
 
-# What becomes of one message of the run: copies that arrive, and how late the first is.
+# The fate of one message of the run: arriving copies, and the delay of the first.
 messages = st.lists(
     st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 1, 1, 1, 2, 3]), st.integers(-2, 3000)),
     min_size=1,

@@ -1,4 +1,4 @@
-"""What is said of whole runs and of sets of them."""
+"""Documents of whole runs and of sets of runs."""
 
 import json
 from dataclasses import replace
@@ -285,7 +285,7 @@ def test_a_cut_file_that_does_not_tell_its_size(tmp_path):
 
 
 def test_a_file_of_ours_cut_between_frames_is_cut(tmp_path):
-    """What is left looks whole; but our files end with an index."""
+    """The rest looks whole, but our files end with an index."""
     lines, whole = tmp_path / "lines", tmp_path / "receiver-transfers.csv.zst"
     lines.write_text(f"{EPOCH},{EPOCH}\n" * 1000)
     with whole.open("wb") as out:

@@ -1,4 +1,4 @@
-"""What was due, what was sent, and what never was: whatever stalls, nothing is hidden."""
+"""Messages due, sent and never sent: no stall is hidden."""
 
 from __future__ import annotations
 

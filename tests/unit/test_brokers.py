@@ -1,4 +1,4 @@
-"""The files that launchers write for their brokers, and the keys that they refuse."""
+"""The launchers' files for their brokers, and their refusals."""
 
 import base64
 import hashlib
@@ -151,7 +151,7 @@ def test_rabbitmq_lets_nobody_in_without_a_name_where_there_is_a_user(tmp_path):
     assert "{auth_mechanisms, ['PLAIN']}, {anonymous_login_user, none}" in secured
     opened = rabbitmq._configuration(config_of(), file, 4)
     assert '{anonymous_login_user, <<"guest">>}' in opened
-    # What the other version has no application for, it would refuse to start with.
+    # The other version refuses to start with settings of unknown applications.
     assert "rabbitmq_amqp1_0" not in secured + opened
 
 

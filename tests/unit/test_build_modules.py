@@ -1,4 +1,4 @@
-"""What a module needs follows from its cimports, wherever it is."""
+"""The needs of a module follow from its cimports, wherever it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages of CI make of tests that fail."""
+"""Failing tests in the stages of CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What code and documents cite is there: clauses, links, paths and headings."""
+"""Citations in code and documents exist: clauses, links, paths and headings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".pyi", ".c", ".h", ".sh", ".md", ".j
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 CLAUSE = re.compile(r"(?<![\w.])([AB])\.(\d+)(?![\w.]*\d)")
-# Of other documents: RFC 6125 has an appendix B.2.
+# Clauses of other documents: RFC 6125 has an appendix B.2.
 OF_OTHERS = re.compile(r"RFC \d+[^.]{0,10}$")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`((?:src|spark_analysis|tests|bench|buildtools|docs|impls)/[\w./*-]+)`")

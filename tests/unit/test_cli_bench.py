@@ -1,4 +1,4 @@
-"""What `quiver-bench` runs, and how it ranks and shows the results."""
+"""The combinations of `quiver-bench`, and the ranking and the output of results."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What is proposed in place of an option that a command does not have."""
+"""Proposals for options that a command does not have."""
 
 import importlib
 

@@ -106,7 +106,7 @@ def test_runs_at_the_answer_and_above_alternate() -> None:
 
 @pytest.mark.parametrize("moved", [4500, 5500])
 def test_a_limit_that_moves_is_not_confirmed_where_it_was(moved: int) -> None:
-    """What the confirming runs say counts: the search goes on from there."""
+    """The confirming runs count: the search goes on from there."""
     trials: list[Trial] = []
     while (found := next_trial(trials, 1000, 60 - len(trials))) is not None:
         now = moved if any(trial.confirms for trial in trials) else 5000
@@ -154,7 +154,7 @@ def test_the_limit_of_the_simulation() -> None:
 
 
 def test_simulated_servers() -> None:
-    """Of two hundred servers the interval holds the truth, and the answer is near, in 95 %.
+    """For 95 % of two hundred servers the interval holds the truth, and the answer is near.
 
     From run to run a server's speed differs by 2 %, and 3 % of the runs stall.
     """

@@ -29,7 +29,7 @@ def test_a_steady_drift_weighs_on_both_sides_alike(runs: int) -> None:
     assert Counter(side for side, _ in order) == {"A": runs, "B": runs}
     assert [number for side, number in order if side == "A"] == list(range(1, runs + 1))
     places = {side: sum(n for n, (s, _) in enumerate(order) if s == side) for side in "AB"}
-    # Of an odd number of rounds the last has no counterpart.
+    # The last of an odd number of rounds has no counterpart.
     assert places["B"] - places["A"] == runs % 2
 
 
@@ -49,7 +49,7 @@ def test_a_set_with_a_baseline_is_known_by_its_records(tmp_path: Path) -> None:
 
 
 class Sides:
-    """What `quiver` would measure."""
+    """The measurement of a `quiver` command."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sides: dict = {}

@@ -1,4 +1,4 @@
-"""What a snapshot counts, and the time that its records cover."""
+"""The counts of a snapshot, and the time of its records."""
 
 from types import SimpleNamespace
 
@@ -105,7 +105,7 @@ def test_so_is_one_that_has_not_told_for_long(arrow):
     assert arrow.take(1500, told).count == 1
     late = arrow.take(1501, told)
     assert (late.timestamp, late.count) == (START + 1501, 2)
-    # What it tells then of a time before is no step back.
+    # Its later report of an earlier time is no step back.
     again = arrow.take(1502, arrow.tells(1400))
     assert (again.timestamp, again.period_count, again.rate) == (START + 1501, 0, None)
 

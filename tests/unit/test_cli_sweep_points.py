@@ -1,4 +1,4 @@
-"""What `quiver --sweep` measures: the values of its options."""
+"""The points of `quiver --sweep`: the values of its options."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_check(text, value, breached):
 
 
 def test_a_latency_counts_the_messages_that_were_never_sent():
-    """What was never received has no latency; a sender that stalls must not look fast."""
+    """Unreceived messages have no latency; a sender that stalls must not look fast."""
     all_due = LATENCY | {"never_sent": 7, "percentiles": {"99": 80_000.0}, "mean": 2e4}
     receiver = DOCUMENT["receiver"] | {"latency": LATENCY | {"with_never_sent": all_due}}
     document = DOCUMENT | {"receiver": receiver}
@@ -182,7 +182,7 @@ def large_run(tmp_path):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_auto_is_local_below_a_limit_of_records(large, monkeypatch, compressed):
-    """Of compressed files too it is the text that counts."""
+    """The size of the text counts for compressed files too."""
     java = SimpleNamespace(why_java_is_missing=lambda: None)
     engine = SimpleNamespace(run_loader=lambda *_: None)
     monkeypatch.setitem(sys.modules, "spark_analysis.java", java)

@@ -162,7 +162,7 @@ def test_mistakes_in_the_environment(tmp_path: Path, variable: str, text: str) -
 
 @pytest.mark.parametrize("words", [[], ["--baseline=//h/q1", "--runs=2"], ["--sweep=rate=1,2"]])
 def test_a_result_is_measured_again(tmp_path: Path, words: list[str]) -> None:
-    """What is of the command's call, such as where its files went, is not a part of that."""
+    """Options of a single call, such as the folder of its files, are left out."""
     own = ["--output", "out", "--json", "--quiet", "--metrics-port", "0"]
     load = ["//localhost/q0", "--rate=0.5", "--receive-delay=5ms", "--fail-if=lost>0", *words]
     args = read_arguments(make_parser(), [*load, *own], {})

@@ -46,7 +46,7 @@ def test_manual_pages_are_roff_that_says_what_the_help_says(command: str) -> Non
         for flag in {*action.option_strings} - {"-h", "--help"}:
             assert re.search(rf"^ +.*{re.escape(flag)}\b", done.stdout, re.MULTILINE), flag
     assert "exit codes:" in done.stdout
-    # What --help says of this machine is in no page.
+    # No page has the facts of this machine that --help shows.
     assert "is installed here" not in done.stdout
 
 
@@ -74,7 +74,7 @@ def test_a_stale_block_is_noticed() -> None:
     assert rewritten(new) == new
 
 
-# What prose says, and the constant of the code: page, phrase, file, name.
+# Numbers in prose, and the constants of the code: page, phrase, file, name.
 FACTS = [
     ("server", "From {} on, a message for which", "messages.pxd", "STREAM_SIZE"),
     ("streaming", "or {} of it have come", "messages.pxd", "STREAM_SIZE"),

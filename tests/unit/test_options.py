@@ -42,7 +42,7 @@ COMMANDS = {
     "quiver": pair, "quiver-analyze": analyze, "quiver-arrow": arrow, "quiver-bench": bench,
     "quiver-fleet": fleet, "quiver-queue": queue, "quiver-server": server,
 }  # fmt: skip
-# Of the contract, and not of the configuration: they become another attribute.
+# Keys of the contract that become another attribute of the configuration.
 READ_OTHERWISE = {"password-fd", "connect-password-fd"}
 
 

@@ -1,4 +1,4 @@
-"""What pages are made of: axes, lines, the map, snapshots, and the command of a run."""
+"""Parts of pages: axes, lines, the map, snapshots, and the command of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the tests says of peers that are missing, and what it demands of them."""
+"""Missing peers in a run of the tests, and the demand for them."""
 
 from __future__ import annotations
 

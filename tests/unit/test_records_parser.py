@@ -222,7 +222,7 @@ def test_what_the_writer_writes_comes_back(records):
 
     sent = [record[1] for record in records]
     late = [record[2] for record in records]
-    # What the writer encodes is decoded: the halves are those of the id itself.
+    # Encoded bytes are decoded: the halves are those of the id itself.
     expected_ids = [halves(plain_id(record[0])) for record in records]
 
     back = parse_plain(write_all(lambda writer, _, sent, *rest: writer.write_sent(sent)), V3, SEND)

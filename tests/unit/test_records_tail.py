@@ -1,4 +1,4 @@
-"""What a tail leaves out, and the settlements that it joins, against slow twins."""
+"""Records that a tail leaves out, and settlements that it joins, against slow twins."""
 
 import math
 import tempfile
@@ -85,7 +85,7 @@ def test_percentiles_are_near_the_twins_whatever_the_latencies(latencies):
     st.lists(st.integers(0, 2**40), min_size=1, max_size=8),
 )
 def test_counts_up_to_bounds_are_near_the_twins(latencies, bounds):
-    """What is within a cell of a bound may be on either side."""
+    """Latencies within a cell of a bound may be on either side."""
     histogram = LogHistogram()
     histogram.add(numpy.array(latencies, numpy.int64))
     bounds = sorted(bounds)

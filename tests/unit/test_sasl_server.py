@@ -27,7 +27,7 @@ VERDICT = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 PENCIL = Credentials("user", "pencil", salt=SALT)
 
-# What SASLprep leaves as it is; RFC 4013's examples are tested with the client.
+# Texts that SASLprep does not change; RFC 4013's examples are tested with the client.
 texts = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12)
 # Equal names and passwords by chance are what the twin must see too.
 few = st.sampled_from(["user", "a=b,c", "=2C", "other"]) | texts

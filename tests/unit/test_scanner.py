@@ -152,7 +152,7 @@ def rows(draw: st.DrawFn) -> list[bytes]:
 
 
 def numbered(count: int, size: int, *, streaming: bool = False) -> list[bytes]:
-    """What our sender sends, with ids of one digit and of two."""
+    """Messages of our sender, with ids of one digit and of two."""
     template = MessageTemplate(size, with_id=True, id_prefix="run-", streaming=streaming)
     return [template.encode(10**15 + number) for number in range(count)]
 
@@ -165,7 +165,7 @@ def test_a_message_like_the_last_is_read_as_it_is_alone(row: list[bytes]) -> Non
     assert scan_row(row) == [scan_row([one])[0] for one in row]
     for found, one in zip(scan_row(row), row, strict=True):
         alone = scan(one)
-        # What is not found leaves the other fields as they were.
+        # A missing field leaves the other fields unchanged.
         assert found[0] == alone[0]
         if alone[0] == "found":
             assert found[:4] == alone

@@ -1,4 +1,4 @@
-"""What is promised of the sockets themselves (B.1, B.4, B.9)."""
+"""The rules for the sockets themselves (B.1, B.4, B.9)."""
 
 from __future__ import annotations
 

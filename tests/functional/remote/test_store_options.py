@@ -1,4 +1,4 @@
-"""What the options of a queue server do to its files and connections."""
+"""Effects of a queue server's options on its files and connections."""
 
 from __future__ import annotations
 

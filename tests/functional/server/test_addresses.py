@@ -126,7 +126,7 @@ def test_relay_to_a_topic(clients: Clients) -> None:
 
 
 def test_request_and_reply(clients: Clients, address: str) -> None:
-    """What dynamic nodes are for."""
+    """The usual use of dynamic nodes."""
     client, service = clients.connect(), clients.connect()
     replies = clients.consumer(client, None, credit=1, dynamic=True)
     assert replies.link.remote_source.dynamic
@@ -236,7 +236,7 @@ def test_a_slow_subscriber_pauses_the_producer(connect: Connect) -> None:
     seen = len(eager.received)
     assert eager.accept(seen) == list(sent.values())[:seen]
     slow.link.flow(1000)
-    # What it has not settled still takes room.
+    # Its unsettled messages still take room.
     taken = slow.accept(3)
     clients.wait(
         lambda: bool(taken.extend(slow.accept(len(slow.received)))) or len(taken) == len(sent),

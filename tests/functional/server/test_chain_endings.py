@@ -136,7 +136,7 @@ def test_links_that_go_while_they_wait(start: Start, tmp_path: Path, way: str) -
 
 @pytest.mark.parametrize("durability", ["none", "group"])
 def test_a_crash_while_some_wait(tmp_path: Path, durability: str) -> None:
-    """What was accepted is there, whole; what was not is whole, or not there."""
+    """Accepted messages are there, whole; others are whole or missing."""
     keys = {"store": tmp_path / "store", "durability": durability}
     with running_server(tmp_path, **keys) as server, ExitStack() as stack:
         producers = [Producer(stack, server) for _ in range(COUNT)]

@@ -43,12 +43,12 @@ from tests.functional.server.test_transactions import DISCHARGE, Controller, ret
 
 MEBIBYTE = 1 << 20
 NO_ROLL = 1 << 40
-# What an entry of bytes begins with.
+# The beginning of an entry of bytes.
 RAW = b"\x82"
 
 # A chain whose parts are entries, as earlier servers wrote them.
 OLD = 0
-# What is written to a file: the number of a chain, a whole message, or an end of the file.
+# Writes to a file: the number of a chain, a whole message, or an end of the file.
 WHOLE, ROLL = 3, 4
 EVENTS = st.lists(
     st.tuples(st.integers(0, ROLL), st.integers(0, 3000), st.booleans()), min_size=1, max_size=20
@@ -486,7 +486,7 @@ class TestAFileThatCannotBeOpened:
         keys["store"] = folder / "store"
         with running_server(folder, environment=faults.environment, says="", **keys) as server:
             yield server, faults
-            # What it says of the calls that failed is not judged here.
+            # Its lines about failed calls are not judged here.
             server.kill()
         faults.close()
 

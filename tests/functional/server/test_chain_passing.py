@@ -104,7 +104,7 @@ def test_its_sender_gives_up(start: Start, tmp_path: Path, links: bool, way: str
 
 
 def test_a_crash_in_its_midst(tmp_path: Path) -> None:
-    """What the consumer has is not whole, and the file has no message."""
+    """The consumer's delivery is not whole, and the file has no message."""
     store = tmp_path / "store"
     message = message_of(b"x" * MEBIBYTE)
     with (
@@ -237,7 +237,7 @@ def test_undeliverable_before_its_end(start: Start, tmp_path: Path, aborted: boo
         producer.send(producer.sender(QUEUE), small)
         assert received(consumer, receiver, len(small), producer) == small
         assert nothing_comes(server) is aborted
-        # Who looked at it gave it back as it went: its header is new.
+        # The first consumer released it when it went: its header is new.
         assert [len(each) for each in live(tmp_path / "store")] == [len(message)] * (not aborted)
 
 

@@ -22,7 +22,7 @@ MEBIBYTE = 1 << 20
 DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"
 # A header section that says nothing: not durable.
 PLAIN = b"\x00\x53\x70\xc0\x02\x01\x42"
-# What a part is, a reference to parts, and a part as earlier servers wrote it.
+# Heads of a part, of a reference to parts, and of an earlier server's part.
 PART = b"\xb9\x0bquiver.part\x82"
 REFERENCE = b"\xffquiver\x02"
 MAGIC = b"\xffquiver\x01"

@@ -153,7 +153,7 @@ def test_a_queue_that_cannot_be_made_is_refused_and_others_are_made(tmp_path: Pa
         assert sent[0].remote.failed
         assert client.outcome(parts) == Delivery.MODIFIED
         assert drain(server, "good") == [1, 2]
-        # What has no file is no reason to refuse what needs none.
+        # A queue without a file must not refuse messages that need none.
         plain = Message(address="file/a", body=b"x").encode()
         assert client.outcome(client.send(anonymous, plain)) == Delivery.ACCEPTED
 

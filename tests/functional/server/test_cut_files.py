@@ -79,7 +79,7 @@ def test_a_writer_and_a_reader_of_a_cut_file(tmp_path: Path) -> None:
             appender.append_text("x")
         with pytest.raises(OutputError):
             appender.close()
-    # What is left is put right at the next start.
+    # The next start repairs the rest.
     with Appender(tmp_path) as appender:
         index = appender.append_text("again")
     tailer = Tailer(tmp_path)

@@ -18,7 +18,7 @@ OUTCOMES = {
     "modified": FAILED,
 }
 LONG = Value("map", ((Value("symbol", "a"), Value("string", "x" * 1100)),))
-# Of what is delivered again: delivery-count of its header.
+# The delivery-count in the header of a redelivered message.
 FAILURES = {"released": 0, "modified": 1}
 
 

@@ -17,7 +17,7 @@ from support.server import Server, running_server
 from support.streams import head, received
 
 LIMIT = 100
-# What the server keeps for what must not fail (server.main).
+# Descriptors that the server reserves for operations that must not fail (server.main).
 RESERVED = 16
 DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"
 ADDRESSES = [f"q{number}" for number in range(60)]

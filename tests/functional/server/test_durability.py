@@ -268,7 +268,7 @@ class TestKill:
 
 
 class Receipts:
-    """What a consumer got from a server that is killed and started again, and what twice."""
+    """Messages, and duplicates, of a consumer whose server is killed and started again."""
 
     def __init__(self) -> None:
         self.all: set[int] = set()

@@ -15,7 +15,7 @@ from support.processes import Running, wait_until
 from support.server import Server
 
 COUNT = 500_000
-# What is made with the first of everything does not count.
+# Memory that the first objects of each kind allocate does not count.
 FIRST = 50_000
 # A hundred bytes of each message would be 50 MB.
 MOST = 8 << 20

@@ -29,7 +29,7 @@ Connect = Callable[..., tuple[Server, Clients]]
 
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
-# What takes longer than this hangs.
+# A longer wait means that the server hangs.
 HANG_SECONDS = 30.0
 
 
@@ -119,7 +119,7 @@ def test_connection_limit(connect: Connect) -> None:
 
 
 def test_frame_size(connect: Connect) -> None:
-    """What the server said is kept by the peer, and what the peer said by the server."""
+    """The peer keeps the server's limits, and the server keeps the peer's."""
     _, clients = connect(max_frame_size=1000)
     connection = clients.connect(max_frame_size=700)
     assert connection.transport.remote_max_frame_size == 1000
@@ -211,7 +211,7 @@ def test_a_peer_that_keeps_the_servers_idle_timeout_stays(connect: Connect) -> N
 def test_the_peer_must_keep_the_servers_idle_timeout(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:
-    """What it held is the next one's."""
+    """Its messages go to the next one."""
     with Appender(tmp_path / "store" / "queue0") as appender:
         appender.append_raw(encoded(1))
     server = start(idle_timeout=1, store=tmp_path / "store")

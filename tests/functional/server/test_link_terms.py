@@ -1,4 +1,4 @@
-"""What a peer asks for in open, attach and dispositions, and what is in place (frames by hand)."""
+"""A peer's requests in open, attach and dispositions, and the server's answers (raw frames)."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_full_dynamic_queue_goes(connect: Connect, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["close", "cut"])
 def test_a_paused_producer_goes(connect: Connect, how: str) -> None:
-    """What it could not bring is gone with it; the others go on."""
+    """Its unfinished messages are gone with it; the others go on."""
     _, clients = connect(queue_limit=LIMIT, credit=20)
     leaving = clients.producer(clients.connect(), "queue0")
     staying = clients.producer(clients.connect(), "queue0")
@@ -190,7 +190,7 @@ def test_a_stuck_consumer_keeps_nothing_that_it_settled(connect: Connect, figure
 def test_a_million_messages(start: Callable[..., Server], figure: Figure) -> None:
     """A queued message of 100 bytes costs some 280 bytes beyond them, not twice that."""
     server = start(queue_limit=1 << 30)
-    # What is made with the first of everything does not count.
+    # Memory that the first objects of each kind allocate does not count.
     assert_clean(run_pyfast(*arguments("send", server.port, count=10_000)))
     before = rss(server)
     assert_clean(run_pyfast(*arguments("send", server.port, count=1_000_000, credit_window=1000)))

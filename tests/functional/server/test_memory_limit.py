@@ -20,7 +20,7 @@ from support.streams import BOTH, judged, rss
 
 MIB = 1 << 20
 LIMIT = 16 * MIB
-# What was given to the system or the server beyond that: sockets, engine, Python.
+# Memory of sockets, engine and Python beyond that.
 BESIDE = 24 * MIB
 MOST = LIMIT + LIMIT // 8 + BESIDE
 CLOSED = re.compile(r"memory-limit: a connection that held ([\d,]+) bytes of ([\d,]+) was closed")
@@ -63,7 +63,7 @@ def test_who_never_finishes_a_message_is_closed(
             begin(client, client.sender("q"), 5 * MIB)
             most = max(most, rss(server) - before)
             assert is_served(server)
-        # Who has most is closed when a fourth has made it too much.
+        # The largest holder is closed when a fourth connection exceeds the limit.
         wait_until(lambda: any(over(client) for client in clients), "one is closed")
         judged(request, measures)("bytes grown", most, at_most=MOST, unit="B")
         assert is_served(server)

@@ -135,7 +135,7 @@ def farewell(server: Server, clients: Clients) -> Finished:
 
 
 def test_sigterm_under_load(connect: Connect) -> None:
-    """What the server took before the close is accepted, in order; the rest has no outcome."""
+    """Messages before the close are accepted, in order; the rest has no outcome."""
     server, clients = connect()
     producer = clients.producer(clients.connect(), "queue0")
     producer.publish("first")

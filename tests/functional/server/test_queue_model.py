@@ -32,7 +32,7 @@ class TwinConsumer:
 
 
 class TwinQueue:
-    """What a queue is: messages in order, each with somebody or with nobody."""
+    """The model of a queue: messages in order, each acquired or available."""
 
     def __init__(self) -> None:
         self.available: list[int] = []
@@ -40,7 +40,7 @@ class TwinQueue:
         self.used: set[int] = set()
         self.barred: set[tuple[int, int]] = set()
         self.consumers: dict[int, TwinConsumer] = {}
-        # Who gets one next: consumers with credit, in turn.
+        # The next consumers: those with credit, in turn.
         self.turn: list[int] = []
 
     def put(self, message: int) -> None:
@@ -66,7 +66,7 @@ class TwinQueue:
             self.available.remove(message)
             self.consumers[consumer].held.add(message)
             self.consumers[consumer].credit -= 1
-            # Who got one goes last; who was passed over keeps its turn.
+            # A consumer that got one goes last; a skipped one keeps its turn.
             if consumer == self.turn[0]:
                 self.turn.append(self.turn.pop(0))
             if self.consumers[consumer].credit == 0:

@@ -98,7 +98,7 @@ def test_what_is_given_back_comes_again(
         assert first.body == "again"
         assert first.message.delivery_count == turn * failures
         assert not first.message.first_acquirer
-        # What the producer said is still there.
+        # The producer's own fields are still there.
         assert (first.message.durable, first.message.priority) == (True, 7)
     first.accept()
 

@@ -1,4 +1,4 @@
-"""What a message was before a crash, it is after: time to live, failures, first-acquirer."""
+"""State of messages that survives a crash: time to live, failures, first-acquirer."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_the_message_format_passes(request: pytest.FixtureRequest, address: str,
     payloads = [DURABLE + FOR_THE_NODE + DATA, b"\x01 of another form", DURABLE + b"\x01 unlike"]
     messages = [(form, payload) for form in (BATCH, 1, 2**32 - 1) for payload in payloads]
     stored = way in ("after_a_restart", "from_a_transaction", "to_a_subscription")
-    # Of those that are not durable a restart leaves none.
+    # A restart drops messages that are not durable.
     messages = [each for each in messages if not stored or each[1].startswith(DURABLE)]
     assert getattr(Ways(request, address), way)(messages) == messages
 

@@ -23,7 +23,7 @@ from quiver_fast.extras import how_to_install
 
 Connect = Callable[..., tuple[Server, Clients]]
 
-# What one reading may look at (readings.pxd), and how many queues have a name (labels.pxd).
+# The most visits of one reading (readings.pxd), and of queues with a label (labels.pxd).
 VISITS = 2000
 LABELS = 500
 OTHERS = "(others)"
@@ -123,7 +123,7 @@ def test_a_topic_is_its_subscriptions(connect: Connect, port: int) -> None:
 def test_many_queues_and_links_cost_a_bounded_reading(
     connect: Connect, port: int, request: pytest.FixtureRequest, measures: bool
 ) -> None:
-    """Of 10,000 queues 500 have a name, the others are one; 2,100 links are not all looked at."""
+    """500 of 10,000 queues have a label, the others share one; not all 2,100 links are visited."""
     names = [f"q{number}" for number in range(10_000)]
     _, clients = connect(metrics_port=port, addresses=",".join(names))
     connection = clients.connect()
@@ -241,7 +241,7 @@ def test_what_is_not_metrics(connect: Connect, port: int) -> None:
     connection.request("GET", "/secrets")
     answer = connection.getresponse()
     assert (answer.status, answer.read()) == (404, b"metrics are at /metrics\n")
-    # Who says nothing keeps nobody waiting for long.
+    # A silent client does not delay others for long.
     with socket.create_connection(("127.0.0.1", port)):
         assert scrape(port).value("quiver_server_scrapes_total") == 1
     connection.request("GET", "/")

@@ -136,7 +136,7 @@ def test_a_message_that_follows_the_theft_is_released(client: FrameClient, addre
 
 
 def test_others_keep_their_links(server: Server, client: FrameClient, address: str) -> None:
-    """Of another direction, another name, another container, and without a container's id."""
+    """Links of another direction, name or container, and without a container's id."""
     attach(client, "sender", "mine", address)
     attach(client, "receiver", "mine", address, handle=1)
     attach(client, "sender", "other", address, handle=2)

@@ -206,7 +206,7 @@ class TestToTheConsumersLink:
 
 
 class TestFaults:
-    """What one side hears when the other fails."""
+    """Effects on one side when the other fails."""
 
     @pytest.mark.parametrize("streaming_links", [False, True])
     @pytest.mark.parametrize("part", PARTS)

@@ -21,7 +21,7 @@ class TestAttach:
             assert client.receiver(address).remote_source.address == address
 
     def test_links_for_streams(self, server: Server, address: str) -> None:
-        """Who attaches them, and on which terms."""
+        """The attach of links for streams, and its fields."""
         with pair(server, streaming_links=True) as (producer, consumer):
             base = consumer.receiver(address, credit=7)
             producer.start(producer.sender(address, streaming=True), head(9) + b"x")

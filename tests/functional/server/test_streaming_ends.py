@@ -16,7 +16,7 @@ from support.server import Server
 from support.streams import WAYS, finish, head, leave, pair, received, stall
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
-# Of a receiver's session: a few frames, unread, and nothing more comes.
+# A receiver's session window: a few unread frames, and nothing more comes.
 WINDOW = 64 * KIBIBYTE
 QUIET = 0.2
 SIZE = 2 * MEBIBYTE
@@ -251,7 +251,7 @@ class TestNeverTruncated:
             producer.until(lambda: delivery.remote_state == Delivery.RELEASED)
 
     def test_its_session_has_room_for_others(self, server: Server, address: str) -> None:
-        """What could not be written of a stream whose reader went counts no more."""
+        """Unsent bytes of a stream whose reader went do not count any more."""
         with pair(server, streaming_links=False) as (producer, consumer):
             session = consumer.session(WINDOW)
             gone = consumer.receiver(address, session=session)
@@ -347,7 +347,7 @@ class TestTemporaryQueues:
             consumer.read(link, 10)
             base.close()
             consumer.until(lambda: bool(base.state & Endpoint.REMOTE_CLOSED))
-            # What was freed is used for something else.
+            # Freed memory is used for something else.
             others = [consumer.receiver(f"topic.{address}.{number}") for number in range(20)]
             sender.stream(b"cd")
             sender.advance()

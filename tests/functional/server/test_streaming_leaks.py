@@ -1,4 +1,4 @@
-"""What streams that come to nothing leave behind: no credit, no link, no memory."""
+"""Failed streams leak nothing: no credit, no link, no memory."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class TestAborts:
                 # As many frames as its window takes at a time.
                 producer.rest(0.05)
 
-            # What the engine has made for its deliveries it keeps for the next.
+            # The engine keeps memory of deliveries for the next ones.
             abort(hold())
             producer.rest(1.0)
             before = rss(server)

@@ -1,4 +1,4 @@
-"""What streams may use: credit, memory, links and handles, and the processor while they stall."""
+"""Limits of streams: credit, memory, links and handles, and the CPU while they stall."""
 
 from __future__ import annotations
 

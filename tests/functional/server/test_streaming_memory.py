@@ -1,4 +1,4 @@
-"""What one stream that nobody reads makes the server hold, whatever its sender's window is."""
+"""Memory of the server for one stream that nobody reads, with any window of its sender."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ class TestMemory:
             clients.append(EngineClient(server.port, **options))
             return clients[-1]
 
-        # What the first connections make for good is not a stream's.
+        # Memory that the first connections allocate for good is not a stream's.
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)
             wave(producer, consumer, [producer.sender(address, streaming=True)], [])

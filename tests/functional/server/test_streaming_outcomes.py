@@ -1,4 +1,4 @@
-"""What senders and receivers of streams hear besides that it has ended."""
+"""Outcomes of streams at senders and receivers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TestTooLarge:
 
 
 class TestRefusedLinks:
-    """What still comes by them is not taken: its sender must not think so."""
+    """Later deliveries by these links are not accepted, and their sender must know."""
 
     def test_behind_a_message_that_is_too_large(self, start: Start, address: str) -> None:
         with EngineClient(start(max_message_size=1000).port) as producer:
@@ -87,7 +87,7 @@ class TestRefusedLinks:
 
 
 class TestOutcomes:
-    """What a receiver says besides the outcome, at the end of the stream or before."""
+    """Fields of a receiver's outcome, at the end of the stream or before."""
 
     @pytest.mark.parametrize("streaming_links", [False, True])
     @pytest.mark.parametrize("early", [False, True])
@@ -163,7 +163,7 @@ def run_to(
 
 
 class TestMembers:
-    """Of a topic, each on its own terms."""
+    """Receivers of a topic, each on its own terms."""
 
     def test_one_rejects(self, server: Server, address: str) -> None:
         topic = f"topic.{address}"

@@ -46,7 +46,7 @@ def test_frames_of_any_size(
 
 
 def test_a_socket_that_takes_a_part(server: Server, address: str) -> None:
-    """Of what the socket leaves the rest goes first, before that of other streams."""
+    """Unsent bytes of a stream go first, before those of other streams."""
     size = 8 * MEBIBYTE
     with pair(server, streaming_links=True) as (producer, consumer):
         consumer.receiver(address)

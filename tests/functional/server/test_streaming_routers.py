@@ -44,7 +44,7 @@ def test_it_is_offered_no_links_for_streams(server: Server) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_from_the_router(server: Server, address: str, size: int) -> None:
-    """What comes of a large message names no address: its link does."""
+    """The first part of a large message names no address, but its link does."""
     message = head(size) + os.urandom(size)
     with router(server) as relay, EngineClient(server.port) as consumer:
         receiver = consumer.receiver(address)

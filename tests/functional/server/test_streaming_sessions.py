@@ -58,7 +58,7 @@ class TestChannels:
                 assert consumer.read(consumer.take(), 9) == head(9) + b"x"
 
     def test_sessions_come_back(self, server: Server, address: str) -> None:
-        """What the peer ended counts no more: the next stream has a session to itself again."""
+        """A session that the peer ended does not count: the next stream has its own session."""
         with (
             EngineClient(server.port) as producer,
             EngineClient(server.port, streaming_links=True, channel_max=5) as consumer,

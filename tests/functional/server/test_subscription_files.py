@@ -204,7 +204,7 @@ def test_those_that_are_being_made_count(disk: Disk, address: str) -> None:
 
 
 def test_files_that_cannot_be_made(tmp_path: Path) -> None:
-    """Who waits for them is told why; the next attach tries again."""
+    """Waiting links get the reason; the next attach tries again."""
     store = tmp_path / "store"
     store.mkdir()
     in_the_way = store / "%subscriptions"

@@ -237,7 +237,7 @@ def test_a_link_of_the_same_name_takes_over(either: Server, address: str) -> Non
         first.give_credit(1)
         first.expect("transfer")
         second.subscribe(topic, "stolen")
-        # What the first had is settled: it will not come by that link again.
+        # The first link's messages are settled: they will not come by that link again.
         assert first.expect("disposition").fields["settled"]
         assert first.expect("detach").condition == STOLEN
         first.send("detach", handle=0, closed=True)
@@ -493,7 +493,7 @@ def value(what: Value) -> bytes:
 def test_a_selector_is_kept_with_its_subscription(
     start: Start, tmp_path: Path, address: str
 ) -> None:
-    """What is published after a restart, and before its consumer is there, is filtered too."""
+    """Messages after a restart and before the consumer's attach are filtered too."""
     selector = Value("described", (
         Value("symbol", "apache.org:selector-filter:string"), Value("string", "n > 1"),
     ))  # fmt: skip
@@ -515,7 +515,7 @@ def test_a_selector_is_kept_with_its_subscription(
             section = encode(Value("described", (Value("ulong", 0x74), properties)))
             client.transfer(number, DURABLE_HEADER + section + message(b"%d" % number))
             assert client.expect("disposition").fields["state"].name == "accepted"
-    # What is not for it is not in its file either.
+    # Its file has no messages that do not match.
     server.kill()
     server = start(store=tmp_path / "store")
     with Client(server) as client:

@@ -36,7 +36,7 @@ def faulty_server(folder: Path, library: Path) -> Iterator[tuple[Server, Faults]
     )  # fmt: skip
     with running as server:
         yield server, faults
-        # What it may say of a call that failed is not judged here.
+        # Its lines about a failed call are not judged here.
         server.kill()
     faults.close()
 

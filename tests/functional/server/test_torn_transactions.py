@@ -123,7 +123,7 @@ def test_all_or_nothing(tmp_path: Path, whole: Path, written: int) -> None:
             cut(file_of(store, queue), at, dirty=written % 2 == 1)
             done.add(queue)
     a, b = (["three"], ["four"]) if written > DECIDED else (["one", "two"], [])
-    # What comes after is not taken for the torn transaction's, and does not complete it.
+    # Later work does not belong to the torn transaction, and does not complete it.
     with running_server(tmp_path, store=store) as server, Clients(server.port) as clients:
         controller = Controller(clients, "a")
         transaction = controller.declare()
@@ -169,7 +169,7 @@ def test_one_that_a_full_disk_cuts_short(tmp_path: Path) -> None:
             ended = controller.ask(Described(DISCHARGE, [transaction, False]))
             assert ended.remote_state == Delivery.REJECTED
             assert ended.remote.condition.name == "amqp:transaction:rollback"
-            # What is accepted later is not the torn transaction's.
+            # Messages that are accepted later do not belong to the torn transaction.
             ballast.unlink()
             controller.producer = clients.producer(controller.connection, "a")
             later = controller.producer.link.send(Message(body="later", durable=True))

@@ -51,7 +51,7 @@ class Controller:
     def discharge(self, transaction: bytes, *, fail: bool = False) -> None:
         delivery = self.ask(Described(self.discharge_name, [transaction, fail]))
         assert delivery.remote_state == Delivery.ACCEPTED, delivery.remote.condition
-        # What the commit released is on its way.
+        # Messages that the commit released are on their way.
         self.clients.pause(0.05)
 
     def begin_send(self, transaction: bytes, body: object, **fields: object) -> Any:

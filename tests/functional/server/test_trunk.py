@@ -86,7 +86,7 @@ class TestSmallMessages:
     def test_a_slow_consumer_leaves_them_where_they_are(
         self, way: tuple[Server, Server], address: str
     ) -> None:
-        """Of three times what is sent ahead, who comes later to the producer's server gets most."""
+        """A late consumer on the producer's server gets most of three times the credit."""
         with EngineClient(way[0].port) as near, EngineClient(way[1].port) as far:
             far.receiver(address, credit=0)
             sender = near.sender(address)

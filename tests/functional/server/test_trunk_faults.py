@@ -40,7 +40,7 @@ SIZE = 40_000
 # After how much of a message somebody goes.
 PARTS = [9, SIZE // 2, SIZE + 7]
 MESSAGE = head(SIZE) + b"x" * SIZE
-# Of the servers, in figures.
+# The servers, by number.
 NAMES = ["the first", "the next"]
 
 
@@ -440,7 +440,7 @@ def busiest(proxy: Proxy, before: list[int]) -> Passage:
 
 
 class TestThreeServers:
-    """What came over a trunk and is left there."""
+    """Messages that came over a trunk and stay there."""
 
     @pytest.mark.parametrize("shape", ["line", "triangle"])
     def test_messages_follow_the_consumers(self, tmp_path: Path, address: str, shape: str) -> None:

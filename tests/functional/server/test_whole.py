@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.amqp_frames import FrameClient, composite, encode_frame, message
 from support.server import Server, running_server
 
-# What comes before a message's body. A node drops delivery annotations (part 3.2.2).
+# Sections before a message's body. A node drops delivery annotations (part 3.2.2).
 LEADS = {
     "header": b"\x00\x53\x70\xc0\x02\x01\x41",  # durable
     # As long, and not durable.

@@ -41,7 +41,7 @@ SETTLEMENT_SAMPLE = 256  # requirement 000: the first and every 256th are 'S'
 
 
 class IntentError(Exception):
-    """What arrived is not what the arguments promise."""
+    """The received messages do not fit the arguments."""
 
 
 class Contract:
@@ -100,7 +100,7 @@ def now() -> int:
 
 
 class Arrow(MessagingHandler):
-    """What both roles share: the connection, the link's opening, the end of the run."""
+    """The common part of both roles: the connection, the link's opening, the end of the run."""
 
     def __init__(self, contract: Contract) -> None:
         super().__init__(

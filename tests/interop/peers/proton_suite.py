@@ -1,4 +1,4 @@
-"""What python-qpid-proton can ask a server for: a line of JSON for each case.
+"""Requests of python-qpid-proton to a server: a line of JSON for each case.
 
     proton_suite.py PORT
     {"case": "...", "gives": "yes" | "no", "says": "..."}

@@ -100,7 +100,7 @@ class Deliveries:
 
 @dataclass
 class Arrived:
-    """What the twin knows of a delivery that came."""
+    """The twin's record of an incoming delivery."""
 
     number: int
     data: bytearray = field(default_factory=bytearray)

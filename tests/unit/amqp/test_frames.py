@@ -83,7 +83,7 @@ def agrees_swiftly(layer: Frames, data: bytes) -> bool:
     head, fields, payload = swift
     assert head == layer.head(data, LIMIT)
     whole, rest = layer.performative("transfer", data[: head.size])
-    # What it leaves out has its default.
+    # Missing fields have their defaults.
     assert fields | DEFAULTS["transfer"] | {"more": fields["more"]} == {"settled": False} | whole
     assert payload == rest
     return True

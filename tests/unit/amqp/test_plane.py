@@ -180,7 +180,7 @@ others = st.sampled_from([
     st.integers(1, 40),
 )  # fmt: skip
 def test_transfers_that_are_alike(plane_library: ctypes.CDLL, course: list[Step], fed: int) -> None:
-    """What was judged for one of them holds for the next only where nothing else changed."""
+    """A check of one of them is valid for the next only if nothing else has changed."""
     plane, twin = Plane(plane_library), Twin()
     plane.take(AMQP_HEADER)
     for step in TWO:

@@ -1,4 +1,4 @@
-"""What the appender writes, held to the twin byte for byte, and what the tailer reads of it."""
+"""The appender's files, equal to the twin's byte for byte, and the tailer's entries."""
 
 from __future__ import annotations
 

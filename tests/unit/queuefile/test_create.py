@@ -19,7 +19,7 @@ META, LENGTH = 0x40000000, 0x3FFFFFFF
 
 
 class Recorder:
-    """What is synced and renamed, in order, each with the content that the file had then."""
+    """Syncs and renames in order, each with the content of the file at that time."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, str, bytes]] = []
@@ -119,6 +119,6 @@ def test_a_crash_before_the_rename_leaves_no_file_of_a_queue(
         with pytest.raises(SystemExit):
             create_cycle_file(path, ROLL)
     assert ROLL.cycle_of(next(tmp_path.iterdir()).name) is None
-    # What it left is in nobody's way.
+    # Its leftover file does not disturb anybody.
     create_cycle_file(path, ROLL)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]

@@ -50,7 +50,7 @@ FILES = st.tuples(*[st.tuples(st.integers(0, INTACT_KINDS - 1), DAMAGES | st.jus
 
 @dataclass(frozen=True)
 class State:
-    """What the table says, and how it is started."""
+    """The table's state, and the arguments of the start."""
 
     clean: bool
     same_boot: bool
@@ -87,7 +87,7 @@ def is_value(content: bytes) -> bool:
 
 
 def expect(contents: list[bytes], state: State) -> list[Recovered | None]:
-    """What the twin makes of the files."""
+    """The files after the twin's repair."""
     usable = [
         n for n, data in enumerate(contents) if recovered(data, newest=True, whole=True, roll=ROLL)
     ]
@@ -165,7 +165,7 @@ def test_recovery_is_the_twins(files: list[tuple[int, list[Damage]]], state: Sta
         before = snapshot(directory)
         start(directory, state)
         assert snapshot(directory) == before
-        # What was damaged before the last slot of a file is found by a whole walk only.
+        # Only a whole walk finds damage before the last slot of a file.
         Appender(directory, verify=True).close()
         faults = [str(found) for found in verify_queue(directory).deviations]
         assert [fault for fault in faults if not any(word in fault for word in OF_CONTENT)] == []

@@ -1,4 +1,4 @@
-"""What is on disk when, by policy, and what a failed sync means (A.11)."""
+"""The time of syncs by policy, and the effect of a failed sync (A.11)."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_folders_that_are_not_ours_are_no_queues(tmp_path: Path) -> None:
 
 
 def test_a_folder_called_as_a_file_is_in_nobodys_way(tmp_path: Path) -> None:
-    """Of a cycle that is over, of today's, and of one to come."""
+    """Files of a past cycle, of today's, and of a future one."""
     appender = Appender(tmp_path)
     today = appender.path_of(appender.bounds[0] >> 32)
     appender.close()

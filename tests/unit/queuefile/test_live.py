@@ -1,4 +1,4 @@
-"""What of a queue is still to be delivered, against a model that remembers everything."""
+"""The live entries of a queue, against a model that remembers everything."""
 
 from __future__ import annotations
 

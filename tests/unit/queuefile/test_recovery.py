@@ -365,7 +365,7 @@ def test_tailer_passes_an_old_file_without_end_mark(tmp_path: Path) -> None:
 
 
 def lost_pages(data: bytearray, first: int, last: int) -> None:
-    """What never reached the disk reads as NULs."""
+    """Pages that never reached the disk read as NULs."""
     data[first & ~4095 : last & ~4095] = bytes((last & ~4095) - (first & ~4095))
 
 

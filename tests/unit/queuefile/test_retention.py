@@ -74,7 +74,7 @@ def test_equals_a_model(steps: list[tuple[object, ...]]) -> None:
             if retention.due_to_roll():
                 retention.roll()
             retention.sweep()
-            # What a crash leaves here and now is exact.
+            # The state after a crash at this point is exact.
             assert dict(LiveEntries(directory)) == model
         live_cycles = {index >> 32 for index in model}
         present = Tailer(directory).cycles()

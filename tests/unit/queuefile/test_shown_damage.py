@@ -130,7 +130,7 @@ def forget_words(data: bytearray) -> None:
     data[64:80] = bytes(16)
 
 
-# What is done to the file in the middle: the entries that are not shown, and what is told.
+# Damages of the file in the middle: the hidden entries, and the warnings.
 CHANGES: dict[str, tuple[Callable[[bytearray], object], range, str]] = {
     "cut": (cut_at(5), range(5, 10), "5 entries cannot be read"),
     "as meta-data": (put(5, 0x40000007), range(9, 10), "1 entry cannot be read"),

@@ -1,4 +1,4 @@
-"""What a session says when its queue's files fail (B.7, A.10, A.11)."""
+"""Replies of a session when its queue's files fail (B.7, A.10, A.11)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.remote.serve.store import Store
 from quiver_fast.remote.wire import replies
 
-# What a client sends, as (meta-data, data), each with its marker.
+# Requests of a client, as (meta-data, data), each with its marker.
 CREATE_APPENDER = (
     "--- !!meta-data\ncsp://server/path/queue-name#Queue\n# or\ncid: 1212\ntid: 123456789\n",
     "--- !!data\ncreateAppender: { }\n",
@@ -35,7 +35,7 @@ HAS_NEXT = (
     "--- !!data\nhasNext: { index: {index}, batch: 4 }\n",
 )
 
-# What a server sends.
+# Replies of a server.
 META_OF_REPLY = b"--- !!meta-data\ntid: 123456789\n"
 APPENDER = (
     b"--- !!data\nreply: !<fully_qualified_path>.queue-appender "
