@@ -1,4 +1,4 @@
-"""Addresses of all kinds, above all those that the folders of a store must not be called."""
+"""Addresses of all kinds, above all those that cannot be names of folders."""
 
 from __future__ import annotations
 

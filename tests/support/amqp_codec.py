@@ -1,6 +1,6 @@
 """AMQP 1.0 types as bytes (part 1): an obvious codec of our own, for tests.
 
-A value is a pair of its type's name and a plain Python value, so that nothing is
+A value is a pair of its type's name and a plain Python value, so that no type is
 guessed: ``Value("uint", 3)``. Compound types hold values:
 
     list        tuple of values
@@ -108,7 +108,7 @@ def encode(value: Value) -> bytes:
 
 
 def _sized_body(value: Value, layout: str) -> bytes | None:
-    """Return size, count if any, and content; None where they do not fit the layout."""
+    """Return size, count if any, and content; None if they do not fit the layout."""
     kind, plain = value
     if kind in VARIABLE:
         count, content = b"", plain if kind == "binary" else plain.encode(CHARSETS[kind])
@@ -136,7 +136,7 @@ def _items(value: Value) -> tuple[int, bytes]:
 
 
 def _body(value: Value) -> bytes:
-    """Return a value's widest form without its constructor, as arrays hold it."""
+    """Return a value's widest form without its constructor, for arrays."""
     kind, plain = value
     if kind in FIXED:
         return struct.pack(">" + FIXED[kind][1], ord(plain) if kind == "char" else plain)
@@ -169,7 +169,7 @@ class _Reader:
         return self.body(code)
 
     def body(self, code: int) -> Value:
-        """Read what follows a constructor."""
+        """Read the value after a constructor."""
         if code in CONSTANTS:
             return CONSTANTS[code]
         if code in FIXED_FORMS:
@@ -203,10 +203,10 @@ class _Reader:
 
 
 def decode(data: bytes) -> tuple[Value, bytes]:
-    """Return the value that ``data`` begins with, and the rest.
+    """Return the value at the beginning of ``data``, and the rest.
 
     Raises:
-        CodecError: It begins with none.
+        CodecError: There is none.
     """
     reader = _Reader(data)
     try:
@@ -217,7 +217,7 @@ def decode(data: bytes) -> tuple[Value, bytes]:
 
 
 def decode_all(data: bytes) -> list[Value]:
-    """Return the values that ``data`` consists of, such as the sections of a message."""
+    """Return all values in ``data``, such as the sections of a message."""
     values = []
     while data:
         value, data = decode(data)

@@ -1,8 +1,8 @@
 """AMQP 1.0 frames by hand (parts 2 and 5), and a client that sends any of them.
 
 Well-formed frames are made by name from the specification's own field names with
-``_`` for ``-``; whatever a field is given as a `Value` is sent as that type. What
-no function here would make is sent as bytes.
+``_`` for ``-``; a field that is a `Value` is sent as that type. Malformed frames are
+sent as bytes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ FIELDS = {
     name: [field.split(":") for field in fields.split()] for name, (_, fields) in COMPOSITES.items()
 }
 NAMES = {code: name for name, (code, _) in COMPOSITES.items()}
-# Performatives that may come at any time, so that waiting for another passes over them.
+# Performatives that may come at any time, so a wait for another one skips them.
 PASSING = {"empty", "flow"}
 
 
@@ -114,7 +114,7 @@ class Frame(NamedTuple):
 
     @property
     def condition(self) -> str | None:
-        """The condition of the error that a close, end or detach carries."""
+        """The condition of the error in a close, end or detach."""
         error = self.fields.get("error")
         return error.fields["condition"] if error is not None else None
 
@@ -174,10 +174,10 @@ def plain(value: Value) -> Any:
 
 
 def decode_frame(data: bytes) -> Frame:
-    """Return the frame that ``data`` is.
+    """Return the frame in ``data``.
 
     Raises:
-        CodecError: It is malformed, or no performative that is known here.
+        CodecError: It is malformed, or an unknown performative.
     """
     size, offset, kind, channel = struct.unpack(">IBBH", data[:8])
     if size != len(data) or not 2 <= offset <= size // 4:
@@ -206,7 +206,7 @@ class FrameClient:
     Args:
         port: The server's port.
         host: The server's address.
-        timeout: Seconds that any one read or write may take.
+        timeout: The most seconds of a read or write.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1", timeout: float = 5.0) -> None:
@@ -225,7 +225,7 @@ class FrameClient:
         self.socket.close()
 
     def send_bytes(self, data: bytes) -> None:
-        """Write any bytes; a server that has closed already does not take them."""
+        """Write any bytes; a server that has closed already gets none."""
         with contextlib.suppress(ConnectionError):
             self.socket.sendall(data)
 
@@ -261,7 +261,7 @@ class FrameClient:
             TimeoutError: It does not.
         """
         frames = []
-        # Closed with unread input of ours, its kernel sends RST.
+        # If the server closes with unread input, its kernel sends RST.
         with contextlib.suppress(EOFError, ConnectionError):
             while True:
                 frames.append(self.read())

@@ -1,4 +1,4 @@
-"""Streams of arrows: what they recorded of them, and the memory that they took."""
+"""Streams of arrows: their records, and the memory of the arrows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Recorded:
 
 
 def rearm_peak(process: int) -> None:
-    """Let the kernel begin anew with the peak of the resident memory."""
+    """Reset the kernel's peak of the resident memory."""
     Path(f"/proc/{process}/clear_refs").write_text("5")
 
 
@@ -55,7 +55,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def peak_bytes(process: int) -> int:
-    """Return the peak of the resident memory since it was re-armed."""
+    """Return the peak of the resident memory since its reset."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines()
     )

@@ -31,7 +31,7 @@ def running_broker(module: str, directory: Path, **keys: object) -> Iterator[Ser
 
     Args:
         module: Its launcher's name in quiver_fast.brokers.
-        directory: Where its ready file goes.
+        directory: The folder of its ready file.
         keys: As of `support.server.command`.
     """
     with running_server(
@@ -46,17 +46,17 @@ def running_broker(module: str, directory: Path, **keys: object) -> Iterator[Ser
 
 
 def marked(*names: str, gate: Collection[str] = ALL) -> list[Any]:
-    """Return the parameters of a test that wants these brokers, one after the other.
+    """Return the parameters of a test that runs with each of these brokers.
 
     Args:
         names: of the brokers.
-        gate: those with which the gate tries it; the others are slow.
+        gate: the brokers of the gate; the others are slow.
     """
     peers = [pytest.param(name, marks=pytest.mark.peer(name)) for name in names]
     return cases(peers, gate=gate.__contains__)
 
 
 def declare(broker: Server, path: str) -> None:
-    """Make a queue, which RabbitMQ 4 does not do when a link attaches."""
+    """Create a queue, because RabbitMQ 4 does not create it when a link attaches."""
     with QueueManager("localhost", broker.port, Security()) as queues:
         queues.declare(queues.address(path))

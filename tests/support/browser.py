@@ -1,4 +1,4 @@
-"""A real browser that draws a page: what it shows, and what is wrong with how it shows it."""
+"""A real browser that draws a page: the shown text, and faults of the layout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
 )  # fmt: skip
 
-# Texts that are written over each other, and texts that leave their box or the page. What scrolls
-# may be wider than its box, and a word of a chart may stand beside its mark.
+# Overlapping texts, and texts that leave their box or the page. A scrolling box may have wider
+# content, and a word of a chart may be beside its mark.
 _FAULTS = """
 const found = [], boxes = [], page = document.documentElement;
 if (page.scrollWidth > window.innerWidth) found.push('the page is wider than the window');
@@ -82,7 +82,7 @@ class Browser:
         self._driver.get(page.as_uri())
 
     def ask(self, script: str) -> Any:
-        """Return what a function body returns in the page."""
+        """Return the result of a function body in the page."""
         return self._driver.execute_script(script)
 
     def faults(self) -> list[str]:
@@ -91,7 +91,7 @@ class Browser:
         return found
 
     def violations(self) -> list[str]:
-        """Return what axe-core has against the page."""
+        """Return the violations that axe-core finds in the page."""
         # The page forbids scripts; those of its driver are not its own.
         self._driver.execute_script(AXE.read_text(encoding="utf-8"))
         found: list[str] = self._driver.execute_async_script(_RUN_AXE)
@@ -112,7 +112,7 @@ class Browser:
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def problems(self) -> list[str]:
-        """Return what the browser reported about the page: what it was not let load, and errors."""
+        """Return the browser's reports about the page: blocked loads, and errors."""
         return [entry["message"] for entry in self._driver.get_log("browser")]
 
     def _command(self, name: str, **parameters: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Frames in bulk, and the clients that operations of tests/complexity are made of."""
+"""Frames in bulk, and clients for the operations of tests/complexity."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def to(address: str) -> bytes:
 
 
 def transfers(numbers: object, payload: bytes, *, handle: int = 0, **fields: object) -> bytes:
-    """Return transfers of these delivery numbers, settled unless said otherwise."""
+    """Return transfers of these delivery numbers, settled by default."""
     template = encode_frame(
         "transfer", handle=handle, delivery_id=NUMBER, delivery_tag=DIGITS.encode(),
         payload=payload, **{"message_format": 0, "settled": True, **fields},
@@ -65,7 +65,7 @@ class Producer:
         self.window = 64
 
     def credit(self) -> int:
-        """Return up to which delivery the server takes messages."""
+        """Return the number of deliveries up to which the server has given credit."""
         for found in self.client.frames:
             fields = decode_frame(found).fields
             window = fields.get("next_incoming_id", 0) + fields["incoming_window"]
@@ -76,7 +76,7 @@ class Producer:
         return min(self.limit, self.window)
 
     def send(self, count: int, payload: bytes, **fields: object) -> None:
-        """Send messages as fast as credit lets them."""
+        """Send messages as fast as credit allows."""
         end = self.sent + count
         while self.sent < end:
             while self.credit() <= self.sent:
@@ -87,7 +87,7 @@ class Producer:
 
 
 def fill(bench: Bench, address: str, count: int, payload: bytes = BODY) -> None:
-    """Have so many messages in a queue, from a client that stays."""
+    """Fill a queue with so many messages, from a client that stays."""
     producer = Producer(bench, address)
     producer.send(count, payload)
     producer.client.echo()

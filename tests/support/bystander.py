@@ -1,4 +1,4 @@
-"""A connection that must never notice what others do to their server."""
+"""A connection that must never notice the operations of others on its server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of a test: those that the gate tries, and the others, which are slow."""
+"""The cases of a test: those of the gate, and the others, which are slow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from _pytest.mark import ParameterSet
 
 
 def cases(*axes: Iterable[Any], gate: Callable[..., bool]) -> list[ParameterSet]:
-    """Return all combinations of values, as several `parametrize` make them.
+    """Return all combinations of values, like several `parametrize`.
 
     Args:
         axes: values, which may be parameters with marks.
-        gate: says of a combination whether the gate tries it.
+        gate: says whether a combination is part of the gate.
     """
     made = []
     for combination in itertools.product(*axes):

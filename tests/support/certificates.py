@@ -19,13 +19,13 @@ class Identity:
     key: str
 
     def keys(self) -> dict[str, str]:
-        """Return them under the names that the arrow contract gives them."""
+        """Return them by their keys in the arrow contract."""
         return {"cert": self.cert, "key": self.key}
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """A small world of trust."""
+    """Authorities and certificates for tests."""
 
     authority: str
     other_authority: str
@@ -44,10 +44,10 @@ def _issue(directory: Path, name: str, certificate: trustme.LeafCert) -> Identit
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """Make two authorities and what they vouch for.
+    """Make two authorities and their certificates.
 
     Args:
-        directory: Where the PEM files go.
+        directory: The folder for the PEM files.
     """
     authority, other = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(directory / "authority.pem")

@@ -13,7 +13,7 @@ LENGTHS = (6, 8, 12, 16, 20, 24, 30, 40, 60, 100, 200)
 
 
 def limit(runs: int, series: int) -> float:
-    """Return what 5.5 % of series without a change go beyond, of the worst memory."""
+    """Return the value that 5.5 % of series without a change exceed, for the worst memory."""
     found = []
     for memory in MEMORIES:
         random = np.random.default_rng([runs, int(10 * memory)])

@@ -1,4 +1,4 @@
-"""The real Chronicle Queue, as tests/interop/install_peers.sh puts it there."""
+"""The real Chronicle Queue, installed by tests/interop/install_peers.sh."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READER = "net.openhft.chronicle.queue.ChronicleReaderMain"
 
 
 def home() -> Path:
-    """Return where it is: $CHRONICLE_HOME, or where install_peers.sh puts it."""
+    """Return its folder: $CHRONICLE_HOME, or that of install_peers.sh."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("CHRONICLE_HOME") or cache / "quiver-fast" / "chronicle-queue")
 
@@ -35,7 +35,7 @@ def command(*words: object, main: str = "QueuePeer") -> list[str]:
     return [
         "java",
         "-Xmx256m",
-        # Short runs: the second compiler would only take time.
+        # The second compiler does not pay for short runs.
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         "-Dchronicle.announcer.disable=true",

@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 
 def block(ours: dict[str, dict[str, Answer]], artemis: dict[str, dict[str, Answer]]) -> str:
-    """Return the table that runs of all clients make, between its marks."""
+    """Return the table of all clients' runs, with its marks."""
     lines = ["| Client | Case | Expectation | ours | Artemis 2.40 |", "|---|---|---|---|---|"]
     for client, cases in CASES.items():
         for case in cases:

@@ -1,7 +1,7 @@
 """Clients on python-qpid-proton, driven by the test's own thread.
 
-All connections of one `Clients` are in one container, so that a test may wait for
-what several of them see together.
+All connections of one `Clients` are in one container, so that a test can wait for
+events of several connections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from proton.handlers import MessagingHandler
 from proton.reactor import Container
 
 WAIT_SECONDS = 30.0
-# How long nothing must happen before a test believes that nothing will.
+# So long a silence convinces a test that nothing more happens.
 QUIET_SECONDS = 0.15
 POLL_SECONDS = 0.005
 FILL_ROUNDS = 100
@@ -66,7 +66,7 @@ class End:
         return bool(self.link.state & Endpoint.REMOTE_CLOSED)
 
     def condition(self) -> str:
-        """Wait until the server closes the link and return why."""
+        """Wait until the server closes the link, and return the reason."""
         self.clients.wait(lambda: self.is_closed, f"{self.link.name} is closed")
         return self.clients.conditions.get(self.link.name, "")
 
@@ -101,7 +101,7 @@ class Producer(End):
 
 
 class Consumer(End):
-    """A receiving link, and what came by it."""
+    """A receiving link, and its messages."""
 
     def __init__(self, clients: Clients, link: Any) -> None:
         super().__init__(clients, link)
@@ -109,7 +109,7 @@ class Consumer(End):
 
     @property
     def address(self) -> str:
-        """The address of the source that the server says is in place."""
+        """The address of the source in the server's attach."""
         address = self.link.remote_source.address
         assert isinstance(address, str)
         return address
@@ -128,7 +128,7 @@ class Consumer(End):
         return self.take(1)[0]
 
     def bodies(self) -> list[Any]:
-        """Return the bodies of what came and was not taken."""
+        """Return the bodies of messages that were not taken."""
         return [each.body for each in self.received]
 
     def accept(self, count: int) -> list[Any]:
@@ -143,7 +143,7 @@ class Clients(MessagingHandler):
     """Any number of connections to one server.
 
     Args:
-        port: Where the server listens on loopback.
+        port: The server's port on loopback.
     """
 
     def __init__(self, port: int) -> None:
@@ -155,7 +155,7 @@ class Clients(MessagingHandler):
         self.container = Container(self)
         self.container.timeout = POLL_SECONDS
         self.container.start()
-        # Without a task to come it would end with the last connection.
+        # Without a scheduled task it would end with the last connection.
         self.container.schedule(3600, self)
         self.names = 0
 
@@ -170,7 +170,7 @@ class Clients(MessagingHandler):
     ) -> None:
         for connection in self.connections:
             self.cut(connection)
-        # A timer of the library's may find the transport of a connection that was cut gone.
+        # A timer of the library may run after the transport of a cut connection is gone.
         with contextlib.suppress(AssertionError, AttributeError):
             self.wait(lambda: False, "", 2 * POLL_SECONDS)
 
@@ -247,9 +247,9 @@ class Clients(MessagingHandler):
         return connection
 
     def sync(self, connection: Any) -> None:
-        """Return once the server has seen all that was said on a connection.
+        """Return once the server has read all frames of a connection.
 
-        The engine writes the end of a session after all else that is due.
+        The engine writes the end of a session after all other frames.
         """
         session = connection.session()
         session.open()
@@ -315,7 +315,7 @@ class Clients(MessagingHandler):
         self.wait(lambda: not link.state & Endpoint.REMOTE_UNINIT, f"{link.name} attaches")
 
     def drain_queue(self, connection: Any, address: str) -> list[Any]:
-        """Take all that a queue has, and return the bodies."""
+        """Take all messages of a queue, and return the bodies."""
         consumer = self.consumer(connection, address)
         consumer.link.drain(10_000)
         self.wait(lambda: consumer.link.credit == 0, f"{address} is drained")
@@ -324,7 +324,7 @@ class Clients(MessagingHandler):
         return bodies
 
     def cut(self, connection: Any) -> None:
-        """Lose a connection: no close, no end, just gone."""
+        """Cut a connection, without close and end."""
         transport = connection.transport
         if transport is None or transport._selectable is None:
             return

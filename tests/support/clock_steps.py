@@ -1,4 +1,4 @@
-"""The wall clock of processes, which a test steps while they run."""
+"""The wall clock of processes, which a test sets while they run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SteppedClock:
     """A wall clock: that of the system, and the sum of all steps.
 
     Args:
-        folder: where it is kept.
-        library: what :func:`compile_clock` returned.
+        folder: the folder for its file.
+        library: the result of :func:`compile_clock`.
     """
 
     def __init__(self, folder: Path, library: Path) -> None:

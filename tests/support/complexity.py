@@ -2,7 +2,7 @@
 
 A `Bench` runs one server in a process of its own, a bystander in another, and drives the
 operation from here. Costs are those of the server's CPU, in nanoseconds of its threads,
-so that they do not depend on what else the machine does.
+so that they do not depend on other work on the machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIB = 1 << 20
 # A server that does less than this share of the time is idle: timers may fire.
 QUIET_SECONDS, QUIET_SHARE = 0.05, 0.02
 IDLE_TIMES = 20
-# How often N is run; an operation that takes less CPU than this in total is run more often.
+# Runs of N; an operation that takes less CPU than this in total is run more often.
 ROUNDS, MOST_ROUNDS, ENOUGH_SECONDS = 2, 6, 0.02
 # Runs more of both before a ratio that is near the limit is believed.
 AGAIN, NEAR = 3, 4.8
@@ -38,7 +38,7 @@ RATIO = 6.0
 TRIP = 50.0
 # Share of a core that a server uses when it only holds something.
 IDLE = 0.01
-# Memory that is kept for what comes next, and for the allocator's and Python's own.
+# Memory that is kept for later objects, and by the allocator and Python.
 KEPT = 24 * MIB
 TO_IDLE_SECONDS = 5.0
 
@@ -89,14 +89,14 @@ class Watch:
 
 @dataclass
 class Bench:
-    """A process that serves, and the clients of the operation that is being measured.
+    """The server's process, and the clients of the measured operation.
 
     Attributes:
         pid: of the process.
-        port: where it speaks AMQP.
-        csp_port: where it speaks the queue protocol.
-        watch: its bystander; None where nobody watches.
-        runs: how many times an operation was run here: what has its number is new.
+        port: its port for AMQP.
+        csp_port: its port for the queue protocol.
+        watch: its bystander, or None.
+        runs: number of runs of operations so far, which makes names unique.
     """
 
     pid: int
@@ -135,11 +135,11 @@ class Bench:
         return time.monotonic()
 
     def rest(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait."""
         time.sleep(seconds)
 
     def wait_until_quiet(self, seconds: float = WAIT_SECONDS) -> float:
-        """Wait until the server does next to nothing; return when that began."""
+        """Wait until the server is idle; return when that began."""
         deadline = self.now() + seconds
         while True:
             began, before = self.now(), self.cpu()
@@ -174,12 +174,12 @@ class Operation(NamedTuple):
     """Something that a client can repeat.
 
     Attributes:
-        name: what the table calls it.
-        run: does it so many times, and returns when the server has done all of it.
+        name: its name in the table.
+        run: does it so many times, and returns when the server has finished.
         count: N in the short form.
-        scale: how many times N the long form does; 1 where a limit of the server's is near.
+        scale: the factor of N in the long form; 1 if a limit of the server is near.
         keys: of the server.
-        waits: whether what the server does after `run` belongs to it as well.
+        waits: whether the server's work after `run` counts too.
         leaves: messages stay behind, so that the server is used for nothing else.
     """
 
@@ -193,7 +193,7 @@ class Operation(NamedTuple):
 
 
 class Limited(NamedTuple):
-    """A figure of what an operation cost, and what it may be at most."""
+    """A figure of an operation's cost, and its limit."""
 
     name: str
     value: float
@@ -206,11 +206,11 @@ class Cost(NamedTuple):
 
     Attributes:
         small, large: seconds of the server's CPU, for N and for 4 N: the least of several.
-        larger: those for 16 N, where the other two left a doubt; else 0.
-        idle: share of a core that the server used when all was done and still held.
+        larger: those for 16 N if the other two left a doubt; else 0.
+        idle: share of a core of the idle server that still held everything.
         trips: the bystander's round trips: milliseconds, and those of the server's CPU.
-        kept: bytes of memory that the server had more when all was over.
-        peak: bytes that it had more while it was held.
+        kept: growth of the server's memory in bytes at the end.
+        peak: growth of its memory in bytes while it held everything.
         to_idle: seconds from the clients' end to an idle server.
     """
 
@@ -225,10 +225,10 @@ class Cost(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times more 4 N cost.
+        """The cost of 4 N divided by that of N.
 
-        Where N just fits into the caches it costs less than its share, once. A cost that grows
-        with N does so from 4 N to 16 N as well, and more.
+        If N just fits into the caches it costs less than its share. A cost that grows with N also
+        grows from 4 N to 16 N, and more.
         """
         ratio = self.large / self.small
         return min(ratio, self.larger / self.large) if self.larger else ratio
@@ -238,7 +238,7 @@ class Cost(NamedTuple):
         return longest(self.trips, which)
 
     def figures(self) -> list[Limited]:
-        """Return what is judged of it."""
+        """Return its judged figures."""
         return [
             Limited("cost of 4 N / cost of N", self.ratio, RATIO),
             Limited("a bystander's wait, of CPU", self.worst(1), TRIP, "ms"),
@@ -259,7 +259,7 @@ def longest(trips: list[tuple[float, float]], which: int) -> float:
 
 
 def may_keep(peak: int) -> int:
-    """Return how many bytes may stay of so many: for what comes next, and the allocator's own."""
+    """Return how many of so many bytes may stay, for later objects and for the allocator."""
     return max(KEPT, peak // 4)
 
 
@@ -282,7 +282,7 @@ def serving(directory: Path, keys: dict[str, object] | None) -> Iterator[Bench]:
 
 
 class Servers:
-    """Servers for operations one after the other, which share those of their keys.
+    """Servers for operations one after the other; operations with equal keys share one.
 
     Args:
         folder: returns a new one for each.
@@ -326,10 +326,10 @@ def cost_of(bench: Bench, operation: Operation, count: int) -> float:
 
 
 def least(bench: Bench, operation: Operation, count: int, rounds: int) -> float:
-    """Return the least cost of some runs, each with new clients; of cheap ones there are more.
+    """Return the least cost of some runs, each with new clients; cheap ones run more often.
 
-    Other work takes caches and time away and so makes single runs dearer, never cheaper. A
-    cost that grows with N is in each of them.
+    Other work takes caches and time away, so it makes single runs more expensive, never cheaper.
+    A cost that grows with N is in each of them.
     """
     costs: list[float] = []
     while len(costs) < rounds or (len(costs) < MOST_ROUNDS and sum(costs) < ENOUGH_SECONDS):
@@ -363,7 +363,7 @@ def measure(bench: Bench, operation: Operation, count: int) -> Cost:
     began = bench.now()
     bench.close()
     to_idle = max(bench.wait_until_quiet() - began, 0.0)
-    # The server gives memory back when it has had no use for it for half a second.
+    # The server returns memory when it was unused for half a second.
     deadline = bench.now() + 2
     while bench.memory() - before > may_keep(peak) and bench.now() < deadline:
         bench.rest(0.1)
@@ -377,8 +377,8 @@ def measure(bench: Bench, operation: Operation, count: int) -> Cost:
     for _ in range(AGAIN):
         if longest(trips, 1) <= TRIP:
             break
-        # A bystander that had no core did not wait for the server. One that has to is
-        # kept waiting by each run.
+        # A bystander without a core did not wait for the server. If it has to wait for the
+        # server, it waits in each run.
         bench.close()
         bench.wait_until_quiet()
         trips = min(

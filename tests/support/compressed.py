@@ -1,4 +1,4 @@
-"""The forms of compression that record files of others have, made by other means than ours."""
+"""The forms of compression of others' record files, made without our code."""
 
 import binascii
 import bz2
@@ -33,7 +33,7 @@ def xz_of_large_dictionary(text: bytes) -> bytes:
     data = bytearray(lzma.compress(text))
     size = (data[12] + 1) * 4
     header = data[12 : 12 + size - 4]
-    # Behind sizes and flags stand the filter, the size of its properties and the dictionary's.
+    # After sizes and flags come the filter, the size of its properties and the dictionary's.
     place = header.index(b"\x21\x01") + 2
     header[place] = 36
     data[12 : 12 + size] = header + binascii.crc32(header).to_bytes(4, "little")
@@ -41,8 +41,8 @@ def xz_of_large_dictionary(text: bytes) -> bytes:
 
 
 def is_plain(text: bytes) -> bool:
-    """Say whether a file of these bytes is read as they are: in no compressed form, without a mark.
+    """Say whether these bytes are plain text: not compressed, and without a mark.
 
-    Random text may begin as another file does, and hypothesis does find it.
+    Random text may begin like another form, and hypothesis does find such texts.
     """
     return form_of(text[:HEAD_SIZE]) is None and not text.startswith(BOM_UTF8)

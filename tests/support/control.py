@@ -1,4 +1,4 @@
-"""An arrow that is controlled as a wrapper does it: by lines on a socket pair."""
+"""An arrow under the control of a test in place of a wrapper: lines on a socket pair."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Controlled:
         assert line == "ready", (line, self.running.stdout_so_far())
 
     def hear(self) -> str:
-        """Return the next line that the arrow says, without its newline."""
+        """Return the next line of the arrow, without its newline."""
         self.socket.settimeout(START_SECONDS)
         said = b""
         while not said.endswith(b"\n"):
-            # One by one: what follows the line stays in the socket.
+            # One by one, so that later lines stay in the socket.
             said += self.socket.recv(1) or b"(closed)\n"
         return said[:-1].decode()
 
     def say(self, *lines: str) -> None:
-        """Say something to the arrow."""
+        """Send a line to the arrow."""
         self.socket.sendall("".join(f"{line}\n" for line in lines).encode())
 
     def hang_up(self) -> None:
@@ -60,9 +60,9 @@ def controlled(directory: Path, *words: str, first: str = "") -> Iterator[Contro
     """Run our arrow with a control socket.
 
     Args:
-        directory: Where its report goes.
+        directory: The folder of its report.
         words: Its other arguments.
-        first: A line that is said before it starts.
+        first: A line that is sent before it starts.
     """
     ours, arrows = socket.socketpair()
     ours.sendall(f"{first}\n".encode() if first else b"")

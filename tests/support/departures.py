@@ -1,4 +1,4 @@
-"""When a server knows that a client has gone: what it had is anybody's again from then on."""
+"""Waiting until a server knows that a client has gone, and has released its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON documents that commands write: each that a test parses is checked against its schema."""
+"""The JSON documents of commands: tests check each document that they parse with its schema."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from jsonschema import Draft202012Validator
 
 from quiver_fast.schemas import VERSIONS, schema_text
 
-# A document of ours has one of these, and so must say what it is.
+# Each of our documents has one of these keys, and so must name its schema.
 OURS = {"environment", "analysed_with"}
 
 
 @functools.cache
 def validator(name: str) -> Draft202012Validator:
-    """Return what checks a document, whose schema is a valid one itself."""
+    """Return the validator of a document; its schema must be valid too."""
     schema = json.loads(schema_text(name))
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
 
 def faults(name: str, document: Any) -> list[str]:
-    """Return what a document has that its schema does not, and the other way round."""
+    """Return the differences between a document and its schema."""
     return [f"{error.json_path}: {error.message[:300]}"
             for error in validator(name).iter_errors(document)]  # fmt: skip
 
 
 def name_of(document: Any) -> str | None:
-    """Return which document it is; None for what is none of ours."""
+    """Return the name of a document; None if it is not ours."""
     if not isinstance(document, dict):
         return None
     mark = document.get("schema")
@@ -37,14 +37,14 @@ def name_of(document: Any) -> str | None:
         assert mark["version"] == VERSIONS[mark["name"]]
         return str(mark["name"])
     assert not OURS & document.keys(), "the document does not say its schema"
-    # A line of `quiver-queue`, of which there may be millions, says nothing of itself.
+    # A line of `quiver-queue`, of which there may be millions, names no schema.
     if {*document} == {"index"}:
         return "queue-index"
     return "queue-entry" if "index" in document else None
 
 
 def parsed(text: str | bytes) -> Any:
-    """Return what JSON says, and check it if it is a document of ours."""
+    """Parse JSON, and check it if it is one of our documents."""
     document = json.loads(text)
     name = name_of(document)
     if name is not None:

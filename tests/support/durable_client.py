@@ -1,4 +1,4 @@
-"""A client of durable messages and transactions that notices when the server ends what it uses."""
+"""A client of durable messages and transactions that notices closed links and connections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encoded(number: int, size: int = 50) -> bytes:
 
 
 class DurableClient(EngineClient):
-    """As EngineClient, but waits end with `LostError` when they cannot be fulfilled any more."""
+    """As EngineClient, but a wait ends with `LostError` if it can no longer succeed."""
 
     def until(self, condition: Callable[[], bool], timeout: float = TIMEOUT) -> None:
         super().until(lambda: condition() or self.is_over, timeout)
@@ -76,7 +76,7 @@ class DurableClient(EngineClient):
         return int(message.id), delivery
 
     def drain(self, address: str) -> list[int]:
-        """Take all that a queue holds; return the numbers in their order."""
+        """Take all messages of a queue; return the numbers in their order."""
         receiver = self.receiver(address, credit=0)
         numbers: list[int] = []
         # A queue may hold more than one drain takes.
@@ -86,7 +86,7 @@ class DurableClient(EngineClient):
         return numbers
 
     def take_drained(self, receiver: Receiver) -> list[int]:
-        """Take what there is, up to a limit; return the numbers."""
+        """Take messages up to a limit; return the numbers."""
         receiver.drain(DRAINED)
         numbers = []
         while True:
@@ -139,7 +139,7 @@ class DurableClient(EngineClient):
     ) -> bool | None:
         """Commit a transaction, or roll it back; say whether it is committed.
 
-        None: after a sync that failed nobody knows.
+        None: nobody knows, after a failed sync.
         """
         body = Message(body=Described(DISCHARGE, [transaction, fail]))
         state = self.outcome(self.send(coordinator, bytes(body.encode())))

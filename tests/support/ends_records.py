@@ -81,9 +81,9 @@ class Ends:
         self, folder: Path, senders: int, receivers: int, *, ids: bool = True, told: bool = True,
         queues: int = 1,
     ) -> RunData:  # fmt: skip
-        """Write as processes do that have so many senders, or receivers, each.
+        """Write the records of processes with so many senders, or receivers, each.
 
-        ``told``: they say in the records which end has a line.
+        ``told``: the records name the end of each line.
         """
         folder.mkdir()
         for role, made, text, members in (

@@ -1,7 +1,7 @@
 """A synchronous AMQP client on python-qpid-proton's engine: one socket, pumped by the test.
 
-Nothing happens but in `pump`, so a test decides what is read, answered and settled,
-and when. Links that the server attaches wait in `attached` until the test takes them.
+Only `pump` reads and writes, so a test controls every read, answer and settlement.
+Links that the server attaches wait in `attached` until the test takes them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class EngineClient:
     """A client connection to ``port`` on the loopback.
 
     Args:
-        port: where the server listens.
+        port: the server's port.
         streaming_links: offer ``qd.streaming-links``.
-        trunk: pass for another server of ours.
-        relay: pass for a router.
+        trunk: act as another server of ours.
+        relay: act as a router.
         channel_max: the highest channel to allow; None for the engine's own limit.
         max_frame: bytes of the largest frame to take; None for the engine's own limit.
     """
@@ -101,11 +101,11 @@ class EngineClient:
             self.pump(0.02)
 
     def beat(self) -> None:
-        """Let the engine send what keeps a quiet connection from being idle too long."""
+        """Let the engine send heartbeats."""
         self.transport.tick(time.monotonic())
 
     def sync(self) -> None:
-        """Wait until the server has taken all that was sent: it answers in order."""
+        """Wait until the server has read everything, which its answers show."""
         session = self.connection.session()
         session.open()
         self.until(lambda: bool(session.state & Endpoint.REMOTE_ACTIVE))
@@ -174,7 +174,7 @@ class EngineClient:
         settled: bool = False,
         credit: bool = True,
     ) -> Sender:
-        """Attach a sender and wait for its credit, unless that is not to be expected."""
+        """Attach a sender and wait for its credit, if it gets any."""
         self._tag += 1
         link: Sender = (session or self.session()).sender(f"sender-{id(self)}-{self._tag}")
         link.target.address = address
@@ -208,8 +208,8 @@ class EngineClient:
         """Wait for a link that the server attaches, accept it and give it credit.
 
         Args:
-            credit: for how many deliveries.
-            capacity: bytes that its session may hold unread; 0 for what it is set to.
+            credit: the number of deliveries.
+            capacity: bytes that its session may hold unread; 0 for its present setting.
         """
         self.until(lambda: bool(self.attached))
         link = self.attached.pop(0)

@@ -1,4 +1,4 @@
-"""How many examples a dear property test tries."""
+"""The number of examples of an expensive property test."""
 
 from __future__ import annotations
 

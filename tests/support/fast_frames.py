@@ -1,4 +1,4 @@
-"""Very many frames at once: one is encoded, and its numbers are counted on in copies of it."""
+"""Very many frames at once: copies of one encoded frame with other numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-# In a frame's template: a uint that is counted, and a text of eight digits that is.
+# Places of the number in a frame's template: a uint, and a text of eight digits.
 NUMBER = 0xC0FFEE01
 DIGITS = "########"
 
@@ -22,7 +22,7 @@ def _places(template: bytes, marker: bytes) -> Iterable[int]:
 
 
 def copies(template: bytes, numbers: Sequence[int] | npt.NDArray[np.integer]) -> bytes:
-    """Return one copy of ``template`` for each number, with that number in its marked places."""
+    """Return one copy of ``template`` for each number, with the number in the marked places."""
     values = np.asarray(numbers, dtype=np.uint32)
     rows: Bytes = np.tile(np.frombuffer(template, dtype=np.uint8), (len(values), 1))
     big_endian = values.astype(">u4").view(np.uint8).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""The test's side of `tests/faults/nth_call.c`: which call of a process fails, and when."""
+"""The test's side of `tests/faults/nth_call.c`: it chooses the failing call of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAYOUT = struct.Struct("@6Q256s")
 
 
 class Kind(enum.IntEnum):
-    """The calls of which one fails, and with what error."""
+    """The kind of the failing call, and its error."""
 
     MEMORY = 1
     MAPPING = 2
@@ -29,7 +29,7 @@ class Faults:
     """The page that a test shares with a process.
 
     Args:
-        folder: where its file goes.
+        folder: the folder of its file.
         library: the compiled `nth_call.c`.
     """
 
@@ -41,11 +41,11 @@ class Faults:
         self.environment = {**preloading(library), "QUIVER_FAULTS": str(path)}
 
     def arm(self, kind: Kind, number: int, *, lasting: bool = False, path: str = "") -> None:
-        """Have the call of this number fail, counted from now on; 0 only counts.
+        """Let the call of this number fail, counted from now on; 0 only counts.
 
         Args:
-            lasting: all calls after it fail as well.
-            path: count from when a path that contains this is opened, not from now on.
+            lasting: all later calls fail as well.
+            path: count from the opening of a path that contains this, not from now on.
         """
         self.disarm()
         LAYOUT.pack_into(self._page, 0, 0, kind, number, lasting, 0, 0, path.encode())
@@ -59,12 +59,12 @@ class Faults:
 
     @property
     def seen(self) -> int:
-        """How many calls of the kind came since."""
+        """The number of calls of the kind since."""
         return int(LAYOUT.unpack_from(self._page)[4])
 
     @property
     def failed(self) -> int:
-        """How many of them failed."""
+        """The number of failed ones."""
         return int(LAYOUT.unpack_from(self._page)[5])
 
     def close(self) -> None:

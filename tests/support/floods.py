@@ -1,4 +1,4 @@
-"""Clients that send very much and only count what they are answered."""
+"""Clients that send very much and only count the answers."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def ready(
 
 
 class Flood(FrameClient):
-    """A client that sends very many frames, and counts what it is answered.
+    """A client that sends very many frames, and counts the answers.
 
     Attributes:
         seen: how many frames of each performative have come.
-        settled: deliveries that dispositions have told of.
-        frames: those that came, as bytes, of the performatives in `kept`.
+        settled: number of deliveries in dispositions.
+        frames: received frames of the performatives in `kept`, as bytes.
     """
 
     def __init__(self, port: int) -> None:
@@ -70,7 +70,7 @@ class Flood(FrameClient):
         return self
 
     def take(self, data: bytes) -> None:
-        """Count the frames in what came."""
+        """Count the received frames."""
         data = self.input + data
         at, end = 0, len(data)
         while end - at >= 8:
@@ -114,7 +114,7 @@ class Flood(FrameClient):
             self.socket.settimeout(WAIT_SECONDS)
 
     def read_some(self) -> None:
-        """Take what has come, if anything has."""
+        """Read received bytes, if there are any."""
         try:
             data = self.socket.recv(READ_SIZE)
         except BlockingIOError:
@@ -125,7 +125,7 @@ class Flood(FrameClient):
         self.take(data)
 
     def pour(self, data: bytes, seconds: float = 3.0) -> int:
-        """Send without ever reading, for as long as anything is taken; return how much was."""
+        """Send without reading, as long as the server reads; return the number of bytes."""
         self.socket.setblocking(False)
         view, deadline = memoryview(data), time.monotonic() + seconds
         while view and time.monotonic() < deadline:
@@ -141,7 +141,7 @@ class Flood(FrameClient):
         return len(data) - len(view)
 
     def echo(self) -> None:
-        """Wait until all that was sent has been taken: the server answers in order."""
+        """Wait until the server has read everything, which its answers show."""
         before = self.seen["detach"]
         attach = encode_frame(
             "attach", name="echo", handle=ECHO_HANDLE, role=False, initial_delivery_count=0,
@@ -152,8 +152,8 @@ class Flood(FrameClient):
 
 
 def deliveries(data: bytes, at: int) -> int:
-    """Return of how many deliveries a disposition tells, whose list begins at ``at``."""
-    # Behind the list's size and count, and the role of one byte (parts 1.6.22 and 2.7.6).
+    """Return the number of deliveries of a disposition, whose list begins at ``at``."""
+    # After the list's size and count, and the role of one byte (parts 1.6.22 and 2.7.6).
     at += 1 + 2 * (1 if data[at] == 0xC0 else 4) + 1
     first, at = uint(data, at)
     last, _ = uint(data, at)
@@ -161,7 +161,7 @@ def deliveries(data: bytes, at: int) -> int:
 
 
 def uint(data: bytes, at: int) -> tuple[Any, int]:
-    """Return a uint or null (part 1.6.5), and where the next value begins."""
+    """Return a uint or null (part 1.6.5), and the offset of the next value."""
     code = data[at]
     if code == 0x70:
         return int.from_bytes(data[at + 1 : at + 5], "big"), at + 5
@@ -197,7 +197,7 @@ class TextFlood:
         self.tail = b""
 
     def close(self) -> None:
-        """Say that no more comes, and go."""
+        """End the output, and go."""
         with contextlib.suppress(OSError):
             self.socket.sendall(END_OF_STREAM)
         self.socket.close()

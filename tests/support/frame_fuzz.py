@@ -1,7 +1,7 @@
-"""Hypothesis strategies for what a hostile or broken AMQP peer might send.
+"""Hypothesis strategies for the bytes of a hostile or broken AMQP peer.
 
-Random bytes seldom get past the first frame; a dialogue of frames that are right
-but for one of them goes deeper. Both are here, SASL and AMQP.
+Random bytes seldom get past the first frame; a dialogue of frames with only one wrong
+frame goes deeper. Both are here, for SASL and AMQP.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ termini = st.sampled_from(["source", "target"]).flatmap(
     lambda name: st.builds(composite, st.just(name), address=texts, dynamic=st.booleans())
 )
 coordinators = st.builds(composite, st.just("coordinator"))
-# One value of each type, for fields that want another.
+# One value of each type, for fields of another type.
 strangers = st.sampled_from(
     [
         Value("list", ()),
@@ -82,7 +82,7 @@ def _frames(names: list[str]) -> st.SearchStrategy[bytes]:
 
 
 def _damaged(data: bytes, at: int, byte: int, cut: bool) -> bytes:
-    """Return a frame with one byte changed or its end cut, of the size that it says."""
+    """Return a frame with one byte changed or its end cut, and with a correct size."""
     place = 8 + at % max(1, len(data) - 8)
     rest = b"" if cut else bytes([byte]) + data[place + 1 :]
     data = data[:place] + rest
@@ -134,7 +134,7 @@ def _dialogue(steps: int, fuzz: list[bytes]) -> bytes:
     return b"".join([*PROLOGUE[:steps], *fuzz])
 
 
-# AMQP as a peer without SASL speaks it.
+# AMQP of a peer without SASL.
 dialogues = st.builds(
     _dialogue,
     st.integers(0, len(PROLOGUE)) | st.just(len(PROLOGUE)),
@@ -213,8 +213,8 @@ _outcomes = st.builds(
     state=states.map(composite),
 )  # fmt: skip
 
-# Streams as clients and other servers send them, in any order of parts, ends and outcomes.
-# Each piece follows when the one before is answered: transfers need credit.
+# Streams of clients and other servers, in any order of parts, ends and outcomes. Each
+# piece waits for the answer to the one before, because transfers need credit.
 streaming_dialogues = st.builds(
     _opened,
     st.booleans(),

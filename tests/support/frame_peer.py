@@ -1,4 +1,4 @@
-"""A peer of an arrow that says what a test wants, frame by frame, in as many writes as it wants."""
+"""A peer of an arrow under the control of a test, frame by frame and write by write."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class FramePeer:
 
 
 def failure(name: str) -> Value:
-    """Return an error whose condition and description tell where it came from."""
+    """Return an error with a condition and description that name its origin."""
     return composite("error", condition=f"test:{name}", description=f"by {name}")
 
 

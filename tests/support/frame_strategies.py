@@ -35,7 +35,7 @@ def sized(narrow: int, body: bytes, wide: bool) -> bytes:
 
 @st.composite
 def encoded(draw: st.DrawFn, kind: str, value: Any) -> bytes:
-    """Return one of the encodings that a value has."""
+    """Return one of the encodings of a value."""
     if kind == "boolean":
         return draw(st.sampled_from([b"\x41", b"\x56\1"] if value else [b"\x42", b"\x56\0"]))
     if kind == "ubyte":
@@ -118,7 +118,7 @@ def nested(name: str, key: str) -> st.SearchStrategy[tuple[bytes, Any]]:
     """Return values of a field whose type is not one of the simple ones."""
     if key == "state":
         chosen = states()
-        # A transfer's state is kept as it came.
+        # A transfer's state stays encoded.
         return chosen.map(lambda pair: (pair[0], pair[0])) if name == "transfer" else chosen
     if (name, key) == ("transactional_state", "outcome"):
         return states(st.sampled_from(["accepted", "rejected", "released", "modified"]))
@@ -162,7 +162,7 @@ def frames(draw: st.DrawFn, name: str) -> tuple[bytes, dict[str, Any], bytes]:
 
 @st.composite
 def any_frames(draw: st.DrawFn, name: str) -> bytes:
-    """Return a frame that may be damaged: cut, with bytes of others, or with a size that lies."""
+    """Return a frame that may be damaged: cut, with other bytes, or with a wrong size."""
     data = draw(frames(name))[0]
     body = bytearray(data[data[4] * 4 :])
     for _ in range(draw(st.integers(0, 3))):

@@ -1,4 +1,4 @@
-"""The C that reads frames, as a library of its own, with what it reads as dictionaries."""
+"""The C that reads frames, as a separate library, with dictionaries as results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.frames_twin import Head, RefusedError
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "quiver_fast" / "amqp"
 KINDS = ("empty", "transfer", "flow", "disposition", "control")
 UNKNOWN = 0xFF
-# As in frames_out.h: a sanitizer sees what is written past them.
+# As in frames_out.h: a sanitizer sees writes past them.
 FRAME_ROOM, STATE_HEAD = 96, 18
 
 
@@ -99,7 +99,7 @@ RECORDS = {"transfer": CTransfer, "flow": CFlow, "disposition": CDisposition}
 
 
 def found(record: ctypes.Structure, names: list[str]) -> dict[str, Any]:
-    """Return the named fields, bytes as such; those that were not there are left out."""
+    """Return the named fields, with bytes as bytes; missing fields are left out."""
     result: dict[str, Any] = {}
     for name in names:
         value = getattr(record, name)
@@ -134,7 +134,7 @@ class Frames:
     """The functions of frames.h.
 
     Args:
-        folder: where the library goes. ``CFLAGS`` may ask for sanitizers.
+        folder: the folder for the library. ``CFLAGS`` may ask for sanitizers.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -159,17 +159,17 @@ class Frames:
         return frame
 
     def head(self, data: bytes, limit: int) -> Head | None:
-        """Return what a frame is, as the twin's function does."""
+        """Return a frame's header and descriptor, in the form of the twin."""
         frame = self._frame(exactly(data), limit)
         return Head(frame.size, frame.channel, KINDS[frame.kind]) if frame.size else None
 
     def performative(self, name: str, data: bytes) -> tuple[dict[str, Any], bytes]:
-        """Return what a whole frame says, as the twin's function does."""
+        """Return the fields of a whole frame, in the form of the twin."""
         read = getattr(self.library, f"amqp_read_{name}")
         return self._performative(name, data, lambda *args: self.check(read(*args)))
 
     def swift_transfer(self, data: bytes, limit: int) -> tuple[Head, dict[str, Any], bytes] | None:
-        """Return what the short way reads of a frame; None where it leaves it to others."""
+        """Return the fields that the short way reads; None if it refuses the frame."""
         held, record = exactly(data), CSwift()
         read = self.library.amqp_read_swift_transfer
         if not read(held, c_size_t(len(data)), c_uint32(limit), ctypes.byref(record)):
@@ -229,5 +229,5 @@ class Frames:
 
 
 def exactly(data: bytes) -> ctypes.Array[Any]:
-    """Return a buffer without a byte more, so that sanitizers see a read past its end."""
+    """Return a buffer of the exact size, so that sanitizers see a read past its end."""
     return (c_uint8 * len(data)).from_buffer_copy(data)

@@ -1,7 +1,7 @@
-"""Reading performatives as the specification has them, slowly: the twin of amqp/frames.c.
+"""Reading performatives by the specification: the slow twin of amqp/frames.c.
 
-What is read is a dictionary of the fields that are there; what is refused raises
-`RefusedError` with the condition that a close would carry.
+A read performative is a dictionary of its present fields; a refused one raises
+`RefusedError` with the condition of a close.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def cut(data: bytes, size: int) -> tuple[bytes, bytes]:
 
 
 def body_of(data: bytes) -> tuple[int, bytes, bytes]:
-    """Return the constructor of a value that is not described, what it holds, and the rest."""
+    """Return the constructor and the content of a value without descriptor, and the rest."""
     first, rest = cut(data, 1)
     code = first[0]
     if code in WIDTHS:
@@ -91,7 +91,7 @@ def any_value(data: bytes) -> tuple[bytes, bytes]:
 
 
 def descriptor(data: bytes) -> tuple[str, bytes]:
-    """Return the name of what is described, ``unknown`` for others', and the rest."""
+    """Return the name of a descriptor, ``unknown`` for others, and the rest."""
     if data[:1] != b"\0":
         raise RefusedError(DECODE)
     value, rest = any_value(data[1:])
@@ -123,7 +123,7 @@ def field(kind: str, data: bytes) -> tuple[Any, bytes]:
 
 
 def composite(name: str, data: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the fields of a list, and what comes after it."""
+    """Return the fields of a list, and the rest."""
     code, body, rest = body_of(data)
     if code not in (0x45, 0xC0, 0xD0):
         raise RefusedError(DECODE)
@@ -170,7 +170,7 @@ def state(data: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def head(data: bytes, max_frame_size: int) -> Head | None:
-    """Return what a frame is; None while it is not all there."""
+    """Return a frame's header and descriptor; None while it is incomplete."""
     if len(data) < 8:
         return None
     size, offset, kind, channel = struct.unpack(">IBBH", data[:8])

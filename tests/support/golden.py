@@ -1,4 +1,4 @@
-"""Small files of records of each format with what an analysis must say of them.
+"""Small files of records of each format, with the expected analysis.
 
 The records have faults: losses, duplicates, reordered and malformed lines, a truncated end,
 clocks that differ, settlements that are missing, repeated or of ids never sent.
@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).with_name("golden_records")
 _DIGITS = 12
 
 GOLDEN = {"v1": "receiver", "v2": "sender", "v3": "receiver"}
-"""Format to the end that the file is of."""
+"""The end of the file, by format."""
 
 
 def golden_run(record_format: str) -> RunFiles:
@@ -29,12 +29,12 @@ def golden_run(record_format: str) -> RunFiles:
 
 
 def expected(record_format: str) -> Any:
-    """Return what :func:`told` must be."""
+    """Return the expected result of :func:`told`."""
     return _rounded(json.loads((_FOLDER / f"{record_format}-expected.json").read_text()))
 
 
 def told(run: RunData, statistics: dict[str, Any]) -> Any:
-    """Return all that an engine says of a run, but where its file is."""
+    """Return an engine's document of a run, without the path of its file."""
     ends = {"sender": run.sender, "receiver": run.receiver}
     summaries = {
         name: {key: value for key, value in end.items() if key != "file"}

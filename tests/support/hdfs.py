@@ -18,7 +18,7 @@ _MAIN = "org.apache.hadoop.test.MiniDFSClusterManager"
 
 
 def home() -> Path:
-    """Return where install_peers.sh puts what Spark's own jars of Hadoop lack."""
+    """Return the folder of install_peers.sh with the jars of Hadoop that Spark lacks."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("HDFS_HOME") or cache / "quiver-fast" / "hdfs")
 

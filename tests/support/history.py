@@ -1,17 +1,17 @@
 """The actions of a server's clients, and their judge: nothing lost, nothing twice, in order.
 
-A history is a list of events in the order in which the clients knew of them. A server's
-*life* is the time between two starts; an event has the life of the connection it came by.
+A history is a list of events in the order in which the clients noticed them. A server's
+*life* is the time between two starts; an event has the life of its connection.
 
-What must hold, whatever was killed, stopped or cut:
+These rules must hold after any kill, stop or cut:
 
 - a message that was accepted, or sent in a transaction that was committed, is received;
 - one of a transaction that was rolled back is never received;
-- what a transaction sends and removes happens wholly or not at all, also when its client
-  never heard how it ended;
+- a transaction takes effect completely or not at all, also if its client never learned its
+  outcome;
 - a removal that the server has confirmed is final;
 - no two consumers have a message at once;
-- a consumer gets the messages of a producer in the order they were sent, but for
+- a consumer gets the messages of a producer in the order of sending, except for
   redeliveries.
 """
 
@@ -37,8 +37,8 @@ class Transaction:
 
     Args:
         life: of its connection.
-        ended: how many events there were when its client asked for its end, or gave up.
-        committed: how it ended; None when nobody knows.
+        ended: number of events when its client discharged it, or gave up.
+        committed: its outcome; None if nobody knows.
     """
 
     life: int
@@ -50,12 +50,12 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a client knew.
+    """An event of a client.
 
     Args:
         kind: ``received``, ``let_go`` (released, or its consumer is gone, or its transaction
             is about to end) or ``removed`` (confirmed by the server).
-        first: the server says that nobody had it before, since it started.
+        first: the server marks it as never delivered since its start.
     """
 
     kind: str
@@ -92,19 +92,19 @@ class History:
         return transaction
 
     def end(self, transaction: Transaction, consumer: int) -> None:
-        """Note that a transaction is about to end: what it removes is its consumer's no more."""
+        """Note that a transaction is about to end: its consumer loses the removed messages."""
         with self._lock:
             for key in transaction.removed:
                 self.events.append(Event("let_go", key, consumer, transaction.life))
             transaction.ended = len(self.events)
 
     def faults(self, *, trunks: bool = False) -> list[str]:
-        """Return what must not have happened, in words.
+        """Return the violations of the rules, in words.
 
         Args:
-            trunks: of several servers, each with lives of its own. What one passed to another
-                and had no outcome of when it died, both have: nothing is lost and nothing is
-                there by half, but a message may come again, and out of its order.
+            trunks: whether there are several servers, each with its own lives. After a death
+                both servers may have a message without an outcome: nothing is lost or half
+                done, but a message may come again, and out of order.
         """
         if trunks:
             return [*_lost(self), *_half_there(self)]
@@ -128,7 +128,7 @@ def _lost(history: History) -> list[str]:
 
 
 def _half_there(history: History) -> list[str]:
-    """Judge what transactions send: all of it is there or nothing, and nothing after a rollback."""
+    """Judge messages of transactions: all or none are received, and none after a rollback."""
     received = _received(history)
     faults = []
     for transaction in history.transactions:
@@ -141,7 +141,7 @@ def _half_there(history: History) -> list[str]:
 
 
 def _torn(history: History) -> list[str]:
-    """Judge transactions; a removal is undone when what it removed is received later."""
+    """Judge transactions; a removal is undone if its message is received later."""
     received = _received(history)
     faults = _half_there(history)
     for transaction in history.transactions:
@@ -173,7 +173,7 @@ def _undone(history: History, transaction: Transaction, places: list[int]) -> bo
 
 
 def _twice(history: History) -> list[str]:
-    """A message that was removed for certain comes no more, by a connection of then or later."""
+    """A message with a confirmed removal does not come again, by a connection of then or later."""
     removed: dict[Key, int] = {}
     faults = []
     for event in history.events:
@@ -199,7 +199,7 @@ def _held_twice(history: History) -> list[str]:
 
 
 def _order(history: History) -> list[str]:
-    """Compare first deliveries only: what came back may come at any time."""
+    """Compare first deliveries only, because redeliveries may come at any time."""
     last: dict[tuple[int, int, str, int], Event] = {}
     faults = []
     for event in history.events:

@@ -26,13 +26,13 @@ class Row(NamedTuple):
 
 
 def home() -> Path:
-    """Return where it is compiled: $QPID_JMS_HOME, or where install_peers.sh puts it."""
+    """Return its folder: $QPID_JMS_HOME, or that of install_peers.sh."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("QPID_JMS_HOME") or cache / "quiver-fast" / "qpid-jms")
 
 
 def _cases() -> dict[str, str]:
-    """Return what each case expects, by its name, as its source says it."""
+    """Return the expectation of each case, by its name, from its source."""
     main = (INTEROP / "jms" / "JmsSuite.java").read_text()
     cases = {}
     for name in re.findall(r"(\w+Cases)\.class", main):
@@ -47,22 +47,22 @@ CASES = _cases()
 
 
 def options(directory: Path) -> dict[str, object]:
-    """Return the keys with which our server gives all that it can."""
+    """Return the keys for all features of our server."""
     return {"store": directory / "store", "priorities": "*"}
 
 
 def run_suite(port: int, *cases: str) -> dict[str, Answer]:
-    """Run all cases, or these, in one Java process; return what the broker gives."""
-    # Short runs: the second compiler would only take time.
+    """Run all cases, or these, in one Java process; return the broker's answers."""
+    # The second compiler does not pay for short runs.
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1"]
     path = f"{home() / 'classes'}:{home() / 'lib'}/*"
     return run_cases([*java, "-cp", path, "JmsSuite", str(port), *cases])
 
 
 def run_twice(port: int) -> dict[str, Answer]:
-    """Run the suite, and once more what a broker of others does not give at once.
+    """Run the suite, and repeat the cases that another broker fails.
 
-    So its own races, a drain that it does not answer say, are not taken for what it lacks.
+    So its own races, such as an unanswered drain, do not count as missing features.
     """
     answers = run_suite(port)
     doubtful = [case for case, answer in answers.items() if answer.gives != "yes"]
@@ -70,7 +70,7 @@ def run_twice(port: int) -> dict[str, Answer]:
 
 
 def block(ours: dict[str, Answer], artemis: dict[str, Answer]) -> str:
-    """Return the table that two runs make, between its marks."""
+    """Return the table of two runs, with its marks."""
     lines = ["| Case | Rule of JMS | ours | Artemis 2.40 |", "|---|---|---|---|"]
     for name, expects in CASES.items():
         lines.append(f"| `{name}` | {expects} | {ours[name].gives} | {artemis[name].gives} |")

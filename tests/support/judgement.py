@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from support.processes import Finished
 
-# An error is known at once; what remains is the start of Python on a loaded machine.
+# An error is known at once; the rest is the start of Python on a loaded machine.
 ERROR_SECONDS = 10.0
 
 
 def assert_error(
     end: Finished, *fragments: str, code: int = 1, within: float = ERROR_SECONDS
 ) -> None:
-    """The arrow ended with one line on stderr that says what and where.
+    """The arrow ended with one line on stderr that has the error and the place.
 
     Args:
         end: How it ended.

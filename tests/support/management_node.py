@@ -18,14 +18,14 @@ class ManagementNode(ScriptedPeer):
     """A counterpart whose queues must be declared before a link attaches to them.
 
     Args:
-        queues: names of the queues that are there from the start.
-        status: what to answer each request with instead of doing it.
-        version: what it says its version is.
+        queues: names of the queues that exist from the start.
+        status: the answer to each request, instead of doing it.
+        version: its version.
         script: as for ScriptedPeer.
 
     Attributes:
         requests: method and path of each request, in order.
-        reply_to: what the requests said about their responses.
+        reply_to: the reply-to of the requests.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ManagementNode(ScriptedPeer):
         )
 
     def serve(self, request: Any) -> tuple[str, object]:
-        """Do what a request asks for; return status and body."""
+        """Do a request; return status and body."""
         name = unquote(request.address.removeprefix(QUEUES))
         if request.subject == "PUT":
             assert request.body == {}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from _pytest.runner import runtestprotocol
 
-# How often a test that failed is run again.
+# The number of further runs of a failed test.
 REPEATS = 2
 BINARY = ["B", "KiB", "MiB", "GiB"]
 
@@ -39,7 +39,7 @@ class Taken(NamedTuple):
 
 
 class Figure:
-    """The fixture `figure`: it gathers what one run of a test takes."""
+    """The fixture `figure`: it gathers the figures of one run of a test."""
 
     def __init__(self) -> None:
         self.taken: list[Taken] = []
@@ -108,11 +108,11 @@ def median(runs: list[Figure]) -> list[tuple[Taken, list[float]]]:
 
 
 def verdict(runs: list[Figure], broken: int) -> str | None:
-    """Return why a test has failed, or None if it has passed.
+    """Return the reason of a test's failure, or None if it has passed.
 
     Args:
         runs: its figures.
-        broken: how many of the runs ended otherwise than by a figure.
+        broken: number of runs that failed by something else than a figure.
     """
     if 2 * broken > len(runs):
         return f"{broken} of {len(runs)} runs failed otherwise than by a figure"

@@ -32,7 +32,7 @@ class Metrics:
         return self._samples[name, frozenset(labels.items())]
 
     def labels(self, name: str, label: str) -> list[str]:
-        """Return the values that a label of a metric has."""
+        """Return the values of a metric's label."""
         return [dict(labels)[label] for found, labels in self._samples if found == name]
 
     def sum(self, name: str) -> float:

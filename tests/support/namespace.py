@@ -1,4 +1,4 @@
-"""A network and a few files of a test's own, in which commands run as they are written.
+"""A private network and a few private files of a test, in which commands run unchanged.
 
 An example names the default ports, `broker.example` and `/var/lib`. In a namespace it gets
 them, whatever else runs on this machine, and leaves nothing behind.
@@ -20,7 +20,7 @@ from support.processes import Running, wait_until
 # TCP_LISTEN in /proc/net/tcp.
 LISTENING = "0A"
 
-# The names in the examples lead to this host; what they write to /var/lib is in memory.
+# The names in the examples lead to this host; files in /var/lib are in memory.
 SET_UP = """
 "$2" -c "$3"
 mount --bind "$1" /etc/hosts
@@ -39,11 +39,11 @@ HOSTS = "127.0.0.1 localhost broker.example example.net\n::1 localhost\n"
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace, and the folder in which its commands begin.
+    """A namespace, and the folder of its commands.
 
     Attributes:
         pid: of a process inside.
-        directory: where commands begin.
+        directory: the folder of the commands.
         environment: variables besides those inherited.
     """
 
@@ -58,7 +58,7 @@ class Namespace:
         return Running([*words, f"cd '{self.directory}' && exec {line}"], env=self.environment)
 
     def listens(self, port: int) -> bool:
-        """Tell whether somebody inside listens on a port."""
+        """Say whether a process inside listens on a port."""
         for name in ("tcp", "tcp6"):
             for row in Path(f"/proc/{self.pid}/net/{name}").read_text().splitlines()[1:]:
                 _, local, _, state, *_ = row.split()
@@ -83,7 +83,7 @@ class Namespace:
 
 @contextmanager
 def namespace(directory: Path, environment: dict[str, str]) -> Iterator[Namespace]:
-    """Make a namespace for the time of the block; skip the test where nobody may."""
+    """Make a namespace for the time of the block; skip the test if that is not allowed."""
     hosts = directory / "hosts"
     hosts.write_text(HOSTS)
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]

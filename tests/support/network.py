@@ -18,7 +18,7 @@ import pytest
 
 CHUNK = 65536
 POLL_SECONDS = 0.05
-# How soon a proxy hears of what a test wants of it.
+# How soon a proxy notices a test's request.
 PROXY_SECONDS = 0.01
 
 
@@ -63,7 +63,7 @@ class TcpServer:
                 with connection:
                     self._serve(connection)
             except (ConnectionError, EOFError):
-                continue  # The arrow went away; its own exit is what the test judges.
+                continue  # The arrow went away; the test judges its exit code.
             except BaseException as error:
                 self.error = error
 
@@ -106,10 +106,10 @@ class Passage:
 
     Attributes:
         ends: the client's socket and the server's.
-        unsent: what each of them is still to get.
+        unsent: the unsent bytes for each of them.
         passed: bytes so far, both ways.
         due: when the next may pass (monotonic seconds); infinity for never.
-        broken: how it is to be cut.
+        broken: the way of its cut.
     """
 
     ends: tuple[socket.socket, socket.socket]
@@ -120,9 +120,9 @@ class Passage:
 
 
 class Proxy:
-    """Stands between clients and a server, and delays, stalls or cuts what passes.
+    """Stands between clients and a server, and delays, stalls or cuts the bytes.
 
-    It holds no more than one piece each way: who does not read stops the other side.
+    It holds no more than one piece each way: a side that does not read stops the other side.
 
     Args:
         target: port of the server.
@@ -148,7 +148,7 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self.passages: list[Passage] = []
         self.accepted = 0
-        # Whether new connections are let in; others wait, connected to nobody.
+        # Whether new connections are passed on; otherwise they wait.
         self.accepting = True
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -165,12 +165,12 @@ class Proxy:
             self._end(passage)
 
     def cut(self, how: str, *passages: Passage) -> None:
-        """Break some connections, or all that there are, in one of the ways of `how`."""
+        """Break some connections, or all, in one of the ways of `how`."""
         for passage in passages or list(self.passages):
             passage.broken = how
 
     def resume(self) -> None:
-        """Let the connections go on that are silent."""
+        """Let silent connections go on."""
         for passage in list(self.passages):
             passage.broken, passage.due = "", 0.0
 

@@ -1,4 +1,4 @@
-"""An S3 server on this machine, and what Hadoop would be told of it."""
+"""An S3 server on this machine, and its settings for Hadoop."""
 
 from __future__ import annotations
 

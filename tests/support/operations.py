@@ -65,7 +65,7 @@ def unread_sessions(bench: Bench, count: int) -> None:
 
 
 def release_random(bench: Bench, count: int) -> None:
-    """Release what a consumer holds in random order."""
+    """Release a consumer's messages in random order."""
     client = holding(bench, bench.fresh("release"), count)
     client.pump(dispositions(shuffled(count), "released"))
     client.echo()
@@ -218,14 +218,14 @@ def outcomes(state: str, *, together: bool = False, **fields: object) -> Operati
 
 
 def release_descending(bench: Bench, count: int) -> None:
-    """Release what a consumer holds, the latest first."""
+    """Release a consumer's messages, the latest first."""
     client = holding(bench, bench.fresh("descending"), count)
     client.pump(dispositions(range(count - 1, -1, -1), "released"))
     client.echo()
 
 
 def release_by_going(bench: Bench, count: int) -> None:
-    """Have a consumer go that holds messages."""
+    """End a consumer that holds messages."""
     client = holding(bench, bench.fresh("going"), count)
     client.pump(encode_frame("detach", handle=0, closed=True), lambda: client.seen["detach"] > 0)
 
@@ -384,7 +384,7 @@ def aborted(bench: Bench, count: int) -> None:
 
 
 def not_messages(bench: Bench, count: int) -> None:
-    """Send what is no message, which is rejected."""
+    """Send bytes that are no message, which are rejected."""
     producer = Producer(bench, "garbage")
     producer.send(count, b"\x00\x53\x70\xd0 this is none", settled=False)
     producer.client.pump(b"", lambda: producer.client.settled >= count)

@@ -1,4 +1,4 @@
-"""Which peers of other projects are here, and why one is not."""
+"""Installed and missing peers of other projects."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ _SHOWS: Mapping[str, str] = {
 
 
 def what_it_shows(name: str) -> str:
-    """Return what the tests with a peer show, as the end of a sentence.
+    """Return the claim of the tests with a peer, as the end of a sentence.
 
     Raises:
         KeyError: No such peer is known.
@@ -141,7 +141,7 @@ def what_it_shows(name: str) -> str:
 
 
 def why_missing(name: str) -> str | None:
-    """Return why a peer cannot be used, or None where it can.
+    """Return the reason why a peer cannot be used, or None.
 
     Raises:
         KeyError: No such peer is known.

@@ -99,7 +99,7 @@ def data(draw: st.DrawFn) -> tuple[str, int, dict[str, Any]]:
 
 
 def opening(ours: int, base: int, initial: int) -> list[Step]:
-    """Return what both sides say for a session with a link each way; all ids begin at a base."""
+    """Return both sides' frames for a session with a link each way; all ids begin at a base."""
     theirs = 1 - ours
     return [
         ("ours", "begin", ours, {"next_outgoing_id": base, "incoming_window": WINDOW,
@@ -136,7 +136,7 @@ steps = mostly(
     st.tuples(st.sampled_from(["ours", "theirs"]), control()).map(lambda s: (s[0], *s[1])),
     st.tuples(st.just("ours"), st.just("credit"), channels, asked),
 )
-# A wild step is taken as it is; others are made to fit, or a course would end after a few steps.
+# A wild step is unchanged; others are made to fit, because a course would end too early.
 wild = st.sampled_from([False] * 29 + [True])
 courses = st.lists(st.tuples(steps, wild), min_size=10, max_size=40)
 

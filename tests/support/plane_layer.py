@@ -1,4 +1,4 @@
-"""The data plane's C as a library of its own, and what it does as values of Python."""
+"""The data plane's C as a separate library, with values of Python as results."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Output:
         assert self.library.door_output_lend(self.pointer, data, c_size_t(len(data)))
 
     def keep(self, hold: CHold | None = None) -> None:
-        """Have copied what waits of a hold's payloads, or of those that are lent."""
+        """Copy the unsent bytes of a hold's payloads, or of lent ones."""
         held = byref(hold) if hold is not None else ctypes.c_void_p(1)
         assert self.library.amqp_output_keep(self.pointer, held)
 
@@ -212,7 +212,7 @@ class Plane:
         return found
 
     def drain(self, data: bytes) -> bool:
-        """Say what our engine wrote."""
+        """Give the plane the engine's bytes."""
         return bool(self.library.door_drain(self.pointer, data, c_size_t(len(data))))
 
     def credit(self, channel: int, handle: int, more: int, *, drain: bool = False) -> bool:
@@ -235,7 +235,7 @@ class Plane:
 
     @property
     def capacity(self) -> int:
-        """How many bytes its buffer of input has room for."""
+        """The size of its input buffer."""
         return int(self.library.door_capacity(self.pointer))
 
     def kept(self) -> tuple[int, int]:

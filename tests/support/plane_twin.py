@@ -1,7 +1,7 @@
 """The effect of a connection's frames on transfers: the slow twin of amqp/plane.c.
 
-It takes frames as names and fields, keeps all that was ever said in lists, and looks
-endpoints up by walking them.
+It takes frames as names and fields, keeps all of them in lists, and finds endpoints by
+walking the lists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def limited(value: int) -> int:
 
 
 class Refused(Exception):  # noqa: N818 - a peer's fault, not the program's
-    """The frame breaks the protocol: what is to be closed, and with which condition."""
+    """The frame breaks the protocol: the endpoint to close, and the condition."""
 
     def __init__(self, extent: str, condition: str) -> None:
         super().__init__(condition)
@@ -50,7 +50,7 @@ class TwinLinkEnd:
     credit: int = 0
     available: int = 0
     drain: bool = False
-    # The delivery of which frames are to come: its id, its format, whether it is settled.
+    # The incomplete delivery: its id, its format, whether it is settled.
     delivery: tuple[int, int] | None = None
     settled: bool = False
 
@@ -138,7 +138,7 @@ class Twin:
     def note_windows(self, session: TwinSessionEnd, fields: dict[str, Any]) -> None:
         session.incoming_id = fields["next_outgoing_id"]
         session.peer_outgoing = fields["outgoing_window"]
-        # No transfer of ours goes out here: what the peer has not seen was counted before.
+        # No transfer of ours goes out here: the peer's unseen ones were counted before.
         unseen = ahead(session.outgoing_id, fields.get("next_incoming_id", session.outgoing_id))
         session.peer_incoming = limited(fields["incoming_window"] - unseen)
 
@@ -178,7 +178,7 @@ class Twin:
             link.phase[side] = CLOSED
         return Event("engine", {})
 
-    # ---- What is no business of the engine's; it comes from the peer.
+    # ---- Frames of the peer that the engine does not get.
 
     def take_empty(self, _side: int, _channel: int, _fields: dict[str, Any]) -> None:
         return None

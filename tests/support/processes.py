@@ -89,11 +89,11 @@ class Running:
         self.process.send_signal(number)
 
     def stdout_so_far(self) -> str:
-        """Return what the process has written until now."""
+        """Return the output of the process so far."""
         return _read(self._out.fileno())
 
     def stderr_so_far(self) -> str:
-        """Return what the process has said until now."""
+        """Return the standard error of the process so far."""
         return _read(self._err.fileno())
 
     def wait(self, timeout: float = END_SECONDS) -> Finished:
@@ -161,8 +161,8 @@ def free_port() -> int:
     """Return a TCP port of the loopback interface that nobody uses at the moment.
 
     It stays bound for a while, without listening. So neither another test nor an outgoing
-    connection is given it before its listener is there, which may bind it besides, since
-    listeners set SO_REUSEADDR.
+    connection gets it before its listener, which can bind it too, because listeners set
+    SO_REUSEADDR.
     """
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -28,7 +28,7 @@ def content_of(number: int) -> bytes:
 def write_on(
     directory: Path, roll: str, durability: str, first: int, acknowledged: mmap.mmap
 ) -> None:
-    """Append entries from a number on; note the index of each as soon as it is told."""
+    """Append entries from a number on; note the index of each as soon as it is returned."""
     appender = Appender(directory, roll=roll, durability=durability)
     for number in range(first, first + ENTRIES_MAX):
         content = content_of(number)
@@ -46,11 +46,11 @@ def write_on(
 def killed_writer(
     directory: Path, roll: str, durability: str, first: int, generator: random.Random
 ) -> list[tuple[int, int]]:
-    """Run a writer, kill it; return number and index of what it acknowledged.
+    """Run a writer, kill it; return number and index of its acknowledged entries.
 
     One of four is killed while it starts, the others some time after their first entry.
     """
-    # Memory of both: a pipe would have the writer killed in its calls mostly.
+    # Shared memory: with a pipe the writer would mostly be killed in system calls.
     acknowledged = mmap.mmap(-1, 8 * ENTRIES_MAX)
     child = os.fork()
     if child == 0:

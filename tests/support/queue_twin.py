@@ -27,7 +27,7 @@ def raw(content: bytes) -> bytes:
 
 @dataclass
 class TwinFile:
-    """A cycle file as its one writer leaves it; `write` for each document, then `finish`."""
+    """A cycle file of its one writer; `write` for each document, then `finish`."""
 
     roll: RollCycle
     data: bytearray = field(default_factory=bytearray)
@@ -42,7 +42,7 @@ class TwinFile:
         self._page()
 
     def _array(self, event: bytes) -> int:
-        """Write an index document; return where its slots are."""
+        """Write an index document; return the offset of its slots."""
         pad = 0
         while (len(self.data) + 4 + len(event) + pad) % 8 != 7:
             pad += 1

@@ -55,7 +55,7 @@ def write(path: Path, lines: list[str]) -> None:
 
 
 def append(path: Path, text: str) -> None:
-    """Append to a file, or make it: all at once for who looks at it meanwhile."""
+    """Append to a file, or make it, in one step for readers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name("beside")
     beside.write_text((path.read_text() if path.exists() else "") + text)
@@ -98,11 +98,11 @@ def receiver_lines(traffic: Traffic, record_format: str) -> list[str]:
 
 
 def streamed(traffic: Traffic, message: int) -> list[str]:
-    """Return lines as an arrow of streaming mode adds them; the last is of an earlier run.
+    """Return the lines of an arrow in streaming mode; the last is of an earlier run.
 
     Args:
         traffic: the run.
-        message: which of its messages the other lines are of.
+        message: the message of the other lines.
     """
     sent, old = int(traffic.sent[message]), int(traffic.sent[0]) - 5
     kinds = [("B", sent, 4, 7, 7), ("F", sent, 4, 85, 70), ("F", sent, -1, 72, 1)]
@@ -118,7 +118,7 @@ def with_streams(lines: list[str], traffic: Traffic, apart: int = 0) -> list[str
     Args:
         lines: the records.
         traffic: the run.
-        apart: how many messages lie between those of which two lines are that follow each other.
+        apart: number of messages between the messages of two neighbouring lines.
     """
     found, last = [], len(traffic.sent) - 1
     for number, start in enumerate(range(0, len(lines), 100)):

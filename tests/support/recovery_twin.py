@@ -1,7 +1,7 @@
 """The repair of a damaged cycle file (A.10): slow and obvious, from the specification.
 
 It shares nothing with the recovery but CRC-32C and the bytes of a new file. Files are
-small, so everything is looked for again whenever it is needed.
+small, so everything is searched again whenever it is needed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ TextCheck = Callable[[bytes], bool]
 
 
 class UnsupportedError(Exception):
-    """A file of Chronicle Queue before 5.19.11: refused and left alone."""
+    """A file of Chronicle Queue before 5.19.11: refused and not changed."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """Document 1: where its words are, and its numbers (A.4)."""
+    """Document 1: the places of its words, and its numbers (A.4)."""
 
     end: int
     write_position: int
@@ -56,7 +56,7 @@ class Document:
 
 @dataclass
 class Recovered:
-    """A file as it must be: everything up to the tail, then perhaps an end mark, then zeros."""
+    """A repaired file: everything up to the tail, then perhaps an end mark, then zeros."""
 
     content: bytes
     tail: int
@@ -162,7 +162,7 @@ def head_of(data: bytes) -> Head | None:
 
 @dataclass(frozen=True)
 class Pages:
-    """Documents 2 and 3 of a file with so many slots to a page: what of them never changes."""
+    """The constant bytes of documents 2 and 3 of a file with so many slots to a page."""
 
     top: bytes
     first_at: int
@@ -178,7 +178,7 @@ def pages_of(count: int) -> Pages:
 
 
 def rebuilt(data: bytes, roll: RollCycle) -> bytes | None:
-    """Return a file whose document 1 says nothing with a new one; None if no entries tell it."""
+    """Return a file with a new document 1 for an unreadable one; None if no entries tell it."""
     pages = pages_of(roll.count)
     if not plausible(data, pages.entries_at):
         return None
@@ -234,7 +234,7 @@ def with_mended_pages(data: bytes, head: Head) -> bytes:
 
 
 def slots_of(data: bytes, head: Head, at: int) -> int | None:
-    """Return where the slots of the index document at ``at`` are; None if there is none."""
+    """Return the offset of the slots of the index document at ``at``; None if there is none."""
     if at % 4 or not following(0, head.end - 4) <= at <= len(data) - 8:
         return None
     header = header_at(data, at)
@@ -253,11 +253,11 @@ def is_index(data: bytes, head: Head, at: int, event: bytes) -> bool:
     return slots_of(data, head, at) is not None and data[at + 4 :].startswith(event)
 
 
-# Rule 2: where the walk begins
+# Rule 2: the beginning of the walk
 
 
 def walk(data: bytes, at: int, sequence: int) -> Iterator[Document]:
-    """Yield ready documents up to what is none."""
+    """Yield ready documents up to the first that is none."""
     while at + 4 <= len(data):
         header = header_at(data, at)
         if header == 0 or header & NOT_READY or at + 4 + (header & LENGTH) > len(data):
@@ -269,9 +269,9 @@ def walk(data: bytes, at: int, sequence: int) -> Iterator[Document]:
 
 
 def surviving_slots(data: bytes, head: Head) -> list[tuple[int, int]]:
-    """Return sequence and offset of every slot that names something like an entry (A.8).
+    """Return sequence and offset of every slot that points to a possible entry (A.8).
 
-    None of an index of which a document has lost its name.
+    None for an index with a document that has lost its name.
     """
     first = following(0, head.end - 4)
     top = slots_of(data, head, long_at(data, head.index2index))
@@ -309,7 +309,7 @@ def start_of(data: bytes, head: Head) -> tuple[int, int]:
     return first
 
 
-# Rules 2 to 4, 8: what is kept
+# Rules 2 to 4, 8: the kept documents
 
 
 def plausible(data: bytes, at: int) -> bool:
@@ -356,7 +356,7 @@ def sum_from(data: bytes, at: int, end: int) -> int | None:
 
 
 def is_whole(data: bytes, head: Head, document: Document, text_check: TextCheck) -> bool:
-    """Judge a document that was never told to be on disk (rule 8)."""
+    """Judge a document that is not known to be on disk (rule 8)."""
     content = data[document.at + 4 : document.at + 4 + (document.header & LENGTH)]
     if not content or is_covered(data, head, document.at):
         return True
@@ -375,18 +375,18 @@ def recovered(
     text_check: TextCheck = plain_text,
     roll: RollCycle | None = None,
 ) -> Recovered | None:
-    """Return what a file must be after its recovery; None if it is put aside (rule 1).
+    """Return a file after its recovery; None if it is put aside (rule 1).
 
     Args:
         damaged: the file.
         newest: whether it is the queue's last one.
         whole: whether the walk begins at document 1.
         trusted: the last sequence known to be on disk; None for all.
-        text_check: what other texts must pass.
-        roll: the queue's roll cycle, which tells the head of a file; None: it is not told.
+        text_check: the check of other texts.
+        roll: the queue's roll cycle, which gives the head of a file; None if unknown.
 
     Raises:
-        UnsupportedError: it is of a version that nobody may touch.
+        UnsupportedError: its version must not be changed.
     """
     head = head_of(damaged)
     if head is None and roll is not None and (anew := rebuilt(damaged, roll)) is not None:
@@ -437,7 +437,7 @@ def recovered(
 
 
 def mend_head(data: bytearray, head: Head) -> None:
-    """All bytes of document 1 but its words are known, if the words are where they should be."""
+    """Set the constant bytes of document 1, if the words are at their places."""
     expected = cycle_file_head(RollCycle("", 0, "", head.count, head.spacing))
     words = (head.write_position, head.index2index, head.last_index)
     if words == (0x40, 0x98, 0xB0) and header_at(data, 0) == header_at(expected, 0):
@@ -464,7 +464,7 @@ def set_words(data: bytearray, head: Head, documents: list[Document], entries: i
 def set_index(
     data: bytearray, head: Head, documents: list[Document], start: int, begin: int, entries: int
 ) -> None:
-    """Set the page of pages, and the slots of the pages, of what was walked."""
+    """Set the page of pages, and the slots of the pages, of the walked part."""
     tops = [d.at for d in documents if not d.is_data and is_index(data, head, d.at, TOP_EVENT)]
     if start == following(0, head.end - 4) and long_at(data, head.index2index) not in tops:
         put(data, head.index2index, tops[0] if tops else 0)
@@ -489,7 +489,7 @@ def set_index(
 def links_of(
     data: bytearray, head: Head, documents: list[Document], start: int, top: int
 ) -> list[int]:
-    """Return the page of each number: as linked if that can be, else by its place."""
+    """Return the page of each number: by its link if plausible, else by its place."""
     linked = [long_at(data, top + 8 * number) for number in range(head.count)]
     pages = [d for d in documents if not d.is_data and is_index(data, head, d.at, PAGE_EVENT)]
     links = [0] * head.count

@@ -1,4 +1,4 @@
-"""Documents of the queue protocol, built and read the slow and obvious way; and its server."""
+"""Documents of the queue protocol, in slow and obvious code; and its server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def documents(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def replies(data: bytes) -> list[tuple[int, dict[str, object]]]:
-    """Read replies as (tid, content), and judge that each is as B.1 says and is YAML."""
+    """Read replies as (tid, content), and check that each follows B.1 and is YAML."""
     found = []
     parts = documents(data)
     assert len(parts) % 2 == 0, "a reply is two documents"

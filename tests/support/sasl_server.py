@@ -1,4 +1,4 @@
-"""A SASL server for what proton and rhea cannot do as servers.
+"""A SASL server for mechanisms that proton and rhea lack as servers.
 
 AMQP 1.0 part 5, section 5.3 gives the frames; RFC 5802 and RFC 7677 give
 SCRAM. After a successful dialogue the connection is spliced to a real AMQP
@@ -67,7 +67,7 @@ class SaslServer:
     Attributes:
         mechanisms: The offered mechanisms.
         users: Passwords by user name.
-        outcome: The code to answer with whatever the client says, or None to judge.
+        outcome: The code of every answer, or None to judge the client.
         forge: Answer SCRAM with a wrong server signature: an impostor.
         signature_in_outcome: Give SCRAM's server signature as the outcome's additional
             data, as some servers do, and not as a last challenge.
@@ -82,7 +82,7 @@ class SaslServer:
     inits: list[tuple[str, bytes]] = field(default_factory=list)
 
     def serve(self, connection: socket.socket) -> bool:
-        """Authenticate one client; return True where it may go on."""
+        """Authenticate one client; return True if it may go on."""
         if read_exactly(connection, 8) != SASL_HEADER:
             raise SaslError("the client does not begin with the SASL header")
         undescribed: Any = UNDESCRIBED
@@ -147,7 +147,7 @@ class SaslServer:
 
 @contextlib.contextmanager
 def authenticating_proxy(sasl: SaslServer, target: int | None = None) -> Iterator[TcpServer]:
-    """Authenticate clients, and splice those who pass to the peer on port `target`."""
+    """Authenticate clients, and splice accepted ones to the peer on port `target`."""
 
     def serve(connection: socket.socket) -> None:
         if not sasl.serve(connection):

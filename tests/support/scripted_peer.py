@@ -38,8 +38,8 @@ class ScriptedPeer(MessagingHandler):
         outcome: Name of the outcome for each message number from 1 on.
         credit: Credit to give to a sending arrow, all at once.
         to_send: Messages to send to a receiving arrow.
-        encode: Makes the bytes of a message from its number; default as the contract says.
-        idle_timeout: Seconds; what our open asks of the arrow.
+        encode: Makes the bytes of a message from its number; by default those of the contract.
+        idle_timeout: The idle-time-out in our open, in seconds.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ def settle(delivery: Any, outcome: str) -> None:
 
 
 def plain_message(number: int) -> bytes:
-    """Return a message as the contract wants it, with a string id."""
+    """Return a message of the contract, with a string id."""
     message: Any = Message(body=b"x" * 100, inferred=True, id=f"peer-{number}")
     message.properties = {"SendTime": time.time_ns() // 1_000_000}
     encoded: bytes = message.encode()
@@ -259,7 +259,7 @@ class AttachesNoCoordinator(ScriptedPeer):
 
 
 class RefusesCoordinator(AttachesNoCoordinator):
-    """A peer without transactions, as most are: refuses the coordinator's link only."""
+    """A peer without transactions, like most: refuses only the coordinator's link."""
 
     def on_link_opened(self, event: Event) -> None:
         if event.link.remote_target.type != Terminus.COORDINATOR:
@@ -272,7 +272,7 @@ class RefusesConnection(ScriptedPeer):
     """Answers open with open and close, and a condition if given.
 
     Args:
-        condition: Why, or None for a close without a word.
+        condition: The reason, or None for a close without one.
     """
 
     def __init__(self, condition: Condition | None) -> None:
@@ -289,7 +289,7 @@ class NeverAttaches(ScriptedPeer):
 
     def __init__(self) -> None:
         super().__init__()
-        # The handler that mirrors what the peer opens; what is wanted of it is below.
+        # The handler that mirrors the peer's endpoints, with the changes below.
         mirroring = list(cast(Iterable[object], self.handlers))
         self.handlers = [h for h in mirroring if not isinstance(h, EndpointStateHandler)]
 

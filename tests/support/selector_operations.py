@@ -44,7 +44,7 @@ def beside_a_selector(bench: Bench, count: int) -> None:
 
 
 def selectors_beside_a_queue(bench: Bench, count: int) -> None:
-    """Have consumers look through a queue in vain, and go."""
+    """Attach consumers whose selectors match nothing in a queue, and detach them."""
     address = bench.fresh("searched")
     fill(bench, address, count, RED + BODY)
     client = bench.client()
@@ -57,7 +57,7 @@ def selectors_beside_a_queue(bench: Bench, count: int) -> None:
 
 
 def many_selectors(bench: Bench, count: int) -> None:
-    """Attach consumers with a selector each, send what none of them asks for, and detach."""
+    """Attach consumers with a selector each, send messages that match none, and detach."""
     address = bench.fresh("selectors")
     client = bench.client()
     attach = encode_frame(
@@ -78,7 +78,7 @@ def many_selectors(bench: Bench, count: int) -> None:
 
 
 def released_beside_a_selector(bench: Bench, count: int) -> None:
-    """Release in random order what a consumer with a selector asks for and has passed."""
+    """Release the messages of a consumer with a selector in random order."""
     address = bench.fresh("passed")
     fill(bench, address, count, RED + BODY)
     holder = bench.client()

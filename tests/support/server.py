@@ -57,19 +57,19 @@ class Server:
         return psutil.Process(self.running.process.pid)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> Finished:
-        """Tell the server to end and return how it did."""
+        """Tell the server to end and return its result."""
         self.running.send_signal(number)
         return self.running.wait(self.end_seconds)
 
     def kill(self) -> None:
-        """End the server as a crash would; its context takes that for intended."""
+        """Kill the server; its context accepts that."""
         self.killed.append(True)
         self.running.process.kill()
         self.running.process.wait()
 
 
 def looking_for_leaks() -> dict[str, str]:
-    """Return what has a server look for leaks at its end, in a build that can."""
+    """Return the variables that make a server check for leaks at its end, if its build can."""
     options = os.environ.get("QUIVER_FAST_LEAKS")
     return {} if options is None else {"ASAN_OPTIONS": options}
 
@@ -99,11 +99,11 @@ def running_server(
     """Run a server until the end of the block, which it must reach alive or killed by the test.
 
     Args:
-        directory: Where its ready file goes.
+        directory: The folder of its ready file.
         port: Port to listen on; 0 for a free one.
         says: The required standard error; by default it must be empty, with None it may be any.
-        start_seconds: How long it may take to be ready.
-        end_seconds: How long it may take to end.
+        start_seconds: The limit of its start.
+        end_seconds: The limit of its end.
         environment: Variables besides those inherited.
         descriptors: How many it may have; 0 for as many as the test has.
         keys: As of `command`.
@@ -129,7 +129,7 @@ def running_server(
             assert end.code == 0, end
             assert says is None or (says in end.stderr if says else end.stderr == ""), end
         elif not server.killed:
-            # A test that ended it on purpose has judged how; a crash is nobody's purpose.
+            # A test that ended it on purpose has judged its result; a crash is a failure.
             assert running.process.returncode >= 0, f"the server crashed: {running.wait()}"
 
 

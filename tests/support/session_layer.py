@@ -62,7 +62,7 @@ def flow(**fields: int | None) -> CFlow:
 
 
 def wrapped(twin: Any) -> dict[str, int]:
-    """Return a twin's numbers as the wire has them."""
+    """Return a twin's numbers in the form of the wire."""
     return {name: value % MODULUS for name, value in vars(twin).items()}
 
 

@@ -22,7 +22,7 @@ _OFFSET = 0.37
 def recorded(
     random: np.random.Generator, noise: str, unit: str, seconds: int, ppm: float
 ) -> SecondHistogram:
-    """Return what a receiver records whose clock gains ``ppm`` on its sender's."""
+    """Return the records of a receiver whose clock gains ``ppm`` on its sender's."""
     count = min(_RATE * seconds, _MOST_MESSAGES)
     sent = 1000 + random.uniform(0, 1) + np.sort(random.uniform(0, seconds, count))
     arrived = sent + _FLOOR + _delays(random, noise, sent - sent[0])
@@ -51,7 +51,7 @@ def _bursts(random: np.random.Generator, at: Float64Array) -> Float64Array:
 
 
 def held(noise: str, unit: str, seconds: int, ppm: float, runs: int) -> int:
-    """Return in how many of ``runs`` the interval of the drift holds the true one."""
+    """Return the number of ``runs`` whose interval holds the true drift."""
     random = np.random.default_rng([NOISES.index(noise), seconds, int(100 + ppm)])
     found = [drift(recorded(random, noise, unit, seconds, ppm)) for _ in range(runs)]
     return sum(one is not None and one.low_ppm <= ppm <= one.high_ppm for one in found)

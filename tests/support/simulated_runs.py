@@ -25,8 +25,8 @@ def simulated_set(
     """Return one figure of ``runs`` runs.
 
     Args:
-        random: where the noise comes from.
-        runs: how many.
+        random: the source of the noise.
+        runs: the number of runs.
         level: the mean of all runs.
         memory: the coefficient of the first-order autoregression of a run's seconds.
         between: the relative scatter of the levels of runs.
@@ -50,7 +50,7 @@ def _run(
 
 
 def false_alarms(*, sets: int, runs: int, memory: float, between: float) -> int:
-    """Return in how many of ``sets`` pairs of equal sets some figure is said to differ."""
+    """Return the number of ``sets`` pairs of equal sets with a figure that seems to differ."""
     random = np.random.default_rng([runs, int(100 * memory), int(1000 * between)])
     larger = dict.fromkeys(FIGURES, True)
     alarms = 0
@@ -68,7 +68,7 @@ def false_alarms(*, sets: int, runs: int, memory: float, between: float) -> int:
 
 
 def power(*, sets: int, runs: int, gain: float, between: float) -> int:
-    """Return in how many of ``sets`` pairs a rate that is larger by ``gain`` is called better."""
+    """Return the number of ``sets`` pairs whose rate, larger by ``gain``, is called better."""
     random = np.random.default_rng([runs, int(1000 * gain)])
     hits = 0
     for _ in range(sets):

@@ -58,7 +58,7 @@ def judged(shape: Float64Array, memory: float, runs: int, seed: int = 1) -> list
 
 
 def share_not_steady(shape: Float64Array, memory: float, runs: int) -> float:
-    """Return of how many runs it is not said that they are steady."""
+    """Return the number of runs that are not called steady."""
     return sum(one.verdict != STEADY for one in judged(shape, memory, runs)) / runs
 
 

@@ -19,7 +19,7 @@ SETTINGS = [
     "spark.driver.host=127.0.0.1",
     "spark.executor.memory=512m",
     "spark.sql.shuffle.partitions=2",
-    # As in conftest.py: nothing here pays the compiling of a query back.
+    # As in conftest.py: compiling a query does not pay here.
     "spark.sql.codegen.wholeStage=false",
     "spark.sql.adaptive.enabled=false",
 ]
@@ -34,7 +34,7 @@ def program(name: str) -> str:
 
 @contextmanager
 def cluster(work: Path, cores: int) -> Iterator[str]:
-    """Give the URL of a cluster with two workers of so many cores each.
+    """Yield the URL of a cluster with two workers of so many cores each.
 
     Args:
         work: a folder for their files.

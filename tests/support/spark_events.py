@@ -16,12 +16,12 @@ Result = TypeVar("Result")
 
 
 def await_events(spark: SparkSession) -> None:
-    """Return once all that Spark's stages have told until now is written down."""
+    """Return once all events of Spark's stages so far are written."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(MILLISECONDS)
 
 
 def patiently(stream: Callable[[], Result]) -> Result:
-    """Start a stream that goes on from its checkpoint, again where its process came too late.
+    """Start a stream that goes on from its checkpoint, again if its process came too late.
 
     Spark gives the Python of a stream's source ten seconds to start, whatever else runs.
     """

@@ -17,7 +17,7 @@ def ignore(_done: int, _total: int) -> None:
 
 
 def comparable(value: Any) -> Any:
-    """Return what `==` can compare: arrays as lists. Even floats are bit for bit the same."""
+    """Return a value for `==`, with arrays as lists. Even floats are equal bit for bit."""
     if isinstance(value, SpilledHistogram):
         return [row.tolist() for rows in value.rows.chunks() for row in rows]
     if dataclasses.is_dataclass(value):
@@ -30,7 +30,7 @@ def comparable(value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """Return what a document says of a value: floats have the digits of documents."""
+    """Return a value in the form of a document: floats have the digits of documents."""
     return json.loads(json_text(value))
 
 

@@ -13,7 +13,7 @@ LENGTHS = (6, 8, 12, 18, 26, 40, 64, 100, 200, 500, 1000)
 
 
 def limits(length: int, runs: int) -> tuple[float, float]:
-    """Return what 2.5 % of series without a change go beyond, of the worst memory."""
+    """Return the value that 2.5 % of series without a change exceed, for the worst memory."""
     found = []
     for memory in MEMORIES:
         random = np.random.default_rng([length, int(10 * memory)])

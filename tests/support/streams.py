@@ -19,10 +19,10 @@ from support.server import Server
 HEAD = b"\x00\x53\x75\xb0"
 PIECE = 65536
 BLOCK = b"x" * PIECE
-# How a client may go (SIGKILL: test_streaming_more); `abort` ends a sender's delivery only.
+# Ends of a client (SIGKILL: test_streaming_more); `abort` ends only a sender's delivery.
 WAYS = ["detach", "end", "close", "fin", "reset"]
 
-# A test of how something goes, and the same with a look at what it takes: see `judged`.
+# A test of behaviour, and the same test with figures: see `judged`.
 BOTH = pytest.mark.parametrize(
     "measures",
     [False, pytest.param(True, marks=pytest.mark.measured)],
@@ -31,12 +31,12 @@ BOTH = pytest.mark.parametrize(
 
 
 def judged(request: pytest.FixtureRequest, measures: bool) -> Callable[..., None]:
-    """Return the fixture `figure`, or what takes figures and judges none of them."""
+    """Return the fixture `figure`, or a function that ignores figures."""
     return request.getfixturevalue("figure") if measures else unjudged
 
 
 def unjudged(*_: object, **__: object) -> None:
-    """Take a figure and say nothing."""
+    """Ignore a figure."""
 
 
 def head(size: int) -> bytes:
@@ -82,7 +82,7 @@ def received(consumer: EngineClient, receiver: Receiver, size: int, *others: Eng
         consumer: whose receiver it is.
         receiver: the link it comes by.
         size: bytes to read.
-        others: clients that have something to say meanwhile, such as the rest of it.
+        others: clients that send meanwhile, such as the rest of it.
     """
     data = bytearray()
 
@@ -110,7 +110,7 @@ def together(condition: Callable[[], bool], *clients: EngineClient) -> None:
 
 
 def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
-    """Have a client go in one of the ways there are."""
+    """End a client in one of these ways."""
     if way == "abort":
         link.current.abort()
     elif way == "detach":
@@ -129,7 +129,7 @@ def leave(client: EngineClient, link: Receiver | Sender, way: str) -> None:
 def leave_and_be_missed(
     server: Server, client: EngineClient, link: Receiver | Sender, way: str
 ) -> None:
-    """Have a client go in one of the ways there are; return when the server knows."""
+    """End a client in one of these ways; return when the server knows."""
     port = client.socket.getsockname()[1]
     leave(client, link, way)
     if way in ("detach", "end"):
@@ -173,7 +173,7 @@ class Arriving:
         self.count = 0
 
     def take(self) -> None:
-        """Read what is there."""
+        """Read the available bytes."""
         self.consumer.pump(0)
         while self.link.current is not None and (part := self.link.recv(1 << 20)):
             self.crc = zlib.crc32(part, self.crc)
@@ -199,7 +199,7 @@ def passes(
     link: Receiver,
     begun: int = 0,
 ) -> None:
-    """Send a message, of which ``begun`` bytes are sent, and have it arrive as it is."""
+    """Send the rest of a message after ``begun`` bytes, and check that it arrives unchanged."""
     arriving = Arriving(consumer, link)
     send_all(producer, sender, message[begun:], arriving.take)
     arriving.wait(len(message), producer)

@@ -22,13 +22,13 @@ class Answer(NamedTuple):
 
 
 def go_suite() -> Path:
-    """Return where go-amqp's is: in $GO_AMQP_HOME, or where install_peers.sh puts it."""
+    """Return go-amqp's suite: in $GO_AMQP_HOME, or in the folder of install_peers.sh."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("GO_AMQP_HOME") or cache / "quiver-fast" / "go-amqp") / "suite"
 
 
 def commands() -> dict[str, list[str]]:
-    """Return what runs each client's suite, but for the port."""
+    """Return the command of each client's suite, without the port."""
     peers = INTEROP / "peers"
     return {
         "go_amqp": [str(go_suite())],

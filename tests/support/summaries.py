@@ -1,4 +1,4 @@
-"""Summaries as the wrappers write them, by hand."""
+"""Summaries of the wrappers, made by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def config(operation: str = "receive", **changes: Any) -> dict[str, Any]:
-    """Return the configuration in a summary: what one always has, with ``changes``."""
+    """Return the configuration of a summary: its usual keys, with ``changes``."""
     return {
         "operation": operation,
         "impl": "pyfast",

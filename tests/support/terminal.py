@@ -1,4 +1,4 @@
-"""A terminal of our own: what a person sees of a command, line by line, with its colours."""
+"""A terminal for tests: the visible text of a command, line by line, with its colours."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Terminal:
         self._set_size(columns, rows)
 
     def resize(self, columns: int, rows: int = 24) -> None:
-        """Make it another size while the command runs, as a window manager does."""
+        """Change its size while the command runs, as a window manager does."""
         self._set_size(columns, rows)
         self._screen.resize(rows, columns)
 

@@ -12,7 +12,7 @@ from support.remote import document, meta, request
 STORED: dict[str, object] = {"store": True}
 SERVED: dict[str, object] = {"store": True, "csp_port": True}
 QUEUE, APPENDER = "//h/q#Queue", "//h/q#appender"
-# The last request of each operation, and what its answer holds.
+# The last request of each operation, and a part of its answer.
 LAST = request("lastWrittenIndex: { }\n", csp=QUEUE, tid=77777777)
 ANSWERED = b"tid: 77777777"
 
@@ -58,7 +58,7 @@ def stored(bench: Bench, count: int) -> None:
 
 
 def new_stored(bench: Bench, count: int) -> None:
-    """Send a durable message to each of very many new queues, all before any is there."""
+    """Send a durable message to each of very many new queues, all before any exists."""
     producer = Producer(bench, None)
     for number in range(count):
         address = to(f"{bench.fresh('made')}-{number}")

@@ -1,4 +1,4 @@
-"""TLS at the socket, as the C of it is, and a peer of Python's whose every byte a test moves."""
+"""The C of TLS at the socket, and a peer in Python whose bytes a test moves."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Layer:
         return facts
 
     def __getattr__(self, name: str) -> bool | int:
-        """Return what one of the functions says that ask for no more than the connection."""
+        """Return the result of a function whose only argument is the connection."""
         answer = getattr(self.layer, f"tls_{name}")(self.pointer)
         assert isinstance(answer, (bool, int))
         return answer
@@ -194,7 +194,7 @@ class PythonPeer:
 
     def step(self) -> None:
         """Go on with the handshake, unless it has failed."""
-        # Asked again, OpenSSL 3.5 has no reason to give.
+        # On a second call, OpenSSL 3.5 has no reason.
         if self.error is not None:
             return
         try:
@@ -227,7 +227,7 @@ class PythonPeer:
         return len(data)
 
     def send(self, size: int = 1 << 20) -> int:
-        """Give the socket what TLS has to send; return how many bytes it took."""
+        """Give the socket the output of TLS; return how many bytes it took."""
         self._unsent += self.outgoing.read()
         try:
             sent = self.sock.send(self._unsent[:size]) if self._unsent else 0

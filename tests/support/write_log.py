@@ -1,9 +1,9 @@
-"""What a server wrote to its store, as `tests/faults/write_log.c` recorded it, and what a power
-loss may leave of it.
+"""A server's writes to its store, recorded by `tests/faults/write_log.c`, and the possible states
+after a power loss.
 
-Until a sync of a file is done, each of its pages may be on disk as it was at any time since
-the last one, whatever the other pages are; so may its size. Of the names in a folder those
-since its last sync may be missing, the later ones first.
+Until a sync of a file is done, each of its pages, and its size, may be on disk in any state since
+the last sync, independently of the other pages. Names in a folder since its last sync may be
+missing, the later ones first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 PAGE = 4096
 HEAD = struct.Struct("<cIQI")
-# How many of so many changes reached the disk.
+# Chooses how many of so many changes reached the disk.
 Choose = Callable[[int], int]
 
 
@@ -47,7 +47,7 @@ def read_log(path: Path) -> list[Record]:
 
 @dataclass
 class Changes:
-    """Values that one thing had in turn; those before `safe` are overwritten for good."""
+    """Successive values of one thing; those before `safe` are overwritten for good."""
 
     values: list[bytes | int | None] = field(default_factory=list)
     safe: int = 0
@@ -60,7 +60,7 @@ class Changes:
 
 @dataclass
 class File:
-    """A file's pages and sizes, by what happened to them."""
+    """A file's pages and sizes, with their changes."""
 
     pages: dict[int, Changes] = field(default_factory=lambda: defaultdict(Changes))
     size: Changes = field(default_factory=Changes)
@@ -88,7 +88,7 @@ class File:
             changes.safe = max(changes.safe, count)
 
     def content(self, choose: Choose) -> bytes:
-        """Return what is on disk of it."""
+        """Return its state on disk."""
         size = self.size.chosen(choose) or 0
         assert isinstance(size, int)
         data = bytearray(size)
@@ -104,7 +104,7 @@ class Disk:
 
     def __init__(self, records: list[Record], store: Path) -> None:
         self.files: dict[int, File] = defaultdict(File)
-        # By folder: what was done to its names, and how much of that is safe.
+        # By folder: changes of its names, and how many of them are safe.
         self.operations: dict[Path, list[tuple[bytes, Path, Path | int]]] = defaultdict(list)
         self.safe_names: dict[Path, int] = defaultdict(int)
         self.store = store
@@ -136,7 +136,7 @@ class Disk:
             self.operations[folder].append((record.kind, paths[0], record.file))
 
     def restore(self, to: Path, choose: Choose) -> None:
-        """Write what a power loss left, one way of many, into a folder.
+        """Write a possible state after a power loss into a folder.
 
         Args:
             choose: says how many of so many changes reached the disk.
