@@ -45,7 +45,7 @@ def check_executors(spark: SparkSession) -> None:
     answers = [json.loads(text) for text in sorted({row.answer for row in rows})]
     wrong = [f"on {where}: {', '.join(problems)}" for where, problems in answers if problems]
     if wrong:
-        raise QuiverError(f"executors lack what the analysis needs: {'; '.join(wrong)}")
+        raise QuiverError(f"executors lack packages of the analysis: {'; '.join(wrong)}")
 
 
 def _remote(spark: SparkSession) -> bool:

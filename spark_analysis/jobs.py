@@ -222,7 +222,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--follow",
         action="store_true",
         help="Follow plain files while they are written: a batch costs its own records and those "
-        "near them by id or send time, whatever the history (docs/spark.md has what does not)",
+        "near them by id or send time, whatever the history (docs/spark.md has the exceptions)",
     )
     add(
         "--timeout",

@@ -48,7 +48,7 @@ class TaskLine:
         while len(found) < size:
             data = os.read(self._words.fileno(), size - len(found))
             if not data:
-                raise EOFError("the task ended before it said what to do")
+                raise EOFError("the task ended before it gave its job")
             found += data
         return found
 

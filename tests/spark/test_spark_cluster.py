@@ -49,7 +49,7 @@ def test_executors_that_lack_what_they_need(master: str, tmp_path: Path) -> None
     python = bare / "bin" / "python"
     finished = analyse(master, tmp_path / "run", f"spark.pyspark.python={python}")
     [line] = [line for line in finished.stderr.splitlines() if line.startswith("quiver-analyze")]
-    where = f"executors lack what the analysis needs: on {socket.gethostname()} ({python})"
+    where = f"executors lack packages of the analysis: on {socket.gethostname()} ({python})"
     lacks = "no quiver-fast, no fsspec, no numpy, no pandas, no pyarrow, no zstandard"
     assert line == f"quiver-analyze: error: {where}: {lacks}"
     assert finished.code == 1
