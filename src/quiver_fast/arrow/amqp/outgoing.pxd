@@ -1,3 +1,4 @@
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from quiver_fast.amqp.data_plane cimport (
@@ -11,6 +12,8 @@ cdef enum:
     # Tags are unique while fewer deliveries than this are unsettled (see stamp.h).
     MOST_UNSETTLED = 1 << 24
 
+
+@cython.final
 cdef class Outgoing:
     cdef MessageTemplate template
     cdef bint presettled

@@ -7,6 +7,7 @@ A body of ``x`` bytes is one block of memory that goes out again and again; any 
 memory. Both go out by reference.
 """
 
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -35,6 +36,7 @@ cdef inline void put_tag(uint8_t *tag, int64_t sequence) noexcept nogil:
         tag[i] = <uint8_t>(48 + ((sequence >> (6 * i)) & 63))
 
 
+@cython.final
 cdef class Outgoing:
     """The deliveries of one link, and the frames that carry them.
 
