@@ -76,8 +76,6 @@ cdef class Course:
     cdef int start_draining(self, int64_t now) except -1 nogil
     cdef int notice(self, int64_t now) except -1 nogil
     cdef int notice_signals(self, int64_t now) except -1 nogil
-    cdef int notice_wrapper(self, int64_t now) noexcept nogil
-    cdef int flush_records(self, int64_t now) except -1 nogil
     cdef int record_progress(self) except -1 nogil
 
 

@@ -240,9 +240,13 @@ cdef class Course:
         return 0
 
     cdef int notice(self, int64_t now) except -1 nogil:
-        """Flush the records if that is due; notice the wrapper and signals."""
-        self.flush_records(now)
-        self.notice_wrapper(now)
+        """Flush the records and read the control socket if that is due; notice signals."""
+        if now >= self.next_flush:
+            self.record_progress()
+            self.next_flush = flush_and_report(self.writer, self.control)
+        if now >= self.next_read:
+            self.control.read_lines()
+            self.next_read = now + READ_PERIOD
         return self.notice_signals(now)
 
     cdef int notice_signals(self, int64_t now) except -1 nogil:
@@ -255,19 +259,6 @@ cdef class Course:
             self.drain_deadline = now + SIGNAL_TIMEOUT
         elif pending_count() > 1:
             self.drain_deadline = now
-        return 0
-
-    cdef int notice_wrapper(self, int64_t now) noexcept nogil:
-        """Read the control socket from time to time, for loops that never wait."""
-        if now >= self.next_read:
-            self.control.read_lines()
-            self.next_read = now + READ_PERIOD
-        return 0
-
-    cdef int flush_records(self, int64_t now) except -1 nogil:
-        if now >= self.next_flush:
-            self.record_progress()
-            self.next_flush = flush_and_report(self.writer, self.control)
         return 0
 
     cdef int record_progress(self) except -1 nogil:
