@@ -53,15 +53,11 @@ def resolve(host: str, port: int, flags: int = 0) -> list[tuple[int, tuple[objec
 
 
 def _connect_one(family: int, address: tuple[object, ...], deadline: float) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock = begin_connect(family, address)
     try:
-        _tune(sock)
-        code = sock.connect_ex(address)
-        if code == errno.EINPROGRESS:
-            if not _wait([(sock.fileno(), select.POLLOUT)], deadline):
-                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        if not _wait([(sock.fileno(), select.POLLOUT)], deadline):
+            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(code, os.strerror(code))
     except BaseException:
         sock.close()
@@ -171,16 +167,6 @@ def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
     return listeners
 
 
-def _speaks(sock: socket.socket, deadline: float) -> bool:
-    """Wait for a peer's first byte; a probe of the port closes without one."""
-    if not _wait([(sock.fileno(), select.POLLIN)], deadline):
-        return False
-    try:
-        return sock.recv(1, socket.MSG_PEEK) != b""
-    except OSError:
-        return False
-
-
 def _accept_first(
     listeners: list[socket.socket], deadline: float | None, patience: float, control: Control
 ) -> socket.socket | None:
@@ -197,7 +183,8 @@ def _accept_first(
                 sock, _ = listener.accept()
             except OSError:
                 continue
-            if _speaks(sock, time.monotonic() + patience):
+            silent_until = time.monotonic() + patience
+            if _wait([(sock.fileno(), select.POLLIN)], silent_until) and has_spoken(sock):
                 return _tune(sock)
             sock.close()
     return None

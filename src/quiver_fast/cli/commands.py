@@ -4,47 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from importlib import import_module
 from types import FrameType
 
 from quiver_fast.errors import EXIT_INTERRUPTED
 
 __all__ = ["analyze", "arrow", "bench", "fleet", "pair", "queue", "server"]
-
-
-def analyze() -> int:
-    """Run `quiver-analyze` and return its exit code."""
-    return _run("analyze")
-
-
-def arrow() -> int:
-    """Run `quiver-arrow`."""
-    return _run("arrow")
-
-
-def bench() -> int:
-    """Run `quiver-bench`."""
-    return _run("bench")
-
-
-def fleet() -> int:
-    """Run `quiver-fleet`."""
-    return _run("fleet")
-
-
-def pair() -> int:
-    """Run `quiver`."""
-    return _run("pair")
-
-
-def queue() -> int:
-    """Run `quiver-queue`."""
-    return _run("queue")
-
-
-def server() -> int:
-    """Run `quiver-server`."""
-    return _run("server")
 
 
 def _run(module: str) -> int:
@@ -65,3 +31,12 @@ def _run(module: str) -> int:
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
     os._exit(EXIT_INTERRUPTED)
+
+
+analyze = partial(_run, "analyze")
+arrow = partial(_run, "arrow")
+bench = partial(_run, "bench")
+fleet = partial(_run, "fleet")
+pair = partial(_run, "pair")
+queue = partial(_run, "queue")
+server = partial(_run, "server")

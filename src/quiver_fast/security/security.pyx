@@ -330,24 +330,24 @@ cdef void post(pn_transport_t *transport, SaslExchange exchange) noexcept:
 
 cdef void on_init(pn_transport_t *transport, const char *mechanism,
                   const pn_bytes_t *received) noexcept with gil:
-    if not is_due(transport, SASL_OFFERED):
-        return
-    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
-    try:
+    if is_due(transport, SASL_OFFERED):
         # The field is mandatory, but the engine does not check that a client sent it.
         name = mechanism.decode("ascii", "replace") if mechanism != NULL else ""
-        exchange.start(name)
-        exchange.respond(copied(received))
-    except Exception as error:
-        exchange.fail(error)
-    post(transport, exchange)
+        take_response(transport, received, name)
 
 
 cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
-    if not is_due(transport, SASL_RUNNING):
-        return
+    if is_due(transport, SASL_RUNNING):
+        take_response(transport, received, None)
+
+
+cdef void take_response(pn_transport_t *transport, const pn_bytes_t *received,
+                        str mechanism) noexcept:
+    """Answer a client's response; an initial one names its ``mechanism``."""
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
+        if mechanism is not None:
+            exchange.start(mechanism)
         exchange.respond(copied(received))
     except Exception as error:
         exchange.fail(error)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from quiver_fast.cli.shared.implementations import (
     ARROW_ALIASES,
     BROKERS,
+    CLIENT_ONLY,
     DEFAULT_IMPLEMENTATION,
     SERVER_ALIASES,
     Implementation,
@@ -43,13 +44,11 @@ count format:                     duration format:
 """
 
 _NOTES = {
+    DEFAULT_IMPLEMENTATION: "The default",
+    **dict.fromkeys(CLIENT_ONLY, "Client mode only"),
+    **dict.fromkeys(BROKERS, "Started by our launcher"),
     "activemq-artemis-jms": "Client mode only; requires Artemis server",
     "activemq-jms": "Client mode only; ActiveMQ or Artemis server",
-    "qpid-jms": "Client mode only",
-    "qpid-protonj2": "Client mode only",
-    "qpid-proton-dotnet": "Client mode only",
-    "vertx-proton": "Client mode only",
-    **dict.fromkeys(BROKERS, "Started by our launcher"),
 }
 _SEARCH = """\
   * is installed here. Implementations of others are executables named
@@ -76,10 +75,9 @@ def _listing(
     kind: str, aliases: Mapping[str, tuple[str, ...]], found: Sequence[Implementation]
 ) -> str:
     here = [one.name for one in found if one.unavailable is None]
-    notes = {DEFAULT_IMPLEMENTATION: "The default", **_NOTES}
     names = dict.fromkeys((DEFAULT_IMPLEMENTATION, *aliases, *here))
     lines = [
-        _entry(name, aliases.get(name, ()), notes.get(name, ""), name in here) for name in names
+        _entry(name, aliases.get(name, ()), _NOTES.get(name, ""), name in here) for name in names
     ]
     return "\n".join([f"{kind} implementations:", *lines]) + "\n\n" + _SEARCH.format(kind=kind)
 

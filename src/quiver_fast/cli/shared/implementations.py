@@ -58,16 +58,11 @@ BROKERS = {
 }
 """Our launchers of other projects' brokers, by the name of the server, and their modules."""
 
-_CLIENT_ONLY = frozenset(
-    {
-        "activemq-artemis-jms",
-        "activemq-jms",
-        "qpid-jms",
-        "qpid-protonj2",
-        "qpid-proton-dotnet",
-        "vertx-proton",
-    }
-)
+CLIENT_ONLY = frozenset({
+    "activemq-artemis-jms", "activemq-jms", "qpid-jms", "qpid-proton-dotnet", "qpid-protonj2",
+    "vertx-proton",
+})  # fmt: skip
+"""The arrows that have no server mode."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementa
         return Implementation(name, command, extensions=True)
     name = arrow_name(name)
     file = _find_file(_ARROW, name, ARROW_ALIASES, environ)
-    return Implementation(name, (str(file),), client_only=name in _CLIENT_ONLY)
+    return Implementation(name, (str(file),), client_only=name in CLIENT_ONLY)
 
 
 def find_server(name: str, environ: Mapping[str, str] = os.environ) -> Implementation:

@@ -31,5 +31,5 @@ class Progress:
 
     def __exit__(self, *_exception: object) -> None:
         if self._shown:
-            # The line is erased, and the next text takes its place.
+            # Erase the line: the next text takes its place.
             print("\r\033[K", end="", file=sys.stderr, flush=True)
