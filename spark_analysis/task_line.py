@@ -52,7 +52,7 @@ class TaskLine:
             found += data
         return found
 
-    def say(self, **document: Any) -> None:
+    def send(self, **document: Any) -> None:
         """Send the task a document, unless the task is gone."""
         try:
             self._answers.write(json.dumps(document).encode() + b"\n")
@@ -60,7 +60,7 @@ class TaskLine:
         except OSError:
             self._gone = True
 
-    def gone(self) -> bool:
+    def has_ended(self) -> bool:
         """Say whether the task has ended, without waiting."""
         while not self._gone and select.select([self._words], [], [], 0)[0]:
             data = os.read(self._words.fileno(), 1 << 16)
@@ -77,7 +77,7 @@ class TaskLine:
             go_on: called again and again; the wait gives up when it returns False.
         """
         while True:
-            gone = self.gone()
+            gone = self.has_ended()
             for document in self._documents:
                 if name in document:
                     found: dict[str, Any] | None = document[name]

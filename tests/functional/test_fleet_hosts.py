@@ -46,7 +46,7 @@ class Hosts:
         self.jobs = jobs_of(plans, 2, TOKEN, where, str(folder))
         self.address: tuple[str, int] = where
         self.fleet = Fleet(SignalWatch(), listener)
-        self.fleet.take_on(self.jobs, plans.drain_timeout)
+        self.fleet.expect(self.jobs, plans.drain_timeout)
         self.tasks = [self._task(job) for job in self.jobs]
         self.folder = folder
 
@@ -63,7 +63,7 @@ class Hosts:
         answers = []
         for task in self.tasks:
             assert task.stdout is not None
-            self.until(lambda: len(self.fleet.hosts) == self.fleet.arrived)
+            self.until(lambda: len(self.fleet.hosts) == self.fleet.connected)
             answers.append(json.loads(task.stdout.readline()))
         peers = {n: ("127.0.0.1", port) for one in answers for n, port in one["ports"].items()}
         at = max(one["now"] for one in answers) + 10**8
@@ -76,7 +76,7 @@ class Hosts:
         deadline = time.monotonic() + SECONDS
         while not condition():
             assert time.monotonic() < deadline
-            self.fleet.turn()
+            self.fleet.poll()
             time.sleep(0.02)
 
     def reasons(self) -> set[str | None]:
@@ -111,7 +111,7 @@ def test_receivers_of_two_hosts_share_a_queue(server: Server, tmp_path: Path) ->
     """They end when they have, together, what both senders sent."""
     with hosts(tmp_path, *words(server, "--count", "3001")) as found:
         found.start()
-        found.until(lambda: found.fleet.over)
+        found.until(lambda: found.fleet.all_ended)
         counts = {end.title: end.count for end in found.fleet.ends}
     assert (counts["sender 0"], counts["sender 1"]) == (1501, 1500)
     assert counts["receiver 0"] + counts["receiver 1"] == 3001
@@ -122,7 +122,7 @@ def test_receivers_of_two_hosts_share_a_queue(server: Server, tmp_path: Path) ->
 def test_peer_to_peer_each_sender_has_the_next_hosts_receiver(tmp_path: Path) -> None:
     with hosts(tmp_path, "--senders", "2", "--count", "3001", "--record-format", "v2") as found:
         found.start()
-        found.until(lambda: found.fleet.over)
+        found.until(lambda: found.fleet.all_ended)
     of_hosts = [{end.title: end.count for end in host.ends} for host in found.fleet.hosts]
     assert of_hosts == [
         {"receiver 0": 1501, "sender 1": 1500}, {"receiver 1": 1500, "sender 0": 1501},
@@ -139,7 +139,7 @@ def test_a_task_that_is_gone_ends_its_arrows_in_order(server: Server, tmp_path: 
         found.until(lambda: found.fleet.hosts[1].outlines is not None)
         assert "stopped because its Spark task ended" in found.reasons()
         found.fleet.stop_all("enough")
-        found.until(lambda: found.fleet.over)
+        found.until(lambda: found.fleet.all_ended)
     assert "enough" in found.reasons()
 
 
@@ -151,7 +151,7 @@ def test_a_host_that_dies_is_lost_and_the_others_end(server: Server, tmp_path: P
         found.tasks[0].kill()
         for child in children:
             child.kill()
-        found.until(lambda: found.fleet.over)
+        found.until(lambda: found.fleet.all_ended)
     lost, other = found.fleet.hosts
     assert lost.lost == "its connection ended"
     assert other.lost is None
@@ -170,19 +170,19 @@ def test_arrows_end_when_the_command_is_gone(server: Server, tmp_path: Path) -> 
 def test_nobody_else_is_taken_for_a_host(server: Server, tmp_path: Path) -> None:
     """Not without the token, and no host a second time: a load is never repeated."""
     with hosts(tmp_path, *words(server, "--count", "1000")) as found:
-        found.until(lambda: found.fleet.arrived == 2)
+        found.until(lambda: found.fleet.connected == 2)
         for token, number in (("wrong", 0), (TOKEN, 0), (TOKEN, 7), (TOKEN, "0")):
             other = Channel(socket.create_connection(found.address))
             other.send(kind="hello", token=token, number=number, name="stranger")
             found.until(lambda other=other: other.received() == [] and other.closed)
         found.start()
-        found.until(lambda: found.fleet.over)
+        found.until(lambda: found.fleet.all_ended)
     assert "stranger" not in {host.name for host in found.fleet.hosts}
     assert [host.lost for host in found.fleet.hosts] == [None, None]
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     with hosts(tmp_path, "//127.0.0.1:1/q", "--senders", "2", "--receivers", "2") as found:
-        found.until(lambda: found.fleet.over)
+        found.until(lambda: found.fleet.all_ended)
         wait_until(lambda: all(task.poll() == 0 for task in found.tasks), "hosts have ended", 60)
     assert any("Connection refused" in (reason or "") for reason in found.reasons())

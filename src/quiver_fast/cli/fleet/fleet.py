@@ -46,7 +46,7 @@ class Host:
         """Its name in messages."""
         return f"host {self.number}" + (f" ({self.name})" if self.name else "")
 
-    def say(self, **document: Any) -> None:
+    def send(self, **document: Any) -> None:
         """Send it a document, if it is connected."""
         if self.channel is not None:
             self.channel.send(**document)
@@ -85,12 +85,12 @@ class Fleet:
         self.ending: float | None = None
         """When all ends were told to end, by the monotonic clock; None before."""
 
-    def take_on(self, jobs: Sequence[HostJob], drain_timeout: float) -> None:
+    def expect(self, jobs: Sequence[HostJob], drain_timeout: float) -> None:
         """Begin to wait for the hosts of ``jobs``."""
         self._token = jobs[0].token
         for job in jobs:
             host = Host(job.number, [])
-            host.ends = [RemoteEnd(plan, job.number, host.say) for plan in job.plans]
+            host.ends = [RemoteEnd(plan, job.number, host.send) for plan in job.plans]
             self.hosts.append(host)
         for end in self.ends:
             self._queues.setdefault((end.plan.ends or {})["queue"], []).append(end)
@@ -109,20 +109,20 @@ class Fleet:
         return [end for host in self.hosts for end in host.ends]
 
     @property
-    def over(self) -> bool:
+    def all_ended(self) -> bool:
         """Whether every host has reported how its ends ended, or is lost."""
         return all(host.outlines is not None or host.lost is not None for host in self.hosts)
 
     @property
-    def arrived(self) -> int:
+    def connected(self) -> int:
         """How many hosts have connected."""
         return sum(host.name is not None for host in self.hosts)
 
-    def turn(self) -> None:
+    def poll(self) -> None:
         """Do all that is due; call it several times a second."""
         self._accept()
         for host in self.hosts:
-            self._hear(host)
+            self._read(host)
         self._forward()
         for end in self.ends:
             if end.failed is not None and self.stopped is None:
@@ -131,14 +131,14 @@ class Fleet:
         if all(end.begun for end in self.ends) or self.stopped is not None:
             self._drain()
 
-    def lose(self, number: int, why: str) -> None:
+    def mark_lost(self, number: int, why: str) -> None:
         """Note that a host is lost, and end all others in order."""
         host = self.hosts[number]
         if host.outlines is not None or host.lost is not None:
             return
         host.lost = why
         for end in host.ends:
-            end.gone()
+            end.mark_gone()
         self.stop_all(f"stopped because {host.title} was lost")
 
     def stop_all(self, reason: str, signum: int = signal.SIGTERM) -> None:
@@ -146,7 +146,7 @@ class Fleet:
         self.stopped = self.stopped or reason
         self.ending = self.ending or time.monotonic()
         for host in self.hosts:
-            host.say(kind="stop", reason=reason, signal=int(signum))
+            host.send(kind="stop", reason=reason, signal=int(signum))
 
     def close(self) -> None:
         """Close all connections: that ends hosts that still run."""
@@ -169,14 +169,14 @@ class Fleet:
         for channel, deadline in self._waiting:
             documents = channel.received()
             if documents:
-                self._greet(channel, documents)
+                self._admit(channel, documents)
             elif channel.closed or time.monotonic() > deadline:
                 channel.close()
             else:
                 still.append((channel, deadline))
         self._waiting = still
 
-    def _greet(self, channel: Channel, documents: list[dict[str, Any]]) -> None:
+    def _admit(self, channel: Channel, documents: list[dict[str, Any]]) -> None:
         """Take a new host that sends the token; refuse anybody else, and a host that was here."""
         hello, *rest = documents
         number = hello.get("number")
@@ -191,22 +191,22 @@ class Fleet:
             return
         host.name, host.channel = str(hello.get("name")), channel
         for document in rest:
-            self._take(host, document)
+            self._handle(host, document)
 
-    def _hear(self, host: Host) -> None:
+    def _read(self, host: Host) -> None:
         if host.channel is None or host.lost is not None:
             return
         for document in host.channel.received():
-            self._take(host, document)
+            self._handle(host, document)
         if host.channel.closed:
-            self.lose(host.number, "its connection ended")
+            self.mark_lost(host.number, "its connection ended")
 
-    def _take(self, host: Host, document: dict[str, Any]) -> None:
+    def _handle(self, host: Host, document: dict[str, Any]) -> None:
         kind = document.get("kind")
         ends = {end.title: end for end in host.ends}
         if kind == "status":
             for title, status in document["ends"].items():
-                ends[title].told(status)
+                ends[title].update(status)
             if document["sides"]:
                 self._on_sides(host.number, document["sides"])
         elif kind == "started":
@@ -214,10 +214,10 @@ class Fleet:
         elif kind == "ended":
             host.outlines = document["outlines"]
             for end in host.ends:
-                end.gone()
-            host.say(kind="thanks")
+                end.mark_gone()
+            host.send(kind="thanks")
         elif kind == "failed":
-            self.lose(host.number, document["reason"])
+            self.mark_lost(host.number, document["reason"])
 
     def _forward(self) -> None:
         """Forward a signal; a second one ends all arrows at once."""
@@ -227,7 +227,7 @@ class Fleet:
         self.stop_all(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
         if self._forwarded > 1:
             for host in self.hosts:
-                host.say(kind="kill")
+                host.send(kind="kill")
 
     def _stop_sending(self, reason: str) -> None:
         """Stop the senders, and the receivers that no drain will end."""
@@ -243,7 +243,7 @@ class Fleet:
         if not sending and not self._looked:
             self._looked = True
             for host in self.hosts:
-                host.say(kind="look")
+                host.send(kind="look")
         for drain in self._drains:
             drain.advance()
 

@@ -57,8 +57,8 @@ class HostRun:
         self._runs: list[ArrowRun] = []
         self._ended: set[ArrowRun] = set()
         self._stopped: str | None = None
-        self._starting = ReceiverStart(lambda _run: self._turn(), lambda: self._stopped is not None)
-        self._looks = False
+        self._starting = ReceiverStart(lambda _run: self._poll(), lambda: self._stopped is not None)
+        self._snapshots_always = False
         self._next_status = self._next_snapshot = 0.0
 
     def run(self) -> None:
@@ -67,18 +67,18 @@ class HostRun:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=False)
             self._run()
         except (QuiverError, OSError) as error:
-            self._task.say(failed=str(error))
+            self._task.send(failed=str(error))
             self._channel.send(kind="failed", reason=str(error))
         finally:
             for run in self._runs:
                 run.close()
 
     def _run(self) -> None:
-        plans = [self._here(plan) for plan in self._job.plans]
+        plans = [self._local_plan(plan) for plan in self._job.plans]
         receivers = [plan for plan in plans if plan.operation == "receive"]
         ports = {str(plan.number): self._start_receiver(plan) for plan in receivers}
         if self._stopped is None and all(port is not None for port in ports.values()):
-            self._task.say(ready=True, ports=ports, now=self._clock.now_ns())
+            self._task.send(ready=True, ports=ports, now=self._clock.now_ns())
             start = self._task.wait("start", self._still_waits)
             if start is not None and self._stopped is None:
                 self._start_senders(plans, start)
@@ -86,12 +86,12 @@ class HostRun:
                 self._stop_all("stopped because another host is not ready")
         elif self._stopped is None:
             failed = next(run for run in self._runs if not run.running)
-            self._task.say(failed=f"{failed.plan.title} failed: {failed.ending().reason}")
+            self._task.send(failed=f"{failed.plan.title} failed: {failed.ending().reason}")
             self._stop_all(f"stopped because {failed.plan.title} failed")
         self._watch()
         self._finish()
 
-    def _here(self, plan: ArrowPlan) -> ArrowPlan:
+    def _local_plan(self, plan: ArrowPlan) -> ArrowPlan:
         """Return the plan with this host's own implementation of the same name, and its clock."""
         implementation = find_arrow(plan.implementation.name)
         return replace(plan, implementation=implementation, clock_base=self._clock.base)
@@ -107,7 +107,7 @@ class HostRun:
     def _start_receiver(self, plan: ArrowPlan) -> int | None:
         """Start a receiver and return its port (0 for a client); None if it is not ready."""
         if self._job.peer_to_peer:
-            started = self._starting.listen(partial(self._listen, plan), self._drop)
+            started = self._starting.listen(partial(self._listen, plan), self._forget)
             return None if started is None else started[1]
         run = self._start(plan)
         control = run.control
@@ -118,12 +118,12 @@ class HostRun:
         url = replace(plan.url, host="0.0.0.0", port=port)  # noqa: S104 (others connect)
         return self._start(replace(plan, url=url))
 
-    def _drop(self, run: ArrowRun, _port: int) -> None:
+    def _forget(self, run: ArrowRun, _port: int) -> None:
         self._runs.remove(run)
 
     def _start_senders(self, plans: list[ArrowPlan], start: dict[str, Any]) -> None:
         while (left := start["at"] - self._clock.now_ns()) > 0 and self._stopped is None:
-            self._turn()
+            self._poll()
             time.sleep(min(left / 1e9, _TICK))
         peers = start.get("peers") or {}
         self._channel.send(kind="started", at=self._clock.now_ns())
@@ -136,38 +136,38 @@ class HostRun:
 
     def _still_waits(self) -> bool:
         """Say whether to go on waiting for the task; report arrows that end meanwhile."""
-        self._turn()
+        self._poll()
         return self._stopped is None
 
     def _watch(self) -> None:
         while any(run.running for run in self._runs):
-            self._turn()
+            self._poll()
             time.sleep(_TICK)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         """Check the arrows, obey the command, and report progress."""
         for run in self._runs:
             if run not in self._ended and run.poll():
                 run.snapshot()
                 self._ended.add(run)
                 self._next_status = 0.0
-        if self._stopped is None and self._task.gone():
+        if self._stopped is None and self._task.has_ended():
             self._stop_all(_TASK_GONE)
         for document in self._channel.received():
-            self._obey(document)
+            self._handle(document)
         if self._channel.closed and self._stopped is None:
             self._stop_all(_COMMAND_GONE)
         now = time.monotonic()
         if now >= self._next_status:
             self._next_status = now + _STATUS_SECONDS
-            self._tell()
+            self._report()
 
-    def _obey(self, document: dict[str, Any]) -> None:
+    def _handle(self, document: dict[str, Any]) -> None:
         kind, chosen = document.get("kind"), document.get("ends")
         runs = [run for run in self._runs if chosen is None or run.plan.title in chosen]
         if kind == "stop" and chosen is None:
             self._stop_all(document["reason"], document.get("signal") or signal.SIGTERM)
-        self._looks |= kind == "look"
+        self._snapshots_always |= kind == "look"
         for run in runs:
             if kind == "stop":
                 number = document.get("signal") or signal.SIGTERM
@@ -184,11 +184,11 @@ class HostRun:
         for run in self._runs:
             run.stop(reason, signum)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Report the progress of each end, and every two seconds the figures of the live table."""
         now = time.monotonic()
         due = now >= self._next_snapshot
-        if due or self._looks:
+        if due or self._snapshots_always:
             for run in self._runs:
                 if run not in self._ended:
                     run.snapshot()
@@ -228,7 +228,7 @@ class HostRun:
 
     def _finish(self) -> None:
         """Report how each arrow ended, and wait until the command has read the report."""
-        self._tell()
+        self._report()
         outlines = {
             run.plan.title: run.outline()
             | {
@@ -241,7 +241,7 @@ class HostRun:
         for run in self._runs:
             run.files.remove_hidden()
         self._channel.send(kind="ended", outlines=outlines, stopped=self._stopped)
-        self._task.say(done=True, folder=str(self._folder))
+        self._task.send(done=True, folder=str(self._folder))
         deadline = time.monotonic() + _LAST_SECONDS
         while not self._channel.closed and time.monotonic() < deadline:
             if any(document.get("kind") == "thanks" for document in self._channel.received()):
@@ -260,7 +260,7 @@ def main() -> int:
         connection = socket.create_connection(job.driver, timeout=_CONNECT_SECONDS)
     except OSError as error:
         host, port = job.driver
-        task.say(failed=f"cannot connect to quiver-fleet at {host}:{port}: {error}")
+        task.send(failed=f"cannot connect to quiver-fleet at {host}:{port}: {error}")
         return 1
     channel = Channel(connection)
     channel.send(kind="hello", token=job.token, number=job.number, name=socket.gethostname())

@@ -14,17 +14,17 @@ _UNTOLD = Snapshot(0, 0, 0, 0, 0, 0, 0, 0)
 class RemoteEnd:
     """An end on a host, with the methods of an arrow's run that `QueueDrain` calls."""
 
-    def __init__(self, plan: ArrowPlan, host: int, say: Callable[..., None]) -> None:
+    def __init__(self, plan: ArrowPlan, host: int, send: Callable[..., None]) -> None:
         """Begin without any word from the host.
 
         Args:
             plan: the end's plan.
             host: the number of its host.
-            say: sends a document to the host.
+            send: sends a document to the host.
         """
         self.plan = plan
         self.host = host
-        self._say = say
+        self._send = send
         self._running: bool | None = None
         self.count = self.rejected = 0
         self.silence = 0.0
@@ -61,14 +61,14 @@ class RemoteEnd:
         """Return :attr:`last_snapshot`: the host reports without being asked."""
         return self.last_snapshot
 
-    def told(self, status: dict[str, Any]) -> None:
+    def update(self, status: dict[str, Any]) -> None:
         """Take the host's report of it."""
         self._running = bool(status["running"])
         self.count, self.silence = int(status["count"]), float(status["silence"])
         self.rejected = int(status["rejected"])
         self.failed = status["failed"]
 
-    def gone(self) -> None:
+    def mark_gone(self) -> None:
         """Note that its host was lost, or never started it."""
         self._running = False
 
@@ -77,11 +77,11 @@ class RemoteEnd:
 
     def sent(self, count: int) -> None:
         """Tell a receiver that its queue has ``count`` messages of the run."""
-        self._say(kind="sent", ends=[self.title], count=count)
+        self._send(kind="sent", ends=[self.title], count=count)
 
     def stop(self, reason: str = "", *, at_fault: bool = False) -> None:
         """Tell it to end; without a reason a receiver ends in order."""
         if reason:
-            self._say(kind="stop", ends=[self.title], reason=reason, at_fault=at_fault)
+            self._send(kind="stop", ends=[self.title], reason=reason, at_fault=at_fault)
         else:
-            self._say(kind="drained", ends=[self.title])
+            self._send(kind="drained", ends=[self.title])

@@ -113,7 +113,7 @@ class FleetRun:
         with closing(FleetTable(self._console, self._plans)) as table:
             fleet = Fleet(self._signals, listener, table.add)
             with closing(fleet), self._stage(session, jobs) as stage:
-                fleet.take_on(jobs, self._plans.drain_timeout)
+                fleet.expect(jobs, self._plans.drain_timeout)
                 self._watch(fleet, stage, table)
         return fleet
 
@@ -140,32 +140,32 @@ class FleetRun:
 
     def _watch(self, fleet: Fleet, stage: threading.Thread, table: FleetTable) -> None:
         patience = time.monotonic() + self._args.host_time
-        while not fleet.over:
-            fleet.turn()
+        while not fleet.all_ended:
+            fleet.poll()
             table.tick()
             now = time.monotonic()
             if not stage.is_alive():
-                self._learn_of_loss(fleet)
-            if fleet.arrived < len(fleet.hosts) and now > patience and fleet.ending is None:
-                seconds = self._args.host_time
-                why = f"only {fleet.arrived} of {len(fleet.hosts)} hosts came in {seconds} seconds"
+                self._check_stage(fleet)
+            if fleet.connected < len(fleet.hosts) and now > patience and fleet.ending is None:
+                hosts, seconds = len(fleet.hosts), self._args.host_time
+                why = f"only {fleet.connected} of {hosts} hosts came in {seconds} seconds"
                 self._error = QuiverError(why)
                 fleet.stop_all(why)
             if fleet.ending is not None and (
-                not fleet.arrived or now > fleet.ending + _END_SECONDS
+                not fleet.connected or now > fleet.ending + _END_SECONDS
             ):
                 for host in fleet.hosts:
-                    fleet.lose(host.number, "it did not say how its arrows ended")
+                    fleet.mark_lost(host.number, "it did not say how its arrows ended")
             time.sleep(_TICK)
-        stage.join(_END_SECONDS if fleet.arrived else 0)
-        self._learn_of_loss(fleet)
+        stage.join(_END_SECONDS if fleet.connected else 0)
+        self._check_stage(fleet)
 
-    def _learn_of_loss(self, fleet: Fleet) -> None:
+    def _check_stage(self, fleet: Fleet) -> None:
         """Note which host was lost with its executor, if Spark's error tells it."""
         found = None if self._error is None else self._spark.lost_executor(self._error)
         if found is None:
             # The stage has ended: its hosts have ended too, or will not come.
-            if not fleet.over and fleet.ending is None:
+            if not fleet.all_ended and fleet.ending is None:
                 fleet.stop_all("stopped because its Spark tasks ended")
             return
         number, why = found
@@ -174,7 +174,7 @@ class FleetRun:
             fleet.stop_all(f"stopped because {why}")
             return
         host = fleet.hosts[number]
-        fleet.lose(number, why)
+        fleet.mark_lost(number, why)
         host.lost = why
         self._error = None
 
