@@ -116,7 +116,7 @@ def measure_offset(address: tuple[str, int], clock: Clock, exchanges: int = EXCH
             while len(text) < _TIMES.size:
                 data = connection.recv(_TIMES.size - len(text))
                 if not data:
-                    raise ConnectionError("the host that tells the time closed the connection")
+                    raise ConnectionError("the clock server closed the connection")
                 text += data
             answered = clock()
             came, left = _TIMES.unpack(text)

@@ -163,5 +163,5 @@ def _decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         raise UsageError(
-            "the user's name or password in the URL is no text in UTF-8, percent-encoded"
+            "the user's name or password in the URL is not percent-encoded UTF-8"
         ) from None

@@ -16,9 +16,9 @@ URL = "//127.0.0.1/q0"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to run: write a URL and options of quiver behind --"),
+        ([], "nothing to run: write a URL and options of quiver after --"),
         (["--hosts", "2"], "nothing to run"),
-        (["--"], "no URL behind --: give that of a broker, or --peer-to-peer"),
+        (["--"], "no URL after --: give a broker's URL, or --peer-to-peer"),
         (["--peer-to-peer", "--", URL], "--peer-to-peer goes without a URL"),
         (["--correct-clocks", "--", URL], "--correct-clocks needs message ids"),
         (["--hosts", "0", "--", URL], "--hosts"),

@@ -143,8 +143,8 @@ def test_each_trial_begins_with_an_empty_queue(tmp_path: Path) -> None:
         (("--count", "10"), "--count has no effect with --find-rate"),
         (("--duration", "0"), "--find-rate needs a --duration"),
         (("--within", "0"), "must be at least 1"),
-        (("--find-rate", "p99<10ms and rat<5"), "'rat' in 'rat<5' is no figure"),
-        (("--find-rate", "p99<"), "is no condition such as"),
+        (("--find-rate", "p99<10ms and rat<5"), "'rat' in 'rat<5' is not a figure"),
+        (("--find-rate", "p99<"), "is not a condition such as"),
     ],
 )
 def test_usage_errors(words: tuple[str, ...], says: str) -> None:

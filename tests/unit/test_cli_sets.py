@@ -194,7 +194,7 @@ def test_passwords_are_in_no_label(sides: Sides, tmp_path: Path) -> None:
             "--fail-if rate-change<-5%: nothing is compared without --runs and --baseline",
         ),
         (["--find-rate", "worse", "-d", "1"], "--find-rate worse: nothing is compared in a search"),
-        (["--fail-if", "nonsense"], "'nonsense' is no condition such as p99>5ms"),
+        (["--fail-if", "nonsense"], "'nonsense' is not a condition such as p99>5ms"),
         ([*RUNS, "--baseline", ""], "--baseline: it is empty"),
         ([*RUNS, "--baseline", "'"], "--baseline: No closing quotation"),
         ([*RUNS, "--baseline", "pyfsat"], "did you mean 'pyfast'? (of a program give the path"),

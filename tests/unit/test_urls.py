@@ -85,7 +85,7 @@ def test_hosts_and_addresses(text: str, host: str, rest: str) -> None:
 
 @pytest.mark.parametrize("text", ["//u:%ff@h/q", "//%c3:p@h/q"])
 def test_an_encoded_name_or_password_is_text(text: str) -> None:
-    with pytest.raises(UsageError, match="no text in UTF-8"):
+    with pytest.raises(UsageError, match="not percent-encoded UTF-8"):
         split_url(text)
 
 

@@ -112,7 +112,7 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse options that not all combinations can follow."""
     check_certificate(args.cert, args.key)
     if args.client_server and args.peer_to_peer:
-        raise UsageError("--client-server and --peer-to-peer leave nothing to test together")
+        raise UsageError("--client-server and --peer-to-peer exclude each other")
     for flag, value in (("--trust-store", args.trust_store), ("--tls-insecure", args.tls_insecure)):
         if value and not args.cert:
             raise UsageError(f"{flag} has no effect without --cert")

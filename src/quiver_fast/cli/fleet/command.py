@@ -127,7 +127,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     args = make_parser().parse_args(argv[:place])
     if place == len(argv):
         raise UsageError(
-            f"nothing to run: write a URL and options of quiver behind --, such as "
+            f"nothing to run: write a URL and options of quiver after --, such as "
             f"{_NAME} --master spark://host:7077 -- //broker/q0 --senders 8 --receivers 8"
         )
     args = _of_run(argv[place + 1 :], args)
@@ -135,7 +135,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     if args.processes is not None:
         raise UsageError("--processes does not go with a fleet: each end is a process of its host")
     if args.url is None and not args.peer_to_peer:
-        raise UsageError("no URL behind --: give that of a broker, or --peer-to-peer")
+        raise UsageError("no URL after --: give a broker's URL, or --peer-to-peer")
     if args.url is not None and args.peer_to_peer:
         raise UsageError("--peer-to-peer goes without a URL: hosts connect to each other")
     return args
@@ -208,7 +208,7 @@ def make_parser() -> ArgumentParser:
     add(
         "--peer-to-peer",
         action="store_true",
-        help="Connect each sender to a receiver on the next host: no broker, and no URL behind --",
+        help="Connect each sender to a receiver on the next host: no broker, and no URL after --",
     )
     add(
         "--correct-clocks",
@@ -250,7 +250,9 @@ def make_parser() -> ArgumentParser:
 
 def _absolute(text: str) -> str:
     if not os.path.isabs(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not absolute: hosts have no folder of ours")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not absolute: hosts do not know the current folder"
+        )
     return text
 
 

@@ -281,7 +281,7 @@ class FleetRun:
         if not problems and not received:
             problems.append("no transfers")
         if problems and data is not None:
-            report_warning(self._command, "the figures are of what was measured until the failure")
+            report_warning(self._command, "the figures cover the time until the failure")
         return problems
 
 

@@ -94,7 +94,7 @@ def _run(argv: list[str]) -> int:
         raise UsageError(f"--reconnect is for tail and a csp URL (see {_NAME} --help)")
     if _URL.match(args.queue) and not _is_remote(args.queue):
         # Appending would make a directory of that name, which may have a password in it.
-        raise UsageError(f"'{args.queue}' is no directory, and no csp URL")
+        raise UsageError(f"'{args.queue}' is neither a directory nor a csp URL")
     operations: dict[str, Callable[[argparse.Namespace], int]] = {
         "dump": _dump,
         "tail": _tail,
@@ -189,13 +189,15 @@ def _done(cycles: list[int], index: int) -> int:
 
 def _open_files(directory: str, damage: _Damage | None = None) -> Tailer:
     if not Path(directory).is_dir():
-        raise UsageError(f"'{directory}' is no directory, and no csp URL")
+        raise UsageError(f"'{directory}' is neither a directory nor a csp URL")
     try:
         names = os.listdir(directory)
     except OSError as error:
         raise OutputError(f"{directory}: {error.strerror}") from None
     if not is_queue(names):
-        raise UsageError(f"'{directory}' is no queue: it has no metadata.cq4t and no .cq4 file")
+        raise UsageError(
+            f"'{directory}' is not a queue: it has neither metadata.cq4t nor a .cq4 file"
+        )
     tailer = Tailer(directory, damage.tell if damage else None)
     tailer.check_forms()
     return tailer
@@ -248,7 +250,7 @@ def _follow_files(args: argparse.Namespace, damage: _Damage) -> NoReturn:
 
 def _verify(args: argparse.Namespace) -> int:
     if _is_remote(args.queue):
-        raise UsageError("verify needs the queue's directory: a server's files are its own")
+        raise UsageError("verify needs the queue's directory, not a URL")
     _open_files(args.queue)
     with Progress("Verifying", not args.quiet) as progress:
         report = verify_queue(args.queue, progress.update)
@@ -306,11 +308,11 @@ def _parse(text: str) -> Value:
         try:
             return base64.b64decode(text.removeprefix(_BINARY).strip().strip('"'), validate=True)
         except ValueError:
-            raise UsageError(f"what follows !!binary is not base64: '{text}'") from None
+            raise UsageError(f"the text after !!binary is not base64: '{text}'") from None
     try:
         return stored_form(text.encode()).decode()
     except ValueError as error:
-        raise UsageError(f"'{text}' is no value: {error}") from None
+        raise UsageError(f"'{text}' is not a value: {error}") from None
 
 
 def _append_locally(appender: Appender, value: Value) -> int:
@@ -347,7 +349,7 @@ def make_parser() -> ArgumentParser:
 
 def _index(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"'{text}' is no index")
+        raise argparse.ArgumentTypeError(f"'{text}' is not an index")
     return int(text)
 
 

@@ -42,7 +42,7 @@ def read_password(
     except OSError as error:
         raise UsageError(f"{flag}: {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{flag}: {file} is no text in UTF-8") from None
+        raise UsageError(f"{flag}: {file} is not UTF-8 text") from None
 
 
 def check_certificate(cert: str | None, key: str | None) -> None:

@@ -215,18 +215,18 @@ def threshold(text: str) -> Threshold:
         return Threshold(text.strip(), WORSE, ">", 0, "figures")
     match = _CONDITION.fullmatch(text.lower())
     if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no condition such as p99>5ms")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a condition such as p99>5ms")
     figure, compares, number, unit = match.groups()
     units, shown = _units(figure)
     if units is None:
         raise argparse.ArgumentTypeError(
-            f"'{figure}' in '{text}' is no figure: those are {', '.join(_FIGURES)}"
+            f"'{figure}' in '{text}' is not a figure: those are {', '.join(_FIGURES)}"
         )
     if unit not in units:
         those = ", ".join(filter(None, units)) or "it has none"
-        raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is no unit of {figure}: {those}")
+        raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is not a unit of {figure}: {those}")
     if number.startswith("-") and figure not in _CHANGES:
-        raise argparse.ArgumentTypeError(f"'{number}' in '{text}' is no limit of {figure}")
+        raise argparse.ArgumentTypeError(f"'{number}' in '{text}' is not a limit of {figure}")
     return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
 
 

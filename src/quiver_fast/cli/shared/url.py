@@ -103,9 +103,9 @@ def _check_meaning(text: str) -> None:
         raise UsageError(f"'{text}' is a host: write //{host}/q0")
     if text.startswith("--"):
         # Argparse takes an unknown option with a blank in it for a positional argument.
-        raise UsageError(f"'{text.partition('=')[0]}' is no option")
+        raise UsageError(f"'{text.partition('=')[0]}' is not an option")
     if text in _COMMANDS:
-        raise UsageError(f"'{text}' is no queue, is it? write --{text}, or //localhost/{text}")
+        raise UsageError(f"'{text}' looks like an option: write --{text}, or //localhost/{text}")
 
 
 def _is_host(text: str) -> bool:

@@ -20,7 +20,7 @@ cdef void trunk_opened(Peer *peer) noexcept nogil:
     peer.trunk = is_trunk(peer.driver.connection)
     if not peer.trunk:
         if peer.dial != NULL:
-            peer_close(peer, b"amqp:not-allowed", b"this is not a server of ours")
+            peer_close(peer, b"amqp:not-allowed", b"the peer is not a pyfast server")
         return
     if is_ourselves(peer):
         peer.trunk = False

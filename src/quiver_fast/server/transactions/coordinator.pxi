@@ -127,7 +127,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
         return False
     if request.what != AMQP_CODE_DISCHARGE:
         reject(
-            link, delivery, b"amqp:decode-error", b"this is neither declare nor discharge")
+            link, delivery, b"amqp:decode-error", b"the request is neither declare nor discharge")
         return False
     transaction = transaction_find(link.peer, request.id)
     if transaction == NULL:

@@ -207,7 +207,7 @@ cdef bint too_large(Inlet *inlet, const Message *message) noexcept nogil:
         return False
     refuse_inlet(
         inlet, b"amqp:link:message-size-exceeded",
-        b"the message is larger than what this server takes")
+        b"the message is larger than this server accepts")
     return True
 
 
