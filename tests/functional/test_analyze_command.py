@@ -425,7 +425,7 @@ def test_parquet_has_the_seconds_of_both_ends(tmp_path, capsys):
 
 
 def test_parquet_has_settlements_and_ids_as_they_are(tmp_path, capsys):
-    """Made of the lines one by one, rows are equal to what was written."""
+    """Rows made of the lines one by one are equal to the written ones."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is optional")
     ids = ["1", "2", "007", "é %2C", "9" * 30, "3", "4", "\\xff"]
     path = tmp_path / "sender-transfers.csv"

@@ -1,4 +1,4 @@
-"""A peer that ends link, session and connection: what is printed is what it said first."""
+"""A peer that ends link, session and connection: its first error is printed."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def wait_until_delivered(connection: socket.socket) -> None:
 
 @TURNS
 def test_a_close_and_a_reset_in_the_midst_of_receiving(turn: int) -> None:
-    """To accept what came fails; all of it is recorded, and why the peer closed is told."""
+    """Accepting the messages fails; all are recorded, and the peer's reason to close is printed."""
 
     def script(talk: Talk) -> None:
         talk.answer_session()

@@ -308,7 +308,7 @@ def test_ids_and_counts_that_wrap(chunk: int) -> None:
 
 
 def test_deliveries_beyond_the_credit_are_taken() -> None:
-    """RabbitMQ 3 sends such; what is measured has to be measured."""
+    """RabbitMQ 3 sends such messages; they have to be measured."""
 
     def script(talk: Talk) -> None:
         begin_to_send(talk)

@@ -155,7 +155,7 @@ def test_attach_never_answered(operation: str, seconds: float) -> None:
     assert end.stdout == ""
 
 
-# -- what is in a message
+# -- content of a message
 
 
 @pytest.mark.parametrize("layout", sorted(wire_messages.BAD))

@@ -1,4 +1,4 @@
-"""Connections that are reset: what came before is kept, and the end of a timed run is an end.
+"""Connections that are reset: earlier messages are kept, and the end of a timed run is an end.
 
 Upstream's C arrow closes with outcomes unread and exits. Then the system resets the connection,
 and the reset may overtake its close.

@@ -101,7 +101,7 @@ def receive(
 
 
 def check(end: Finished, report: dict[str, Any], kinds: list[str]) -> None:
-    """All were recorded, and counted as what they are."""
+    """All were recorded, each counted as its own kind."""
     assert_clean(end)
     assert len(end.lines) == len(kinds)
     for name in ("received", "older", "foreign"):
@@ -241,7 +241,7 @@ def test_the_start_is_checked() -> None:
     assert_error(run_pyfast(*arguments("receive", 1, run_start=10**13)), "run-start", code=2)
 
 
-# A clock of the run that is ahead of the wall clock by a minute is what a step back leaves.
+# A step back leaves the run's clock a minute ahead of the wall clock.
 MINUTE_NS = 60 * 10**9
 
 

@@ -198,7 +198,7 @@ def test_transactions_of_large_messages(tmp_path: Path) -> None:
 
 @pytest.mark.measured
 def test_transactions_do_not_pile_up_large_messages(tmp_path: Path, figure: Figure) -> None:
-    """While one is discharged nothing is read: the session's window bounds what waits."""
+    """While one is discharged nothing is read: the session's window bounds the waiting frames."""
     peak = large_messages_in_transactions(tmp_path, 60)
     figure("memory of the receiver", peak, at_least=10 * MIB, at_most=40_000_000, unit="B")
 

@@ -1,4 +1,4 @@
-"""The C programs that the bench compares with: without a warning, and they move what they say."""
+"""The bench's C programs: they compile without a warning and move the bytes that they report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wall clock is set while a run goes on: what is measured on one host stays right."""
+"""The wall clock is set while a run goes on: figures measured on one host stay right."""
 
 from __future__ import annotations
 

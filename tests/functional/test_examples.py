@@ -78,7 +78,7 @@ def shortened(command: str) -> str:
 
 @dataclass(frozen=True)
 class Example:
-    """What a command needs, and what it must say.
+    """Needs of a command, and its expected output.
 
     Attributes:
         beside: the servers that run meanwhile.
@@ -321,7 +321,7 @@ def test_example(command: str, place: Namespace) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", present(SERVERS))
 def test_server(command: str, place: Namespace) -> None:
-    """It serves what the URL says, on the default port, and ends in order."""
+    """It serves the URL's queue on the default port, and ends in order."""
     url = next(word for word in command.split() if "//" in word)
     with ExitStack() as stack:
         serve(stack, place, command)
@@ -383,7 +383,7 @@ def test_rate_steps(place: Namespace) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("lines", "file"), [(WORKLOADS, PRINTED), (AGAIN, RESULT)])
 def test_workloads(lines: tuple[str, ...], file: str, place: Namespace) -> None:
-    """The first prints what the others read."""
+    """The first prints the input of the others."""
     first, *others = lines
     words = shlex.split(first)
     assert words[-2:] == [">", file]

@@ -1,4 +1,4 @@
-"""`quiver-fleet` before Spark starts: what it refuses, and in which words."""
+"""`quiver-fleet` before Spark starts: refused arguments and their messages."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def interrupted(*_args, **_more):
 
 
 def run_pair(words, output, capfd):
-    """Return what a pair that is interrupted says."""
+    """Return the output of a pair that is interrupted."""
     assert pair.main(["-c", "10", "--output", str(output), *words]) == 130
     _, errors = capfd.readouterr()
     return errors

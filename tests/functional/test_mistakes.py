@@ -13,7 +13,7 @@ from support.processes import REPOSITORY
 
 from quiver_fast.cli.shared import quantities
 
-# Command, its arguments, and what its only line says. All of them are usage errors.
+# Command, its arguments, and its only line of output. All of them are usage errors.
 USAGE = [
     ("pair", [""], "the URL is empty; write one such as //localhost/q0"),
     ("pair", ["localhost:5672/q0"], "begins with a host: write //localhost:5672/q0"),
@@ -162,7 +162,7 @@ def test_the_document_has_the_other_protocols():
 
 @contextmanager
 def answering(reply):
-    """A server of another protocol: it reads what comes, says ``reply`` and closes."""
+    """A server of another protocol: it reads the request, answers ``reply`` and closes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -186,9 +186,9 @@ def answering(reply):
 
 
 AMQP_HEADER = b"AMQP\x03\x01\x00\x00"
-# A fatal alert, unexpected_message: what a TLS port answers to an AMQP header.
+# A fatal alert, unexpected_message: the answer of a TLS port to an AMQP header.
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x0a"
-# Scheme, what the port answers, and what the line says of it.
+# Scheme, the port's answer, and the line printed for it.
 PROTOCOLS = [
     ("csp", AMQP_HEADER, "it speaks AMQP, not csp"),
     ("csp", b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP, not csp"),

@@ -70,7 +70,7 @@ def test_one_arrow_purges_as_well(tmp_path: Path) -> None:
 
 
 def test_a_unique_queue_for_each_run(tmp_path: Path) -> None:
-    """Our server deletes no queue by AMQP, and that is said; what was left in it goes."""
+    """Our server deletes no queue by AMQP, and that is said; the messages left in it go."""
     with running_server(tmp_path) as server:
         url = f"//127.0.0.1:{server.port}/q0"
         paths = set()

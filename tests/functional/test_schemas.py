@@ -1,4 +1,4 @@
-"""`quiver schema`: schemas of all documents, which change with what the commands write."""
+"""`quiver schema`: schemas of all documents, which change with the output of the commands."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_byte_order_mark_is_no_part_of_a_password(
     file.write_bytes(content.encode())
     assert read_password(str(file), {}) == "pass word"
     with open(file, "rb", buffering=0) as stream:
-        # The reader closes what it is given.
+        # The reader closes the descriptor that it is given.
         given = {"password-fd": str(os.dup(stream.fileno()))}
     assert arguments.password(given) == "pass word"
 

@@ -322,7 +322,7 @@ def test_a_killed_receiver_fails_the_run_by_name_and_all_is_accounted(
     sent, received = ids_of(out, "sender"), ids_of(out, "receiver")
     everything, taken = set(chain(*sent)), set(chain(*received))
     # What it held was redelivered. What it had accepted or rejected, and died before it told, is
-    # all that is missing besides what is known as rejected: no message is left in the queue.
+    # all that is missing apart from rejected ones: no message is left in the queue.
     assert taken <= everything
     assert delivery["received"] - delivery["duplicate"] == len(taken)
     assert delivery["unreceived"] + delivery["rejected"] == len(everything - taken)

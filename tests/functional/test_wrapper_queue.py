@@ -1,4 +1,4 @@
-"""`quiver` through our own server: what is of the run, what is left, what still comes."""
+"""`quiver` through our own server: messages of the run, leftovers, and late messages."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The rows of a run while it goes on: what they count, and of which time."""
+"""The rows of a run while it goes on: their counts and their times."""
 
 import subprocess
 import sys

@@ -181,7 +181,7 @@ def serving(url, directory, *words):
 
 
 def ended(server):
-    """End a server; return its exit code and what it said."""
+    """End a server; return its exit code and its output."""
     server.terminate()
     _, errors = server.communicate(timeout=20)
     return server.returncode, errors

@@ -120,7 +120,7 @@ for n, sent in enumerate(() if mode == "silent" else messages()):
                 peer.write(b"%d\n" % sent)
                 peer.flush()
             except ConnectionError:
-                # The receiver drained first, and may have left what it did not read.
+                # The receiver drained first, and may have left messages unread.
                 break
     else:
         if mode == "slow":
@@ -147,7 +147,7 @@ if mode in ("hang", "stubborn", "silent"):
 
 @dataclass
 class Fake:
-    """The fake implementation, its environment, and what it has been called with."""
+    """The fake implementation, its environment, and the arguments of its calls."""
 
     directory: Path
     environment: dict

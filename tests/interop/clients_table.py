@@ -18,7 +18,7 @@ from support.suites import Answer, commands, run_cases
 
 
 def run_all(port: int, turns: int) -> dict[str, dict[str, Answer]]:
-    """Run each client's suite, again up to ``turns`` times for what was not given at first."""
+    """Run each client's suite, and again up to ``turns`` times for cases that failed at first."""
     answers: dict[str, dict[str, Answer]] = {}
     for client, command in commands().items():
         answers[client] = run_cases([*command, str(port)])

@@ -1,4 +1,4 @@
-"""Write the table of docs/server.md that says what a JMS client is given.
+"""Write the table of docs/server.md with the support for JMS clients.
 
     PYTHONPATH=tests python tests/interop/jms_table.py
 

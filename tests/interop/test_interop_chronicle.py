@@ -1,4 +1,4 @@
-"""Our queue files and the real Chronicle Queue: each reads what the other wrote (A.13)."""
+"""Our queue files and the real Chronicle Queue: each reads the other's files (A.13)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_java_follows_live_across_rolls(tmp_path: Path) -> None:
         for number in range(1, count):
             written.append((appender.append_text(f"entry {number}"), b"entry %d" % number))
             time.sleep(0.001)
-        # Not communicate(), which would miss what came with the first line.
+        # Not communicate(), which would miss output that came with the first line.
         output = following.stdout.read()
         assert following.wait(90) == 0
     assert len({index >> 32 for index, _ in written}) >= 3

@@ -31,7 +31,7 @@ def suites() -> dict[str, dict[str, Answer]]:
 
 
 def answers(suites: dict[str, dict[str, Answer]], server: Server, client: str) -> dict[str, Answer]:
-    """Return what a client's suite says; it runs once for all its cases."""
+    """Return the output of a client's suite; it runs once for all its cases."""
     if client not in suites:
         suites[client] = run_cases([*commands()[client], str(server.port)])
     return suites[client]

@@ -20,7 +20,7 @@ from support.processes import run, wait_until
 from support.server import Server
 
 SECONDS = 60.0
-# How long what a broker consists of may outlive it.
+# Seconds that a broker's processes may outlive it.
 GONE_SECONDS = 60.0
 # Each broker is started, measured and ended, one after the other.
 BENCH_SECONDS = 240.0

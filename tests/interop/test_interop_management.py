@@ -99,7 +99,7 @@ class TestRabbitMQ4:
 
     @pytest.mark.parametrize("name", ["a b", "käse/brot", "100%", "queues/q?x#y"])
     def test_every_name(self, rabbitmq4: Server, name: str) -> None:
-        """A path that is no address of RabbitMQ's is the name of a queue, whatever is in it."""
+        """A path that is no address of RabbitMQ's is the name of a queue, with any characters."""
         words = ("--count", "50", "--declare", "--delete")
         end = quiver(url(rabbitmq4, name), *words)
         if name.startswith("queues/"):

@@ -32,7 +32,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def expressions() -> list[str]:
-    """Return what the panels ask for, with the variables that Grafana would fill in."""
+    """Return the panels' queries, with the variables that Grafana would fill in."""
     return [
         target["expr"].replace("$instance", ".*").replace("$__rate_interval", RATE_INTERVAL)
         for panel in dashboard()["panels"]

@@ -1,7 +1,7 @@
 """Pairs of pyfast, python-qpid-proton and rhea through our server.
 
 The other engines' receivers check each message against the arguments, so a pair that
-succeeds is a proof that the server passed on what was sent.
+succeeds is a proof that the server passed on the messages.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def check_modules(tls: bool) -> None:
 
 
 def check_commands() -> None:
-    """Check that every command starts, says what it is, and has its manual page."""
+    """Check that every command starts, prints its name and has its manual page."""
     pages = Path(sysconfig.get_path("data"), "share/man/man1")
     for name in COMMANDS:
         check((pages / f"{name}.1").is_file(), f"{pages} has the page of {name}")

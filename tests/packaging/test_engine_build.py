@@ -26,7 +26,7 @@ shared_library.compile_library(proton_engine.library(target.parent), target)
 
 
 def run_python(source: str, path: Path, **environment: str) -> str:
-    """Run Python code with modules from ``path``; return what it prints."""
+    """Run Python code with modules from ``path``; return its output."""
     result = subprocess.run(
         [sys.executable, "-c", source],
         env={**os.environ, "PYTHONPATH": str(path), **environment},

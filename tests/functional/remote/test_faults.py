@@ -232,7 +232,7 @@ class Submitting(threading.Thread):
 
 
 def without_those_read(port: int, expected: dict[int, str]) -> dict[int, str]:
-    """Read the queue from the first expected entry to its last; return what was not there."""
+    """Read the queue from the first expected entry to its last; return the missing ones."""
     missing = dict(expected)
     start = min(expected, default=None)
     with Queue(f"csp://127.0.0.1:{port}/q") as queue, queue.tailer(start) as tailer:

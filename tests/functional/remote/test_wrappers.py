@@ -1,4 +1,4 @@
-"""`quiver` and `quiver-arrow` through a remote queue: every option, and what has no counterpart."""
+"""`quiver` and `quiver-arrow` through a remote queue: every option, also without a counterpart."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def connections(server: str) -> int:
 
 
 def test_a_receiver_that_begins_at_the_end(server: str, tmp_path: Path) -> None:
-    """It gets what is sent after it came, and nothing of what was there before."""
+    """It gets messages sent after it came, and none from before."""
     url = f"{server}/tail"
     out = tmp_path / "r"
     assert tool("arrow", "send", url, "-c", "20").code == 0
@@ -292,7 +292,7 @@ def test_a_name_that_no_queue_can_have_is_an_error_at_start() -> None:
 
 
 def bodies_in(url: str) -> list[str]:
-    """Return what the entries of a queue say as their bodies."""
+    """Return the bodies in the entries of a queue."""
     shown = tool("queue", "dump", url, "--json").stdout
     entries = [json.loads(line) for line in shown.splitlines()]
     return [re.sub(r'.*body: "(.*)" }', r"\1", entry["text"]) for entry in entries]

@@ -53,7 +53,7 @@ def test_the_path_is_there_and_others_come_on_demand(connect: Connect) -> None:
 
 
 def test_the_attach_names_the_terminus(clients: Clients, address: str) -> None:
-    """Part 2.6.3: both ends say what is in place."""
+    """Part 2.6.3: both ends name the terminus that is in place."""
     connection = clients.connect()
     assert clients.producer(connection, address).link.remote_target.address == address
     assert clients.consumer(connection, address).address == address

@@ -1,4 +1,4 @@
-"""`filter`: an arrow receives what a selector is true of, or says that the peer does not filter."""
+"""`filter`: an arrow receives the messages that match, or says that the peer does not filter."""
 
 from __future__ import annotations
 

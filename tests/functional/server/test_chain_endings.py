@@ -77,7 +77,7 @@ def test_each_is_whole(start: Start, tmp_path: Path, durability: str, consumed: 
                 producer.end()
         assert all(producer.is_accepted() for producer in producers)
         reader = stack.enter_context(EngineClient(server.port))
-        # The header of what was delivered before says so: the body is compared.
+        # The header of a message delivered before differs, so the body is compared.
         found = sorted(each[-SIZE:] for each in everything(reader, QUEUE))
         assert found == sorted(producer.message[-SIZE:] for producer in producers)
 

@@ -185,7 +185,7 @@ class TestAFileThatIsCut:
             whole.append(write(store / f"q{number}", events))
             damage(store / f"q{number}", share, how)
             left.append(expected(store / f"q{number}"))
-        # Recovery tells of what it drops, if there is anything behind the damage.
+        # Recovery reports dropped entries, if there is anything behind the damage.
         running = running_server(folder, store=store, says=None)
         with running as server, EngineClient(server.port) as client:
             for number, messages in enumerate(left):

@@ -242,7 +242,7 @@ def test_undeliverable_before_its_end(start: Start, tmp_path: Path, aborted: boo
 
 
 def test_given_back_when_it_is_whole(start: Start, tmp_path: Path) -> None:
-    """It is behind what was whole before, for a consumer with a selector as for any other."""
+    """It is behind messages that were whole before, with and without a selector."""
     server = start(store=tmp_path / "store")
     message = message_of(os.urandom(MEBIBYTE))
     small = DURABLE + head(1) + b"s"
@@ -350,7 +350,7 @@ def test_its_files_go(start: Start, tmp_path: Path) -> None:
 def test_its_priority_counts_when_it_is_whole(
     start: Start, tmp_path: Path, given_back: bool
 ) -> None:
-    """It goes before what came earlier with less, also when a consumer had it meanwhile."""
+    """It goes before earlier messages of lower priority, also when a consumer had it meanwhile."""
     server = start(store=tmp_path / "store", priorities=QUEUE)
     low = b"\x00\x53\x70\xc0\x04\x02\x41\x50\x00" + head(1) + b"l"
     message = message_of(os.urandom(MEBIBYTE))

@@ -151,7 +151,7 @@ def test_a_link_without_a_target_is_detached(client: FrameClient, terminus: str)
 def test_a_terminus_is_told_as_it_is(
     client: FrameClient, address: str, terminus: str, policy: str | None
 ) -> None:
-    """Part 2.6.3: a queue's terminus ends with its link, whatever was asked for (3.5.5, 3.5.6)."""
+    """Part 2.6.3: a queue's terminus ends with its link under every policy (3.5.5, 3.5.6)."""
     asked = composite(terminus, address=address, durable=1, expiry_policy=policy, timeout=600)
     attach = client.attach_receiver if terminus == "source" else client.attach_sender
     told = attach(address, **{terminus: asked}).fields[terminus].fields
@@ -287,7 +287,7 @@ def test_the_tags_of_a_link_differ_while_unsettled(client: FrameClient, address:
 
 
 def control(client: FrameClient, **source: Any) -> dict[str, Any]:
-    """Attach to the coordinator; return what its attach says of it."""
+    """Attach to the coordinator; return its description in the attach."""
     target = composite("coordinator")
     attach = client.attach_sender("", source=composite("source", **source), target=target)
     client.wait_for_credit()

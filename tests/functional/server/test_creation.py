@@ -117,7 +117,7 @@ def test_a_commit_waits_for_the_files_of_its_queues(tmp_path: Path, fails: bool)
 
 
 def test_stopped_while_queues_are_made(tmp_path: Path) -> None:
-    """The server ends in order; what it accepted is there."""
+    """The server ends in order; the accepted messages are there."""
     store = tmp_path / "store"
     names = [f"new{number}" for number in range(60)]
     with running_server(tmp_path, store=store) as server, DurableClient(server.port) as client:

@@ -1,4 +1,4 @@
-"""Few descriptors: what was accepted is there after a restart under the same limit."""
+"""Few descriptors: accepted messages are there after a restart under the same limit."""
 
 from __future__ import annotations
 

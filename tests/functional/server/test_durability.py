@@ -1,4 +1,4 @@
-"""Durable messages: what was accepted is there after a crash, what was done with is not."""
+"""Durable messages: after a crash the accepted ones are there, the settled ones are not."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def bystander(server: Server) -> Iterator[Bystander]:
 
 @pytest.fixture
 def client(server: Server, bystander: Bystander) -> Iterator[FrameClient]:
-    """A new connection; whatever it does, the server and the bystander go on."""
+    """A new connection; the server and the bystander go on after everything that it does."""
     with FrameClient(server.port) as connection:
         yield connection
     bystander.check()
@@ -197,7 +197,7 @@ def test_a_frame_of_the_maximum_is_taken(client: FrameClient) -> None:
 
 
 def encode_long_data(body: bytes) -> bytes:
-    """Return a data section with a four-byte length whatever its size."""
+    """Return a data section with a four-byte length for every size."""
     return b"\0\x53\x75\xb0" + struct.pack(">I", len(body)) + body
 
 
@@ -209,14 +209,14 @@ def test_empty_frames_are_heartbeats(client: FrameClient) -> None:
 
 
 def test_an_extended_header_is_skipped(client: FrameClient) -> None:
-    """Part 2.3.1: what stands between the header and the data offset is ignored."""
+    """Part 2.3.1: the bytes between the header and the data offset are ignored."""
     client.open()
     body = encode(composite("begin", next_outgoing_id=0, incoming_window=9, outgoing_window=9))
     client.send_bytes(struct.pack(">IBBH", 16 + len(body), 4, 0, 0) + b"extended" + body)
     client.expect("begin")
 
 
-# -- sessions and links in states that do not allow what comes
+# -- frames that the state of a session or link does not allow
 
 Act = Callable[[FrameClient], None]
 
@@ -468,7 +468,7 @@ def test_a_delivery_of_several_frames(client: FrameClient, server: Server) -> No
 
 
 def test_an_aborted_delivery_never_was(client: FrameClient, server: Server) -> None:
-    """Part 2.7.5, aborted: what came of it is thrown away, and the link goes on."""
+    """Part 2.7.5, aborted: the part that came is thrown away, and the link goes on."""
     client.open()
     address = next(addresses)
     producer(client, address)

@@ -1,4 +1,4 @@
-"""Durability `group`: who waits for the disk, who does not, and what a failure means.
+"""Durability `group`: which messages wait for the disk, and the effect of a failure.
 
 fdatasync of the server is one of ours, loaded before the system's: as slow as the test
 says, and held or failing as long as a file tells it to.
@@ -211,7 +211,7 @@ def test_both_protocols_wait_for_a_sync_of_their_own_entries(tmp_path: Path, shi
         with held(tmp_path):
             delivery = client.send(sender, encoded(durable=True))
             client.until(lambda: syncs(tmp_path) > done)
-            # That sync is under way: it says nothing about what comes now.
+            # That sync is under way: it does not cover later messages.
             done = syncs(tmp_path)
             sock.sendall(request("submit: b", csp=APPENDER, tid=2))
             client.sync()

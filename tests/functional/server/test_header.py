@@ -1,6 +1,6 @@
 """The header section as the server reads and writes it, against another's codec.
 
-What the server does with a header shows in what a second delivery of the message says:
+The second delivery of a message shows how the server treats its header:
 each example is sent, released or failed, and received again.
 """
 
@@ -46,7 +46,7 @@ def numbers(value: int) -> list[bytes]:
 
 @st.composite
 def headers(draw: st.DrawFn) -> tuple[dict[str, Any], bytes]:
-    """Return what a header says and one of its encodings."""
+    """Return a header's fields and one of its encodings."""
     said: dict[str, Any] = {
         "durable": draw(st.booleans()),
         "priority": draw(st.none() | st.integers(0, 255)),

@@ -53,7 +53,7 @@ def test_half_a_million_messages(
 ) -> None:
     both, keys = KINDS[kind]
     keys = {name: tmp_path / str(value) for name, value in keys.items()}
-    # A full queue pauses the sender, so that what waits in it is the same at both times.
+    # A full queue pauses the sender, so that it holds the same number at both times.
     server = start(queue_limit=1 << 20, **keys)
     written = tmp_path / "received"
     with (

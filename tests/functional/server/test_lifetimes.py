@@ -28,7 +28,7 @@ def opened(server: Server) -> FrameClient:
 
 
 def make(client: FrameClient, code: int | str | None, *capabilities: str) -> str:
-    """Make a node by a sending link of handle 0; check what the answer says of it."""
+    """Make a node by a sending link of handle 0; check its description in the answer."""
     fields: dict[str, Any] = {"dynamic": True, "capabilities": symbols(*capabilities)}
     if code is not None:
         fields["dynamic_node_properties"] = policy(code)

@@ -159,7 +159,7 @@ def test_without_descriptors(
 
 
 def test_handshake_timeout(connect: Connect) -> None:
-    """A peer that never opens a connection does not keep one, whatever it said."""
+    """A peer that never opens a connection does not keep one, for every input."""
     server, _ = connect(handshake_timeout=1)
     with contextlib.ExitStack() as stack:
         waiting = {}
@@ -322,7 +322,7 @@ def test_browsers_do_not_see_what_expired(clients: Clients, address: str) -> Non
 
 @pytest.fixture
 def busy(connect: Connect) -> tuple[Server, Clients]:
-    """A server that has done everything once, so that what it keeps for ever is there."""
+    """A server that has done everything once, so that its permanent objects exist."""
     server, clients = connect()
     descriptors = server.process.num_fds()
     cycle(clients, 20)

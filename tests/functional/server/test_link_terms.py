@@ -78,7 +78,7 @@ def test_rcv_settle_mode_of_a_consumer(server: Server, address: str, mode: int) 
 
 
 def test_rcv_settle_mode_of_a_producer(server: Server, address: str) -> None:
-    """We settle first whatever the producer asks for, and say so."""
+    """We settle first for every mode that the producer asks for, and say so."""
     with opened(server) as client:
         answered = client.attach_sender(address, rcv_settle_mode=1)
         assert answered.fields.get("rcv_settle_mode", 0) == 0

@@ -118,7 +118,7 @@ def test_a_paused_producer_goes(connect: Connect, how: str) -> None:
 
 @pytest.mark.measured
 def test_memory_of_tiny_messages_is_bounded_too(connect: Connect, figure: Figure) -> None:
-    """A message of a few bytes costs what is kept about it: that counts."""
+    """A message of a few bytes is counted with the memory of its entry."""
     server, clients = connect(queue_limit=8 << 20, credit=5000)
     producer = clients.producer(clients.connect(), "queue0")
     before = rss(server)
@@ -130,12 +130,12 @@ def test_memory_of_tiny_messages_is_bounded_too(connect: Connect, figure: Figure
             sent += 1
         clients.pause()
         assert sent < 100_000
-    # The queue, and what the link's credit let in beyond it.
+    # The queue, and the messages that the link's credit let in beyond it.
     figure("bytes grown by tiny messages", rss(server) - before, at_most=16 << 20, unit="B")
 
 
 def fill_and_stick(server: Server, clients: Clients, count: int) -> tuple[Consumer, int]:
-    """Begin to consume what is queued, and stop to read; return who did, and bytes grown by it."""
+    """Consume the queue, but stop reading; return the consumer and the growth of memory."""
     for _ in range(count // 20):
         clients.producer(clients.connect(), "queue0").publish(*("x" * 100_000,) * 20)
     before = rss(server)

@@ -27,7 +27,7 @@ CLOSED = re.compile(r"memory-limit: a connection that held ([\d,]+) bytes of ([\
 
 
 def begin(client: DurableClient, sender: Sender, size: int) -> tuple[Delivery, bytes]:
-    """Send all but the end of a message, as far as the server takes it; return what is left."""
+    """Send all but the end of a message, as far as the server takes it; return the rest."""
     delivery = sender.delivery("unfinished")
     data = bytes(Message(body=b"x" * size).encode())
     for at in range(0, size, 65536):
@@ -56,7 +56,7 @@ def test_who_never_finishes_a_message_is_closed(
         tmp_path, memory_limit=LIMIT, says="memory-limit: a connection that held"
     ) as server:
         before = rss(server)
-        # Three fit. Without the mark twelve would be well beyond what is judged.
+        # Three fit. Without the mark twelve would be well beyond the limit of the test.
         clients = [DurableClient(server.port) for _ in range(12 if measures else 4)]
         most = 0
         for client in clients:

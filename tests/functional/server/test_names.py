@@ -1,4 +1,4 @@
-"""Names of queues: what was accepted never stops the next start, and what cannot be is refused."""
+"""Names of queues: an accepted name never stops the next start; an impossible one is refused."""
 
 from __future__ import annotations
 

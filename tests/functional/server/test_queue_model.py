@@ -1,4 +1,4 @@
-"""The queue against a slow and obvious twin: lists in place of what is linked and counted.
+"""The queue against a slow and obvious twin: lists in place of links and counts.
 
 Hypothesis drives the real server through AMQP and the twin through the same steps, and
 after each they must have delivered the same messages to the same consumers.
@@ -24,7 +24,7 @@ ADDRESSES = itertools.count()
 
 
 class TwinConsumer:
-    """A consumer's credit, what it has, and what it must never get again."""
+    """A consumer's credit, its deliveries, and the messages that it must never get again."""
 
     def __init__(self) -> None:
         self.credit = 0
@@ -211,7 +211,7 @@ class QueueMachine(RuleBasedStateMachine):
         for number, (_, received) in self.held.items():
             message: Any = received.message
             assert message.delivery_count == self.twin.failures[number]
-            # Only what came back has a header of the server's own.
+            # Only returned messages have a header of the server's own.
             assert not (message.first_acquirer and number in self.twin.used)
 
 

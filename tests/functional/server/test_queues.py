@@ -148,7 +148,7 @@ def test_settled_without_an_outcome_is_done(clients: Clients, address: str) -> N
 
 
 def test_an_outcome_that_is_not_settled_is_answered(clients: Clients, address: str) -> None:
-    """The server settles what the consumer gave an outcome (part 2.6.12)."""
+    """The server settles deliveries to which the consumer gave an outcome (part 2.6.12)."""
     publish, consumer = both(clients, address, credit=1)
     publish("taken")
     received = consumer.take_one()
@@ -256,7 +256,7 @@ def test_presettled_messages_survive_an_immediate_close(clients: Clients, addres
 
 
 def test_presettled_consumer(clients: Clients, address: str) -> None:
-    """At most once: what was sent is gone, though nobody settled it."""
+    """At most once: a sent message is gone, though nobody settled it."""
     producer = clients.producer(clients.connect(), address)
     consumer = clients.consumer(clients.connect(), address, AtMostOnce(), credit=10)
     producer.publish(*BODIES)

@@ -28,7 +28,7 @@ FOREIGN = ["20200101F.cq4", "20991231F.cq4", "note.txt", "metadata.cq4t.partial.
 
 
 class Store(RuleBasedStateMachine):
-    """A server, its store, and what it has accepted."""
+    """A server, its store and the messages that it accepted."""
 
     @initialize(
         durability=st.sampled_from(["none", "group"]), descriptors=st.sampled_from([0, 60, 100])

@@ -268,7 +268,7 @@ def test_all_sections_pass_but_those_for_the_node(
     assert getattr(Ways(request, address), way)(messages) == passed
 
 
-# -- what is a message
+# -- messages
 
 
 LARGE = message(bytes(25_000))

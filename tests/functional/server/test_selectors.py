@@ -1,4 +1,4 @@
-"""Filters of a source: selectors on queues, topics and browsers, no-local, and what is refused."""
+"""Filters of a source: selectors on queues, topics and browsers, no-local, and refused filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`metrics-port` of the server: what it says, what it costs the loop, and what goes wrong."""
+"""`metrics-port` of the server: its output, its cost for the loop, and its errors."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_what_a_stolen_link_had_is_released(
         "attach", name="mine", handle=1, role=True, source=composite("source", address=address),
         target=composite("target"),
     )  # fmt: skip
-    # The server settles what it sent, without an outcome.
+    # The server settles its deliveries without an outcome.
     assert client.expect("disposition").fields["settled"]
     client.expect("attach")
     detached(client)

@@ -254,7 +254,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("way", WAYS)
     def test_receiver_goes_after_the_end(self, server: Server, address: str, way: str) -> None:
-        """It may have used what it had: modified, delivery-failed."""
+        """It may have used its messages: modified, delivery-failed."""
         with pair(server, streaming_links=True) as (producer, consumer):
             consumer.receiver(address)
             sender = producer.sender(address, streaming=True)
@@ -340,7 +340,7 @@ class TestFaults:
 
 
 def unfinished(link: Receiver) -> bool:
-    """Settle what was aborted; say whether another delivery is on its way."""
+    """Settle the aborted delivery; say whether another is on its way."""
     while link.current is not None and link.current.aborted:
         link.current.settle()
     return link.current is not None

@@ -1,4 +1,4 @@
-"""Streams that stall, lose a member or a trunk, and what is left of them."""
+"""Streams that stall, lose a member or a trunk, and the state that they leave."""
 
 from __future__ import annotations
 

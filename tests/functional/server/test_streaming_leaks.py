@@ -43,7 +43,7 @@ def repeat(server: Server, once: Callable[[int], None], figure: Callable[..., No
 
 
 def settle_what_came(link: Receiver) -> None:
-    """Settle what was aborted, so that its window opens again."""
+    """Settle the aborted delivery, so that its window opens again."""
     while link.current is not None and link.current.aborted:
         link.current.settle()
 

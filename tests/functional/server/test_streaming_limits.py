@@ -29,7 +29,7 @@ UNSETTLED = 250
 def whole(
     producer: EngineClient, sender: Sender, rest: bytes, consumer: EngineClient, link: Receiver
 ) -> int:
-    """Send the rest of a message and read all of it; return the CRC of what came."""
+    """Send the rest of a message and read all of it; return the CRC of the bytes received."""
     crc, sent = 0, 0
     # None: it is given to the engine already.
     current = sender.current
@@ -70,7 +70,7 @@ def small_streams(
 
 
 class TestCredit:
-    """It is renewed by settlement: what is on its way is bounded, and so is its memory."""
+    """It is renewed by settlement, which bounds the messages on their way and their memory."""
 
     def test_settlement_renews_it(self, server: Server, address: str) -> None:
         size, total = 5000, UNSETTLED + 50
@@ -114,7 +114,7 @@ class TestCredit:
                 able = [each for each in senders if each.session.outgoing_bytes == 0]
                 deliveries += small_streams(producer, able, probe, size)
             # Sixteen of 64 KiB each in the queue, and of each sender its session's window of
-            # four frames and what it has in hand.
+            # four frames and the current one.
             assert len(deliveries) < 16 + count * 7
             # A MiB in the queue, eight windows of 256 KiB, and the connections' own buffers
             # (2.94 was measured); without a limit thirty rounds of eight would be 10 MiB and more.
@@ -329,7 +329,7 @@ class TestHandles:
     """The engine is mute for ever when it has no handle for a link."""
 
     def test_a_shared_session(self, start: Start, address: str) -> None:
-        """Four handles: what has no room in one session goes by a further one."""
+        """Four handles: links without room in one session use a further one."""
         count = 6
         server = start(stream_sessions="shared")
         with (
@@ -455,7 +455,7 @@ def check_idle(request: pytest.FixtureRequest, measures: bool) -> Callable[..., 
 
 @BOTH
 class TestStalled:
-    """A stream that nobody reads stops its sender, and costs no time, whatever it waits for."""
+    """A stream that nobody reads stops its sender and takes no CPU time while it waits."""
 
     def test_by_a_closed_window(self, start: Start, address: str, check_idle: Check) -> None:
         server = start()
@@ -536,7 +536,7 @@ class TestStalled:
 
 
 def push_while(producer: EngineClient, senders: list[Sender], consumer: EngineClient) -> None:
-    """Send until nothing moves, while the consumer's socket takes what comes."""
+    """Send until nothing moves, while the consumer's socket takes data."""
     given = quiet = 0
     while quiet < 20:
         quiet += 1

@@ -19,7 +19,7 @@ from support.streams import PIECE, head, received, rss
 Start = Callable[..., Server]
 PIECES = 768
 STREAMS = 3
-# File 004 allows a stream 256 KiB; here what the connections hold is counted as well.
+# File 004 allows a stream 256 KiB; here the memory of the connections is counted as well.
 MOST = 768 << 10
 SMALL = head(5) + b"small"
 SENDERS = pytest.mark.parametrize("streaming", [False, True], ids=["plain", "streaming"])
@@ -116,7 +116,7 @@ def test_it_comes_as_it_was_sent(start: Start, streaming: bool, small: bool) -> 
 def test_it_holds_little(start: Start, streaming: bool, small: bool, figure: Figure) -> None:
     server = start()
     with contextlib.ExitStack() as stack:
-        # The first makes what the server keeps for all.
+        # The first makes the objects that the server keeps for all.
         Stream(server, stack, "first", streaming, small).stall()
         streams = [
             Stream(server, stack, f"q{number}", streaming, small) for number in range(STREAMS)
@@ -137,7 +137,7 @@ def files(server: Server) -> int:
 
 
 def target(descriptor: Path) -> str:
-    """Return what a descriptor leads to; nothing if it was closed meanwhile."""
+    """Return the target of a descriptor; nothing if it was closed meanwhile."""
     try:
         return os.readlink(descriptor)
     except FileNotFoundError:

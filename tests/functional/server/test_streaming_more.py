@@ -460,7 +460,7 @@ class TestMulticast:
 
 
 def drained(consumer: EngineClient, receiver: Receiver) -> bytes:
-    """Read what comes until nothing does."""
+    """Read until nothing more comes."""
     data = b""
     quiet = 0
     while quiet < 10:

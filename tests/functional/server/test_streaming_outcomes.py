@@ -220,7 +220,7 @@ class TestMembers:
             assert received(consumer, waiting, 9) == head(1) + b"z"
 
     def test_one_dies_after_the_end(self, server: Server, address: str) -> None:
-        """It may have used what it had: modified, delivery-failed."""
+        """It may have used its messages: modified, delivery-failed."""
         topic = f"topic.{address}"
         with EngineClient(server.port) as producer, EngineClient(server.port) as survivor:
             receiver = survivor.receiver(topic)

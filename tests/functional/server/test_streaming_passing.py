@@ -18,7 +18,7 @@ MEBIBYTE = 1 << 20
 def test_frames_of_any_size(
     server: Server, address: str, frame: int, streaming_links: bool
 ) -> None:
-    """None is larger than what its receiver takes, which would close the connection."""
+    """None is larger than its receiver's limit, which would close the connection."""
     size = 200_000 if frame == 512 else 2 * MEBIBYTE
     message = head(size) + os.urandom(size)
     with pair(server, streaming_links=streaming_links, max_frame=frame) as (producer, consumer):

@@ -74,7 +74,7 @@ def read_until(client: Client, name: str) -> Frame:
 
 
 def is_served(disk: Disk, topic: str) -> bool:
-    """Say whether another client publishes and receives; what waits is not answered before."""
+    """Say whether another client publishes and receives; waiting messages have no answer before."""
     with Client(disk.server, "bystander") as client:
         client.subscribe(topic, "passing", expiry="link-detach", durable=0)
         publish(disk.server, topic, 7, durable=False)
@@ -181,7 +181,7 @@ def test_another_topic_before_the_first_is_there(disk: Disk, address: str) -> No
 
 
 def test_those_that_are_being_made_count(disk: Disk, address: str) -> None:
-    """The limit of queues holds for what is on its way; nothing is left of it in the end."""
+    """The limit of queues holds for messages on their way; none is left in the end."""
     topic = f"topic/{address}"
     with Client(disk.server) as client, disk.held():
         for number in range(60):

@@ -140,7 +140,7 @@ def either(request: pytest.FixtureRequest) -> Server:
 
 
 def test_what_the_answer_says(stored: Server, server: Server) -> None:
-    """Part 2.6.3: what is in place. Without a store nothing is durable, but it does not expire."""
+    """Part 2.6.3: the terminus in place. Without a store, none is durable; none expires."""
     for where, durable in ((stored, 2), (server, 0)):
         with Client(where) as client:
             assert "SHARED-SUBS" in client.offered
@@ -229,7 +229,7 @@ def test_one_in_use_is_not_unsubscribed(either: Server, address: str) -> None:
 
 
 def test_a_link_of_the_same_name_takes_over(either: Server, address: str) -> None:
-    """Part 2.6.1: what the stolen link had unsettled is available again."""
+    """Part 2.6.1: the unsettled messages of the stolen link are available again."""
     topic = f"topic/{address}"
     with Client(either) as first, Client(either) as second:
         first.subscribe(topic, "stolen")
@@ -368,7 +368,7 @@ def test_it_survives_a_kill(start: Start, tmp_path: Path, durability: str) -> No
 
 @pytest.mark.parametrize("seed", range(max(2, int(os.environ.get("QUIVER_FAST_KILLS", "0")) // 10)))
 def test_any_history_of_kills(start: Start, tmp_path: Path, seed: int) -> None:
-    """Each subscription is a list: what is published goes last, what is accepted is gone.
+    """Each subscription is a list: a published message goes last, an accepted one is gone.
 
     Whatever is begun, read, ended and published, and however often the server is killed.
     """

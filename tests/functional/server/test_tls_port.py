@@ -1,4 +1,4 @@
-"""The TLS port: whatever comes to it, nothing goes out in clear."""
+"""The TLS port: nothing goes out in clear, for every input."""
 
 from __future__ import annotations
 

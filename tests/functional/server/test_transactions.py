@@ -159,7 +159,7 @@ def test_commit_of_acknowledgements(
 def test_rollback_of_acknowledgements(
     clients: Clients, controller: Controller, address: str, settle: bool
 ) -> None:
-    """Part 4.4.2: as if they had not been; what was settled is available again."""
+    """Part 4.4.2: as if they had not been; settled messages are available again."""
     controller.producer.publish(*range(4))
     transaction = controller.declare()
     received = controller.take(3)
@@ -183,7 +183,7 @@ def test_rollback_of_acknowledgements(
 
 
 def test_outcomes_in_a_transaction(clients: Clients, controller: Controller, address: str) -> None:
-    """Every outcome waits for the commit and is then what it says."""
+    """Every outcome waits for the commit and is applied then."""
     controller.producer.publish(*range(5))
     transaction = controller.declare()
     accepted, rejected, released, modified, refused = controller.take(5)
@@ -323,7 +323,7 @@ def test_losing_the_controller_rolls_back(
 def test_a_message_that_is_half_sent(
     clients: Clients, controller: Controller, address: str
 ) -> None:
-    """A partial batch: the commit has what was whole, the rest is forgotten."""
+    """A partial batch: the commit has the whole messages, the rest is forgotten."""
     transaction = controller.declare()
     controller.send(transaction, "whole")
     link = controller.producer.link

@@ -360,7 +360,7 @@ class TestSeveralConnections:
             for receiver in receivers:
                 consumer.read(receiver, 8)
             seen = [receiver.current for receiver in receivers]
-            # It cannot be made again, so what comes after that comes by the other one.
+            # It cannot be made again, so later messages come by the other one.
             proxy.accepting = False
             proxy.cut("rst", announcing)
             consumer.until(lambda: sum(bool(each.aborted) for each in seen) == 1)
@@ -387,7 +387,7 @@ class TestSeveralConnections:
             for receiver in receivers:
                 consumer.read(receiver, SIZE + 7)
             for passage, was in zip(proxy.passages, before, strict=True):
-                # The proxy counts what it has passed on already.
+                # The proxy counts the bytes that it has passed on.
                 passed = partial(lambda each, least: each.passed >= least, passage, was + SIZE)
                 wait_until(passed, "a stream on each")
 

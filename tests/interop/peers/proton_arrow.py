@@ -5,7 +5,7 @@ It speaks the key=value contract (v3, and v2 where neither `set-message-id`
 nor `rate` is given) in both roles, both connection modes and both channel
 modes, so that pyfast meets a peer that pyfast's authors' engine code does not
 reach. The receiver decodes each message with proton's own decoder and exits 1
-with one line where the message is not what the arguments promise.
+with one line where the message disagrees with the arguments.
 
 Beyond the contract: `layout=NAME`, one of wire_messages, for senders;
 `trust-store`, `sasl-mechanisms`, `presettled`, `max-frame-size` as our arrow
@@ -319,7 +319,7 @@ class SenderArrow(Arrow):
 
 
 class ReceiverArrow(Arrow):
-    """Accepts each message that is what the arguments promise."""
+    """Accepts each message that agrees with the arguments."""
 
     def __init__(self, contract: Contract) -> None:
         super().__init__(contract)

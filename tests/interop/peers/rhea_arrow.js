@@ -3,7 +3,7 @@
 // on an AMQP engine that shares no code with Proton. It speaks the key=value
 // contract (v3, and v2 where neither set-message-id nor rate is given) in both
 // roles, connection modes and channel modes. The receiver exits 1 with one line
-// where a message is not what the arguments promise.
+// where a message disagrees with the arguments.
 //
 // Beyond the contract: body-type=data|string|binary-value for senders;
 // trust-store, presettled, max-frame-size as our arrow takes them. A TLS server
