@@ -67,7 +67,7 @@ complete -c quiver -l sweep -x -d 'Measure once for each value of an option, suc
 complete -c quiver -l churn -x -d 'Open RATE connections per second, send one message over each, and close it'
 complete -c quiver -l churn-of -x -a 'connection session link' -d 'With --churn, open each \'connection\', \'session\' or \'link\''
 complete -c quiver -l hold -x -d 'Open COUNT connections and keep them idle for --duration'
-complete -c quiver -l workload -r -F -d 'Take options from FILE, a TOML file with names of options as keys, or a result in JSON, to measure it again'
+complete -c quiver -l workload -r -F -d 'Take options from FILE, a TOML file whose keys are names of options, or a result in JSON, which is measured again'
 complete -c quiver -l resume -d 'Go on with the --sweep in DIR, with its options'
 complete -c quiver -l print-workload -d 'Print the options as a workload file, and exit'
 complete -c quiver -l metrics-port -x -d 'Serve metrics for Prometheus at http'

@@ -95,7 +95,6 @@ cdef extern from "proton/codec.h" nogil:
     pn_bytes_t pn_data_get_bytes(pn_data_t *data)
     pn_bytes_t pn_data_get_symbol(pn_data_t *data)
     uint64_t pn_data_get_ulong(pn_data_t *data)
-    bint pn_data_lookup(pn_data_t *data, const char *name)
     bint pn_data_is_described(pn_data_t *data)
     size_t pn_data_size(pn_data_t *data)
     int pn_data_format(pn_data_t *data, char *bytes, size_t *size)
