@@ -13,11 +13,11 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARED, AMQP_CODE_NONE, AMQP_RECEIVER, amqp_bytes_t,
     amqp_code, amqp_disposition_t,
 )
-from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.arrow.amqp.connection cimport Connection, error_text
 from quiver_fast.errors import QuiverError, SignalError, TransactionError
+from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
-    PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_UNSPECIFIED, pn_bytes,
+    PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, pn_bytes,
     pn_condition_is_set, pn_condition_t, pn_data_put_symbol, pn_data_t, pn_link_open,
     pn_link_remote_condition, pn_link_remote_target, pn_link_state, pn_link_target, pn_sender,
     pn_session_remote_condition, pn_session_state, pn_session_t, pn_terminus_capabilities,
@@ -91,11 +91,10 @@ cdef class Coordinator:
             self.fail(condition_text(pn_session_remote_condition(self.session)))
         if pn_link_state(self.link) & PN_REMOTE_UNINIT:
             return 0
-        kind = pn_terminus_get_type(pn_link_remote_target(self.link))
-        if kind == PN_COORDINATOR:
+        if pn_terminus_get_type(pn_link_remote_target(self.link)) == PN_COORDINATOR:
             return 0
-        # An attach without a target refuses the link; a detach with the reason follows (2.6.3).
-        self.deadline = min(self.deadline, now + (REASON_TIMEOUT if kind == PN_UNSPECIFIED else 0))
+        # An attach without that target refuses the link; a detach with the reason follows (2.6.3).
+        self.deadline = min(self.deadline, now + REASON_TIMEOUT)
         if now >= self.deadline:
             self.fail("its attach names none")
         return 0
