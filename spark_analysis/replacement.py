@@ -1,4 +1,4 @@
-"""Replacing a folder by a complete one: whole at any time, whatever kills the job."""
+"""Replacing a folder by a complete one: whole at any time, even if the job is killed."""
 
 from __future__ import annotations
 

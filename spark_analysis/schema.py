@@ -102,7 +102,7 @@ RECORDS = StructType(
     ]
 )
 
-# The fact says what second, value and n mean (fact_names.py).
+# The fact defines second, value and n (fact_names.py).
 FACTS = StructType(
     [
         StructField("run", StringType(), nullable=False),

@@ -273,5 +273,5 @@ def _rows(
     # If there is nothing to read, Spark makes a partition without a value.
     if isinstance(partition, _Part):
         for batch in as_records(partition.value, wanted):
-            # A user's schema also says what may be null.
+            # A user's schema also names the columns that may be null.
             yield pa.RecordBatch.from_arrays(batch.columns, schema=columns)

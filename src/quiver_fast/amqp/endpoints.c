@@ -215,7 +215,7 @@ static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side si
 typedef struct attach {
   amqp_bytes_t name;
   uint32_t handle;
-  enum amqp_role role; /* ours, whoever sent it */
+  enum amqp_role role; /* ours, also in a frame of the peer */
   uint8_t snd_settle_mode, rcv_settle_mode;
   uint32_t initial_count;
   uint64_t max_message_size;

@@ -39,7 +39,7 @@ void amqp_session_tell(const amqp_session_t *session, amqp_flow_t *flow) {
   flow->next_incoming_id = session->next_incoming_id;
   flow->incoming_window = session->incoming_window;
   flow->next_outgoing_id = session->next_outgoing_id;
-  /* Our own outgoing window never limits what we send: the links and the peer do. */
+  /* Our own outgoing window never limits our transfers: the links and the peer do. */
   flow->outgoing_window = INT32_MAX;
 }
 

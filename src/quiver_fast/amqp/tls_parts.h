@@ -67,7 +67,7 @@ struct tls_t {
 /* The socket below OpenSSL; NULL for lack of memory. */
 BIO_METHOD *tls_socket_method(void);
 
-/* Say whether the kernel encrypts what is written. */
+/* Say whether the kernel encrypts our output. */
 bool tls_kernel_sends(BIO *bio);
 
 /* Return the number of unsent bytes of records. */

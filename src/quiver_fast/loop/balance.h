@@ -4,10 +4,8 @@
 #define QUIVER_BALANCE_H
 
 #ifdef QUIVER_FAST_BALANCE
-#define QUIVER_COUNTED 1
 #define quiver_count(counts, kind, by) ((counts)[kind] += (by))
 #else
-#define QUIVER_COUNTED 0
 #define quiver_count(counts, kind, by) ((void) 0)
 #endif
 

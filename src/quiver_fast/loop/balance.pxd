@@ -18,7 +18,6 @@ cdef enum Kind:
 cdef int64_t *counts
 
 cdef extern from "balance.h" nogil:
-    const bint QUIVER_COUNTED
     void quiver_count(int64_t *counts, Kind kind, int64_t by)
 
 

@@ -86,7 +86,7 @@ cdef class Reactor:
         self.stopping = True
 
     cdef int turn(self, int64_t wait_until) except -1 nogil:
-        """Wait until ``wait_until`` (monotonic ns), serve what is ready, run the hooks."""
+        """Wait until ``wait_until`` (monotonic ns), serve ready descriptors, run the hooks."""
         cdef epoll_event[256] events
         cdef Watch *watch
         cdef int count

@@ -11,10 +11,10 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, amqp_arrival_t, amqp_bytes_t, amqp_event,
     amqp_link_end_t,
 )
-from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.arrow.amqp.connection cimport Connection, put_symbol
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.loop.interrupt import raise_if_pending
+from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
     PN_OVERFLOW, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_SETTLED, PN_STRING, PN_UNSPECIFIED,
     pn_bytes, pn_bytes_t, pn_condition_t, pn_data_enter, pn_data_exit, pn_data_get_bytes,

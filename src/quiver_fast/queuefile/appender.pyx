@@ -27,8 +27,8 @@ from quiver_fast.queuefile.foreign import find_own_roll
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
-from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
+from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.restart import recover_queue
 from quiver_fast.queuefile.space cimport PAGE, round_up, space_begin, space_populate, space_reserve
 from quiver_fast.queuefile.table import Table, cycles_in

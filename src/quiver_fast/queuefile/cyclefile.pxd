@@ -16,7 +16,7 @@ cdef struct CycleFile:
     char *base
     # Bytes of the file that are mapped.
     size_t size
-    # Guards what is mapped.
+    # Guards the mapping.
     Guard *guard
     # The words of the first document; 0 if it has none.
     size_t write_position

@@ -33,7 +33,7 @@ FRAME_SIZE = 64 << 20
 _LEVEL = 1
 _READ_SIZE = 1 << 18
 
-# Skippable frame: magic, size of what follows. Seekable format 0.1.0: per frame its
+# Skippable frame: magic, size of the rest. Seekable format 0.1.0: per frame its
 # compressed and decompressed size; then the number of frames, a descriptor (0: no
 # checksums), and the magic that ends the file.
 _SKIPPABLE = struct.Struct("<II")

@@ -263,7 +263,7 @@ cdef class RunParser(LineParser):
         self.settled_sampled.size = last
 
     cdef void restart(self, record_format, operation, unit) noexcept:
-        """Begin with another split and empty columns; detect what is unknown."""
+        """Begin with another split and empty columns; detect the unknown properties."""
         self.record_format, self.operation = record_format, operation
         if record_format is None or operation is None:
             self._layout = UNKNOWN

@@ -1,1 +1,1 @@
-"""TLS and SASL of a connection, and the words for what failed in them."""
+"""TLS and SASL of a connection, and the messages for their failures."""

@@ -11,7 +11,7 @@ cdef enum:
     # What one reading looks at: connections, sessions, links and topics' subscriptions.
     VISITS = 2000
 
-# A queue that metrics name; of a topic, what its subscriptions hold.
+# A queue that metrics name; for a topic, the contents of its subscriptions.
 cdef struct QueueReading:
     char[256] name
     size_t name_size

@@ -27,14 +27,14 @@ from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
 from quiver_fast.server.nodes.nodes cimport spare_entries_free
+from quiver_fast.server.protocol.protocol cimport (
+    go_on, peer_forget_links, peer_process, steal, take_input,
+)
 from quiver_fast.server.streams.streams cimport trunk_lost, trunks_top_up
 from quiver_fast.server.transactions.transactions cimport coordinators_resume
 from quiver_fast.server.transfer.transfer cimport (
     declare_dead, inlet_receive, inlets_awake, outlets_drained, queue_dispatch, queue_resume,
     queue_retire,
-)
-from quiver_fast.server.protocol.protocol cimport (
-    go_on, peer_forget_links, peer_process, steal, take_input,
 )
 
 cdef int64_t MILLISECOND = 1000000

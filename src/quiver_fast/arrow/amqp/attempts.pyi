@@ -6,7 +6,7 @@ from quiver_fast.arrow.amqp.connection import Connection
 
 STEPS: tuple[str, ...]
 
-# Host, port, timeout, make_connection and is_stopped: what a subclass passes on.
+# Arguments that a subclass passes on: host, port, timeout, make_connection, is_stopped.
 Common: TypeAlias = tuple[
     str, int, float, Callable[[socket.socket], Connection], Callable[[], bool]
 ]

@@ -9,6 +9,7 @@ import os
 import socket
 
 from cpython.exc cimport PyErr_CheckSignals
+from quiver_fast import sockets
 from quiver_fast.amqp.data_plane cimport AMQP_NOTHING, AMQP_OUTCOME, amqp_event
 from quiver_fast.amqp.tls cimport tls_close, tls_established
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
@@ -21,7 +22,6 @@ from quiver_fast.proton.libsys cimport (
     EPOLL_CLOEXEC, EPOLLIN, EPOLLOUT, POLLIN, epoll_create1, epoll_event, epoll_wait,
     monotonic_ns, pollfd, ppoll,
 )
-from quiver_fast import sockets
 
 STEPS = ("tcp", "tls", "sasl", "open", "begin", "attach", "message", "close")
 
@@ -98,7 +98,7 @@ cdef class Attempts:
         return 0
 
     cdef int take_bytes(self, Attempt one) except -1:
-        """Take what was read from the connection of an attempt."""
+        """Take the input of an attempt's connection."""
         return self.advance(one)
 
     cdef int take_outcome(self, Connection connection) except -1:

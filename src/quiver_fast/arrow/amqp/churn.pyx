@@ -11,9 +11,10 @@ from quiver_fast.arrow.amqp.attempts cimport (
     STEP_ATTACH, STEP_BEGIN, STEP_CLOSE, STEP_MESSAGE, Attempt, Attempts,
 )
 from quiver_fast.arrow.amqp.attempts import STEPS
-from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection, error_text
+from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer
 from quiver_fast.errors import LinkError, OutcomeError, PeerError, QuiverError
+from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
     PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SND_UNSETTLED, PN_UNSPECIFIED,
     pn_connection_close, pn_link_close, pn_link_free, pn_link_open,
@@ -22,7 +23,6 @@ from quiver_fast.proton.libproton cimport (
     pn_session_remote_condition, pn_session_state, pn_terminus_get_type, pn_terminus_set_address,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer
 
 # What is opened and closed: each contains the next.
 CONNECTION, SESSION, LINK = range(3)
@@ -391,7 +391,7 @@ cdef class Churn(Attempts):
             pn_link_close(one.link)
         if self.kind == SESSION and one.session != NULL:
             pn_session_close(one.session)
-        # The engine writes frames only for what is not freed.
+        # The engine writes no frames for freed links and sessions.
         one.connection.drain()
         if one.end != NULL:
             amqp_link_end_release(&one.connection.plane.endpoints, one.end)

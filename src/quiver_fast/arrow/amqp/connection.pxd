@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.amqp.data_plane cimport amqp_bytes_t
-from quiver_fast.security.security cimport SaslExchange, Security
 from quiver_fast.arrow.amqp.transport cimport Transport
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_data_t
+from quiver_fast.security.security cimport SaslExchange, Security
 
 cdef enum PeerState:
     PEER_OPEN

@@ -1,4 +1,4 @@
-"""One AMQP connection: how it is opened, what the peer says of itself, and how it ends.
+"""One AMQP connection: its opening, the peer's open frame, and its end.
 
 Callers look at the engine's state and take the data plane's events between two exchanges of
 bytes; see quiver_fast.arrow.amqp.transport.
@@ -12,11 +12,11 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_THEIRS, amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
 )
 from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
-from quiver_fast.proton.conditions cimport condition_text
-from quiver_fast.security.security cimport conclude_sasl, peer_is_loopback
 from quiver_fast.arrow.amqp.transport cimport Transport
+from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.loop.interrupt import raise_if_pending
+from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
     PN_LOCAL_CLOSED, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_SASL_NONE,
     PN_SASL_OK, PN_STRING, PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_is_set,
@@ -31,7 +31,7 @@ from quiver_fast.proton.libproton cimport (
     pn_transport_set_max_frame, pn_transport_set_server,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.security.security cimport conclude_sasl, peer_is_loopback
 from quiver_fast.sockets import peer_address
 
 cdef int64_t SECOND = 1000000000
@@ -39,7 +39,7 @@ cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 
 # Key of the run's id in the open frame's properties (part 2.7.1).
 RUN_ID = b"quiver-run-id"
-# The content type of a TLS alert (RFC 8446, section 5.1): what a TLS port answers to AMQP.
+# The content type of a TLS alert (RFC 8446, section 5.1): the answer of a TLS port to AMQP.
 cdef unsigned char TLS_ALERT = 21
 # Texts of the TLS layer about a peer that does not answer its hello, or answers without TLS.
 NO_TLS = ("cut the connection in the handshake", "speaks no TLS")

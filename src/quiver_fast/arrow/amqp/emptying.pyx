@@ -137,7 +137,7 @@ cdef class Purger(Endpoint):
         return 0
 
     cdef int take_messages(self, int64_t now) except -1 nogil:
-        """Discard what was read of messages, and settle each that is complete."""
+        """Discard the bytes that were read, and settle each complete message."""
         cdef amqp_event event = self.connection.next_event()
         cdef amqp_arrival_t *arrival = &self.connection.plane.arrival
         while event != AMQP_NOTHING:

@@ -20,13 +20,13 @@ from quiver_fast.arrow.amqp.lines cimport Line, Lines, no_memory
 from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.amqp.sender cimport Sender
+from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.arrow.run.course cimport OVER, flush_and_report, next_flush_after
 from quiver_fast.errors import LinkError, PeerError
 from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.course cimport OVER, flush_and_report, next_flush_after
 
 cdef int64_t SECOND = 1000000000
 # How often a busy loop reads the control socket.

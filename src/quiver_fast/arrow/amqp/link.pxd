@@ -3,8 +3,8 @@ from libc.stdint cimport int64_t
 from quiver_fast.amqp.data_plane cimport amqp_link_end_t
 from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
-from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t, pn_terminus_t
 from quiver_fast.arrow.run.course cimport Course
+from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t, pn_terminus_t
 
 cdef class Endpoint(Course):
     cdef Connection connection

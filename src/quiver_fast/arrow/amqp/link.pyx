@@ -4,10 +4,11 @@ from libc.errno cimport ECONNRESET, EPIPE
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
-from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
+from quiver_fast.arrow.run.course cimport Course, Limits
 from quiver_fast.errors import LinkError
+from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_LOCAL_UNINIT, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT,
     PN_SYMBOL, PN_ULONG, PN_UNSPECIFIED, pn_bytes, pn_bytes_t, pn_condition_is_set,
@@ -23,7 +24,6 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.arrow.run.course cimport Course, Limits
 
 cdef int64_t SECOND = 1000000000
 # A selector in the filter set of a source (part 3.5.8), as JMS maps it.

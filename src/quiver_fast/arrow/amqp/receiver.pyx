@@ -16,6 +16,8 @@ from quiver_fast.arrow.amqp.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, flaw_of_id, id_as_text,
     is_alike, scan_alike, time_field,
 )
+from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.course import UNIT_FACTOR
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
     PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_remote_source, pn_link_set_rcv_settle_mode,
@@ -23,8 +25,6 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.arrow.run.course import UNIT_FACTOR
-from quiver_fast.arrow.run.course cimport OVER
 
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.

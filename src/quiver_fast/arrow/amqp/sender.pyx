@@ -15,6 +15,8 @@ from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
+from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.pacer cimport BacklogSchedule, Schedule
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
 from quiver_fast.proton.libproton cimport (
     PN_SND_SETTLED, PN_SND_UNSETTLED, pn_link_set_snd_settle_mode, pn_link_target,
@@ -23,8 +25,6 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
-from quiver_fast.arrow.run.course cimport OVER
-from quiver_fast.arrow.run.pacer cimport BacklogSchedule, Schedule
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
@@ -216,7 +216,7 @@ cdef class Sender(Endpoint):
         return min(most, MOST_UNSETTLED - 1 - (self.sent - self.settled))
 
     cdef int burst(self, int64_t now) except -1 nogil:
-        """Send what credit, windows, schedule and socket allow, up to BURST messages."""
+        """Send as credit, windows, schedule and socket allow, up to BURST messages."""
         cdef int64_t allowed
         cdef int64_t room = self.room()
         cdef int64_t time = 0

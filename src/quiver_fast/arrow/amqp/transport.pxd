@@ -5,10 +5,10 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_session_end_t, amqp_timers_t, amqp_wait_t,
 )
 from quiver_fast.amqp.tls cimport tls_t
+from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.proton.libproton cimport (
     pn_connection_driver_t, pn_connection_t, pn_link_t, pn_transport_t,
 )
-from quiver_fast.arrow.run.control cimport Control
 
 cdef class Transport:
     cdef pn_connection_driver_t driver

@@ -308,7 +308,7 @@ cdef class Transport:
         if got or self.cut:
             return got
         if self.tls != NULL and not self.blocked and amqp_output_waiting(&self.plane.output):
-            # Write what waited for the handshake: this read may have ended it.
+            # Write the output that waited for the handshake: this read may have ended it.
             self.write()
         if self.blocked and wait_until == 0:
             wait_until = INT64_MAX

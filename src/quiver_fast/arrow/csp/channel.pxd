@@ -2,10 +2,10 @@
 
 from libc.stdint cimport int64_t
 
+from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.remote.wire.buffer cimport Buffer
 from quiver_fast.remote.wire.textwire cimport Slice
 from quiver_fast.remote.wire.wire cimport MetaData
-from quiver_fast.arrow.run.control cimport Control
 
 # One reply. Its slices are valid until the channel reads again.
 cdef struct Reply:

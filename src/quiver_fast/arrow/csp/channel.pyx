@@ -6,7 +6,9 @@ from libc.string cimport memcmp, memcpy, strlen
 
 import os
 
+from quiver_fast import sockets
 from quiver_fast.arguments import endpoint
+from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.errors import LinkError, PeerError
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport MSG_DONTWAIT, MSG_NOSIGNAL, monotonic_ns, recv, send
@@ -17,8 +19,6 @@ from quiver_fast.remote.wire.textwire cimport Slice, parse_int64
 from quiver_fast.remote.wire.wire cimport (
     HEADER_SIZE, LENGTH_MASK, META, end_document, read_header, scan_meta, without_preamble,
 )
-from quiver_fast import sockets
-from quiver_fast.arrow.run.control cimport Control
 
 cdef size_t READ_SIZE = 262144
 # The largest reply to our requests: a batch of one entry of 16 MiB, as base64.

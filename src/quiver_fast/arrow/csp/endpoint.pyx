@@ -2,12 +2,12 @@
 
 from libc.stdint cimport int64_t
 
+from quiver_fast.arrow.csp.channel cimport Channel, Reply
+from quiver_fast.arrow.run.course cimport Course, Limits
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.arrow.csp.channel cimport Channel, Reply
 from quiver_fast.remote.wire.replies import cid_of, message_of
-from quiver_fast.arrow.run.course cimport Course, Limits
 
 cdef int64_t SECOND = 1000000000
 

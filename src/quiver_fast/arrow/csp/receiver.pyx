@@ -3,18 +3,18 @@
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memchr, memcmp, memset
 
+from quiver_fast.arrow.csp.channel cimport Channel, Reply
+from quiver_fast.arrow.csp.endpoint cimport Endpoint
+from quiver_fast.arrow.run.course cimport OVER, Limits
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.arrow.csp.channel cimport Channel, Reply
-from quiver_fast.arrow.csp.endpoint cimport Endpoint
 from quiver_fast.remote.wire.replies import end_of
 from quiver_fast.remote.wire.scalars cimport Scan
 from quiver_fast.remote.wire.textwire cimport (
     Slice, Value, equals, next_pair, open_map, parse_int64, unquoted,
 )
 from quiver_fast.remote.wire.wire cimport scan_index
-from quiver_fast.arrow.run.course cimport OVER, Limits
 
 # "keep 2–4 hasNext outstanding with batch = credit/outstanding, wait: 10000"
 cdef int OUTSTANDING = 3

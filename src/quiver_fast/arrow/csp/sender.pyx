@@ -8,18 +8,18 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, strlen
 
+from quiver_fast.arrow.csp.channel cimport Channel, Reply, starts
+from quiver_fast.arrow.csp.endpoint cimport Endpoint
+from quiver_fast.arrow.run.course cimport OVER, Limits
+from quiver_fast.arrow.run.pacer cimport Schedule
+from quiver_fast.arrow.run.sizes cimport Sizes
 from quiver_fast.errors import LinkError, OutcomeError, PeerError
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.arrow.csp.channel cimport Channel, Reply, starts
-from quiver_fast.arrow.csp.endpoint cimport Endpoint
 from quiver_fast.remote.wire.buffer cimport pending
 from quiver_fast.remote.wire.wire cimport HEADER_SIZE, MORE, end_document
-from quiver_fast.arrow.run.course cimport OVER, Limits
-from quiver_fast.arrow.run.pacer cimport Schedule
-from quiver_fast.arrow.run.sizes cimport Sizes
 
 cdef int BURST = 256
 # The sender pauses while so many bytes wait for the socket.

@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t, uint64_t
 
-from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.records.writer cimport RecordWriter
 from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.pacer cimport Pacer, Schedule
+from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.records.writer cimport RecordWriter
 
 cdef enum:
     # What `turn` returns at the end of the run.

@@ -2,12 +2,12 @@
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
+from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, SharePacer, SteppedPacer
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
 from quiver_fast.records.writer cimport RecordWriter
-from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, SharePacer, SteppedPacer
 
 cdef int64_t SECOND = 1000000000
 cdef int64_t FLUSH_PERIOD = SECOND // FLUSHES_PER_SECOND

@@ -55,7 +55,7 @@ def heads(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def caption(results: Sequence[Result]) -> str:
-    """Return what the columns of the ranked table mean."""
+    """Return the meaning of the ranked table's columns."""
     return _CAPTION_OF_SEARCHES if _are_searches(results) else _CAPTION
 
 

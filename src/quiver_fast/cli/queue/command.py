@@ -303,7 +303,7 @@ def _lines(text: Iterable[str]) -> Iterator[str]:
 
 
 def _parse(text: str) -> Value:
-    """Return the value of a word or line; refuse what a server would refuse."""
+    """Return the value of a word or line; refuse values that a server would refuse."""
     if text.startswith(_BINARY):
         try:
             return base64.b64decode(text.removeprefix(_BINARY).strip().strip('"'), validate=True)

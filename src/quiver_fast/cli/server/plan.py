@@ -33,7 +33,7 @@ _CSP_KEYS = keys(option for option in SERVER_OPTIONS if option.csp)
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """One server. Creating it checks that the implementation can do what is asked.
+    """One server. Creating it checks that the implementation has the options.
 
     Attributes:
         implementation: the server's implementation.

@@ -15,7 +15,7 @@ cdef struct Absence:
     const char *condition
     char why[256]
 
-# What a link that waited is told: the error, or NULL; and what its peer did meanwhile.
+# The end of a link's wait: the error, or NULL; and whether its peer has ended or closed it.
 cdef struct Delay:
     const char *why
     bint ended
@@ -43,7 +43,8 @@ cdef class Broker:
     cdef readonly dict subscriptions
     # The same, for subscriptions whose files are being made.
     cdef readonly dict making
-    # int (serial) -> Deferred, of links that wait for such files; and what resumes one.
+    # int (serial) -> Deferred, for links that wait for such files; and the function that resumes
+    # a link.
     cdef readonly dict deferred
     cdef void (*go_on)(Link *link, const Delay *delay) noexcept nogil
     # The data directory, and the Store of each queue that has a file; None without one.

@@ -110,7 +110,7 @@ cdef struct Span:
     # The hold that keeps the file.
     size_t held
 
-# A message that is sent from the queue's file; what Message.chain points to.
+# A message that is sent from the queue's file; Message.chain points to it.
 cdef struct Chain:
     # How to free it; has to be the first member.
     void (*end)(void *chain) noexcept nogil
@@ -185,7 +185,7 @@ cdef void note_part(
     Chain *chain, int64_t cycle, size_t at, size_t end, size_t size, int64_t index) noexcept nogil
 cdef int chain_hold(Chain *chain, Retention retention) except -1
 
-# The address of a stream from another server, and what else that server knows of it.
+# The address of a stream from another server, and its properties there.
 cdef struct Route:
     # Points into the message; valid until the route is stripped.
     const char *address

@@ -6,7 +6,7 @@ cdef enum LinkKind:
     COORDINATOR
     DEFERRED                # its attach or its detach is not answered yet (deferred.pxi)
 
-# Whose link it is, and what for.
+# The owner and the purpose of a link.
 cdef enum LinkRole:
     CLIENT                  # the peer attached it
     STREAMS_FROM_SERVER     # another server did, for streams: their routes name the addresses

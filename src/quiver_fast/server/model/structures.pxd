@@ -34,7 +34,7 @@ cdef struct Timer:
 # A message's place in one queue. Available entries are in a lane, in the order of their
 # sequence. An acquired entry is held only by its outlet's delivery.
 cdef struct Entry:
-    # In the queue's heap of what expires, while it is available; has to be the first member.
+    # In the queue's heap of expiring entries, while available; has to be the first member.
     uint32_t expiry
     # Deliveries that failed here, added to the header's delivery-count.
     uint32_t failures
@@ -221,7 +221,7 @@ cdef struct Session:
     size_t spilled
     uint32_t mark
 
-# What every link's context points to, whatever its kind.
+# The context of each link, of any kind.
 cdef struct Link:
     LinkKind kind
     LinkRole role
@@ -304,7 +304,7 @@ cdef struct Inlet:
     Link base
     # NULL for an anonymous terminus: each message names its address.
     Queue *queue
-    # Message.origin of what comes by it.
+    # Message.origin of its messages.
     uint64_t origin
     # Among those that the peer attached to that queue.
     Inlet *prev_inlet
@@ -315,7 +315,7 @@ cdef struct Inlet:
     # The message that is arriving in parts, and its bytes as the connection's holder knows them.
     Message *receiving
     size_t counted
-    void *spill             # the Spill: bytes in a file of what is arriving
+    void *spill             # the Spill: bytes of the arriving message in a file
     # The target has the capability qd.streaming-deliveries.
     bint streaming
     Inlet *prev_streaming
@@ -395,7 +395,7 @@ cdef struct Peer:
     tls_t *tls              # NULL where there is no TLS
     # The socket is full; until it drains, nothing is framed for it.
     bint full
-    # Unanswered begins, attaches, detaches and ends: what could grow while the socket is full.
+    # Unanswered begins, attaches, detaches and ends: they could grow while the socket is full.
     size_t unanswered
     # The engine takes no more: the peer has closed, or broke the protocol.
     bint deaf

@@ -1,4 +1,4 @@
-# What went through the server since its start, and what it has now: for server/readings.pyx.
+# The server's traffic since its start, and its contents now: for server/readings.pyx.
 
 from libc.stdint cimport uint64_t
 
