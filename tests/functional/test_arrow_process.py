@@ -145,9 +145,10 @@ def test_device_full_at_the_very_end() -> None:
 
 def seconds_to_more_records() -> float:
     """Wait for an arrow's first records, and return how long the next are in coming."""
-    peer = ScriptedPeer()
-    words = arguments("send", peer.port, rate=10, **ENDLESS)
-    with peer, Running(pyfast(*words)) as running:
+    with (
+        ScriptedPeer() as peer,
+        Running(pyfast(*arguments("send", peer.port, rate=10, **ENDLESS))) as running,
+    ):
         wait_until(lambda: running.stdout_so_far() != "", "the first records")
         seen, since = len(running.stdout_so_far()), time.monotonic()
         wait_until(lambda: len(running.stdout_so_far()) > seen, "more records")

@@ -57,7 +57,8 @@ class ScriptedPeer(MessagingHandler):
         self.after, self.act, self.outcome = after, act, outcome
         self.credit, self.to_send, self.idle_timeout = credit, to_send, idle_timeout
         self.encode = encode or plain_message
-        self.port = free_port()
+        # Chosen at the start: a reservation does not last from the collection of parameters on.
+        self.port = 0
         self.transferred = 0
         self.sent = 0
         self.messages: list[Message] = []
@@ -69,6 +70,7 @@ class ScriptedPeer(MessagingHandler):
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self: Peer) -> Peer:
+        self.port = free_port()
         self._thread.start()
         assert self._ready.wait(10), "the scripted peer does not start"
         return self
