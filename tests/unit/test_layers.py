@@ -280,6 +280,20 @@ def test_of_the_engine_only_public_headers_are_included() -> None:
     assert [name for name in sorted(seen) if private.match(name)] == []
 
 
+def test_private_fields_are_used_by_their_folder_alone() -> None:
+    """Cython has no private fields: those of the server's structures have an underscore."""
+    server = SOURCE / PROJECT / "server"
+    seen = set()
+    for structures in server.glob("*/structures.pxi"):
+        fields = set(re.findall(r"[ *](_\w+)(?:\[\d+\])?(?: *#.*)?$", structures.read_text(), re.M))
+        seen |= fields
+        for path in server.rglob("*.p[yx]*"):
+            if path.parent != structures.parent:
+                used = fields.intersection(re.findall(r"\.(_\w+)", path.read_text()))
+                assert used == set(), f"{path.relative_to(server)}: fields of {structures.parent}"
+    assert {"_indexed", "_digits", "_awaited"} <= seen
+
+
 def test_no_file_names_a_machine_or_a_registry() -> None:
     # Put together here, so that this file does not name them either.
     places = [r"(?<![\w.])/" + "work/", "/tmp/" + "wt", "/tmp/" + "venv", r"/\." + "pyenv/"]

@@ -187,7 +187,7 @@ cdef void open_session(Peer *peer, pn_session_t *session) noexcept nogil:
         # until then.
         mark = window - 1
     session_of(session).window = <size_t>window * peer.container.limits.frame_size
-    session_of(session).mark = mark
+    session_of(session)._mark = mark
     session_of(session).unframed = 0
     pn_session_set_incoming_capacity(session, session_of(session).window)
     pn_session_open(session)
@@ -240,7 +240,7 @@ cdef void widen_session(Inlet *inlet) noexcept nogil:
 
 cdef void set_window(Peer *peer, Session *session, int frames, bint streaming) noexcept nogil:
     session.window = <size_t>frames * peer.container.limits.frame_size
-    session.mark = frames - 1 if streaming else frames // 2
+    session._mark = frames - 1 if streaming else frames // 2
     fit_session(peer, session)
 
 
@@ -251,7 +251,7 @@ cdef void fit_session(Peer *peer, Session *session) noexcept nogil:
     cdef uint32_t window = 0
     if end == NULL or end.phase[<int>AMQP_OURS] != AMQP_ACTIVE:
         return
-    if end.counts.incoming_window >= session.mark:
+    if end.counts.incoming_window >= session._mark:
         return
     if held < session.window:
         window = <uint32_t>((session.window - held) // peer.container.limits.frame_size)

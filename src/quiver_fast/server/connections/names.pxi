@@ -26,13 +26,13 @@ cdef Link *name_take(Link *link) except? NULL:
     """Give an attached link its name; return the link that held the name before, or NULL."""
     cdef Link *before = name_holder(link.peer, link.deliveries.end)
     holders[key_of(link.peer, link.deliveries.end)] = <size_t>link
-    link.named = True
+    link._named = True
     return before
 
 
 cdef void name_leave(Link *link) noexcept nogil:
     """Free the name of an ending link, unless another link holds it now."""
-    if not link.named:
+    if not link._named:
         return
     with gil:
         key = key_of(link.peer, link.deliveries.end)

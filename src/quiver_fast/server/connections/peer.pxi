@@ -164,9 +164,9 @@ cdef void peer_flush(Peer *peer) noexcept nogil:
 
 cdef void peer_borrows(Peer *peer) noexcept nogil:
     """Note that the peer's output refers to bytes of the input that is being read."""
-    if not peer.borrows:
-        peer.borrows = True
-        peer.next_borrower = peer.container.borrowers
+    if not peer._borrows:
+        peer._borrows = True
+        peer._next_borrower = peer.container.borrowers
         peer.container.borrowers = peer
 
 
@@ -175,8 +175,8 @@ cdef void borrowers_settle(Container *container) noexcept nogil:
     cdef Peer *peer
     while container.borrowers != NULL:
         peer = container.borrowers
-        container.borrowers = peer.next_borrower
-        peer.borrows = False
+        container.borrowers = peer._next_borrower
+        peer._borrows = False
         peer_flush(peer)
         peer_keep(peer, AMQP_LENT)
 

@@ -12,7 +12,7 @@ cdef size_t LANES_MAX = 64
 cdef size_t position(const Lane *lane, uint64_t serial) noexcept nogil:
     """Return the position of a serial number in a lane's sorted set, present or not."""
     cdef size_t low = 0
-    cdef size_t high = lane.barred_count
+    cdef size_t high = lane._barred_count
     cdef size_t middle
     while low < high:
         middle = (low + high) // 2
@@ -26,7 +26,7 @@ cdef size_t position(const Lane *lane, uint64_t serial) noexcept nogil:
 cdef bint lane_barred(const Lane *lane, uint64_t serial) noexcept nogil:
     """Say whether the link with this serial number must not get the lane's entries."""
     cdef size_t at = position(lane, serial)
-    return at < lane.barred_count and lane.barred[at] == serial
+    return at < lane._barred_count and lane.barred[at] == serial
 
 
 cdef Lane *lane_new(Queue *queue, const Lane *like) noexcept nogil:
@@ -34,34 +34,34 @@ cdef Lane *lane_new(Queue *queue, const Lane *like) noexcept nogil:
     cdef Lane *lane = <Lane *>calloc(1, sizeof(Lane))
     if lane == NULL:
         return NULL
-    lane.barred = <uint64_t *>malloc((like.barred_count + 1) * sizeof(uint64_t))
+    lane.barred = <uint64_t *>malloc((like._barred_count + 1) * sizeof(uint64_t))
     if lane.barred == NULL:
         free(lane)
         return NULL
-    if like.barred_count:
-        memcpy(lane.barred, like.barred, like.barred_count * sizeof(uint64_t))
-    lane.barred_count = like.barred_count
+    if like._barred_count:
+        memcpy(lane.barred, like.barred, like._barred_count * sizeof(uint64_t))
+    lane._barred_count = like._barred_count
     lane.next = queue.lanes
     queue.lanes = lane
-    queue.lane_count += 1
+    queue._lane_count += 1
     return lane
 
 
 cdef void insert(Lane *lane, uint64_t serial) noexcept nogil:
     cdef size_t at = position(lane, serial)
     memmove(lane.barred + at + 1, lane.barred + at,
-            (lane.barred_count - at) * sizeof(uint64_t))
+            (lane._barred_count - at) * sizeof(uint64_t))
     lane.barred[at] = serial
-    lane.barred_count += 1
+    lane._barred_count += 1
 
 
 cdef Lane *lane_with(Queue *queue, const Lane *lane, uint64_t serial) noexcept nogil:
     """Return the lane that is barred to the links of ``lane`` and one more; NULL if none is."""
     cdef size_t at = position(lane, serial)
-    cdef size_t rest = lane.barred_count - at
+    cdef size_t rest = lane._barred_count - at
     cdef Lane *other = queue.lanes
     while other != NULL:
-        if (other.barred_count == lane.barred_count + 1 and other.barred[at] == serial
+        if (other._barred_count == lane._barred_count + 1 and other.barred[at] == serial
                 and (at == 0 or memcmp(other.barred, lane.barred, at * sizeof(uint64_t)) == 0)
                 and (rest == 0 or memcmp(other.barred + at + 1, lane.barred + at,
                                          rest * sizeof(uint64_t)) == 0)):
@@ -78,7 +78,7 @@ cdef void entry_bar(Entry *entry, uint64_t serial) noexcept nogil:
     if lane_barred(before, serial):
         return
     lane = lane_with(queue, before, serial)
-    if lane == NULL and queue.lane_count >= LANES_MAX:
+    if lane == NULL and queue._lane_count >= LANES_MAX:
         lane = widest_for(queue, before, serial)
     elif lane == NULL:
         lane = lane_new(queue, before)
@@ -87,7 +87,7 @@ cdef void entry_bar(Entry *entry, uint64_t serial) noexcept nogil:
     if lane == NULL:
         return
     entry.lane = lane
-    lane.entries += 1
+    lane._entries += 1
     if before.barred != NULL:
         lane_leave(queue, before)
 
@@ -96,16 +96,16 @@ cdef Lane *widest_for(Queue *queue, const Lane *before, uint64_t serial) noexcep
     """Bar the newest lane to the links of ``before`` and one more; NULL without memory."""
     cdef Lane *lane = queue.lanes
     cdef uint64_t *barred = <uint64_t *>malloc(
-        (lane.barred_count + before.barred_count + 2) * sizeof(uint64_t))
+        (lane._barred_count + before._barred_count + 2) * sizeof(uint64_t))
     cdef size_t i
     if barred == NULL:
         return NULL
-    memcpy(barred, lane.barred, lane.barred_count * sizeof(uint64_t))
+    memcpy(barred, lane.barred, lane._barred_count * sizeof(uint64_t))
     free(lane.barred)
     lane.barred = barred
     if not lane_barred(lane, serial):
         insert(lane, serial)
-    for i in range(before.barred_count if before != lane else 0):
+    for i in range(before._barred_count if before != lane else 0):
         if not lane_barred(lane, before.barred[i]):
             insert(lane, before.barred[i])
     return lane
@@ -114,13 +114,13 @@ cdef Lane *widest_for(Queue *queue, const Lane *before, uint64_t serial) noexcep
 cdef void lane_leave(Queue *queue, Lane *lane) noexcept nogil:
     """Count one entry less in the lane, and free the lane with its last entry."""
     cdef Lane **place = &queue.lanes
-    lane.entries -= 1
-    if lane.entries:
+    lane._entries -= 1
+    if lane._entries:
         return
     while place[0] != lane:
         place = &place[0].next
     place[0] = lane.next
-    queue.lane_count -= 1
+    queue._lane_count -= 1
     free(lane.barred)
     free(lane)
 
@@ -132,7 +132,7 @@ cdef void lanes_forget(Queue *queue, uint64_t serial) noexcept nogil:
     while lane != NULL:
         if lane_barred(lane, serial):
             at = position(lane, serial)
-            lane.barred_count -= 1
+            lane._barred_count -= 1
             memmove(lane.barred + at, lane.barred + at + 1,
-                    (lane.barred_count - at) * sizeof(uint64_t))
+                    (lane._barred_count - at) * sizeof(uint64_t))
         lane = lane.next

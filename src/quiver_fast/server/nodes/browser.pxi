@@ -10,13 +10,13 @@ cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil:
     cdef Entry *other
     cdef const Lane *lane = consumer.queue.lanes
     while lane != NULL:
-        other = lane_after(lane, consumer.seen)
+        other = lane_after(lane, consumer._seen)
         if other != NULL and (entry == NULL or other.sequence < entry.sequence):
             entry = other
         lane = lane.next
     if entry == NULL:
         return NULL
-    consumer.seen = entry.sequence
+    consumer._seen = entry.sequence
     if entry == consumer.place:
         consumer.place = entry.next
     return entry
@@ -38,7 +38,7 @@ cdef void show_entry(Queue *queue, Entry *entry) noexcept nogil:
 
 
 cdef inline void show_to(Consumer *consumer, Entry *entry) noexcept nogil:
-    if entry.sequence > consumer.seen and (
+    if entry.sequence > consumer._seen and (
             consumer.place == NULL or consumer.place.sequence > entry.sequence):
         consumer.place = entry
 

@@ -17,8 +17,8 @@ cdef void split(Entry *node, uint64_t sequence, Entry **below, Entry **above) no
     while node != NULL:
         if node.sequence < sequence:
             below[0] = node
-            below = &node.right
-            node = node.right
+            below = &node._right
+            node = node._right
         else:
             above[0] = node
             above = &node.left
@@ -28,42 +28,42 @@ cdef void split(Entry *node, uint64_t sequence, Entry **below, Entry **above) no
 
 
 cdef void index_add(Lane *lane, Entry *entry) noexcept nogil:
-    cdef Entry **place = &lane.root
+    cdef Entry **place = &lane._root
     cdef uint64_t rank = priority(entry)
     while place[0] != NULL and priority(place[0]) >= rank:
-        place = &place[0].left if entry.sequence < place[0].sequence else &place[0].right
-    split(place[0], entry.sequence, &entry.left, &entry.right)
+        place = &place[0].left if entry.sequence < place[0].sequence else &place[0]._right
+    split(place[0], entry.sequence, &entry.left, &entry._right)
     place[0] = entry
-    entry.indexed = True
+    entry._indexed = True
 
 
 cdef void index_remove(Lane *lane, Entry *entry) noexcept nogil:
-    cdef Entry **place = &lane.root
+    cdef Entry **place = &lane._root
     cdef Entry *below = entry.left
-    cdef Entry *above = entry.right
+    cdef Entry *above = entry._right
     while place[0] != entry:
-        place = &place[0].left if entry.sequence < place[0].sequence else &place[0].right
+        place = &place[0].left if entry.sequence < place[0].sequence else &place[0]._right
     while below != NULL and above != NULL:
         if priority(below) > priority(above):
             place[0] = below
-            place = &below.right
-            below = below.right
+            place = &below._right
+            below = below._right
         else:
             place[0] = above
             place = &above.left
             above = above.left
     place[0] = below if below != NULL else above
-    entry.indexed = False
+    entry._indexed = False
 
 
 cdef Entry *index_before(const Lane *lane, uint64_t sequence) noexcept nogil:
     """Return the last indexed entry with a smaller sequence; NULL for none."""
-    cdef Entry *node = lane.root
+    cdef Entry *node = lane._root
     cdef Entry *found = NULL
     while node != NULL:
         if node.sequence < sequence:
             found = node
-            node = node.right
+            node = node._right
         else:
             node = node.left
     return found
@@ -109,13 +109,13 @@ cdef void lane_remove(Lane *lane, Entry *entry) noexcept nogil:
         lane.head = entry.next
     else:
         entry.prev.next = entry.next
-        if not entry.prev.indexed:
+        if not entry.prev._indexed:
             index_add(lane, entry.prev)
     if entry.next == NULL:
         lane.tail = entry.prev
     else:
         entry.next.prev = entry.prev
-    if entry.indexed:
+    if entry._indexed:
         index_remove(lane, entry)
 
 

@@ -101,7 +101,7 @@ cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
     entry.failures = 0
     entry.acquired = False
     entry.used = False
-    entry.indexed = False
+    entry._indexed = False
     entry.since = <uint32_t>(queue.container.now_ms >> SINCE_SHIFT)
     made(ENTRY)
     return entry
@@ -257,7 +257,7 @@ cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil:
     if consumer.browser or consumer.filter != NULL:
         queue.watchers += 1
         consumer.place = queue.main.head
-        consumer.seen = 0
+        consumer._seen = 0
     if consumer.browser:
         return
     queue.consumer_count += 1
@@ -295,9 +295,9 @@ cdef void want(Queue *node, int by) noexcept nogil:
     """Count the consumers of an address here; the address is listed while it has any."""
     node.local_count += by
     if by > 0 and node.local_count == 1:
-        list_push(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
+        list_push(&node.container.wanted, node, &node._prev_wanted, &node.next_wanted)
     elif node.local_count == 0:
-        list_remove(&node.container.wanted, node, &node.prev_wanted, &node.next_wanted)
+        list_remove(&node.container.wanted, node, &node._prev_wanted, &node.next_wanted)
 
 
 cdef void consumer_leave(Consumer *consumer) noexcept nogil:
@@ -325,12 +325,12 @@ cdef void consumer_drain(Consumer *consumer) noexcept nogil:
     if not consumer.draining:
         consumer.draining = True
         list_push(&consumer.queue.draining, consumer,
-                  &consumer.prev_draining, &consumer.next_draining)
+                  &consumer._prev_draining, &consumer.next_draining)
 
 
 cdef void stop_draining(Consumer *consumer) noexcept nogil:
     list_remove(&consumer.queue.draining, consumer,
-                &consumer.prev_draining, &consumer.next_draining)
+                &consumer._prev_draining, &consumer.next_draining)
     consumer.draining = False
 
 
@@ -348,13 +348,13 @@ cdef void consumer_ready(Consumer *consumer) noexcept nogil:
     consumer.ready = True
     if first == NULL:
         consumer.next_ready = consumer
-        consumer.prev_ready = consumer
+        consumer._prev_ready = consumer
         ring[0] = consumer
         return
     consumer.next_ready = first
-    consumer.prev_ready = first.prev_ready
-    first.prev_ready.next_ready = consumer
-    first.prev_ready = consumer
+    consumer._prev_ready = first._prev_ready
+    first._prev_ready.next_ready = consumer
+    first._prev_ready = consumer
 
 
 cdef void consumer_unready(Consumer *consumer) noexcept nogil:
@@ -366,7 +366,7 @@ cdef void consumer_unready(Consumer *consumer) noexcept nogil:
     if consumer.next_ready == consumer:
         ring[0] = NULL
         return
-    consumer.prev_ready.next_ready = consumer.next_ready
-    consumer.next_ready.prev_ready = consumer.prev_ready
+    consumer._prev_ready.next_ready = consumer.next_ready
+    consumer.next_ready._prev_ready = consumer._prev_ready
     if ring[0] == consumer:
         ring[0] = consumer.next_ready

@@ -11,16 +11,16 @@ cdef size_t FIRST_CAPACITY = 16
 cdef void selective_join(Queue *queue, Consumer *consumer) noexcept nogil:
     """Put a consumer into the list of consumers with a selector."""
     queue.selective_count += 1
-    list_push(&queue.selective, consumer, &consumer.prev_selective, &consumer.next_selective)
+    list_push(&queue.selective, consumer, &consumer._prev_selective, &consumer.next_selective)
 
 
 cdef void selective_leave(Queue *queue, Consumer *consumer) noexcept nogil:
     queue.selective_count -= 1
-    list_remove(&queue.selective, consumer, &consumer.prev_selective, &consumer.next_selective)
-    free(consumer.returned)
-    consumer.returned = NULL
-    consumer.returned_count = 0
-    consumer.returned_capacity = 0
+    list_remove(&queue.selective, consumer, &consumer._prev_selective, &consumer.next_selective)
+    free(consumer._returned)
+    consumer._returned = NULL
+    consumer._returned_count = 0
+    consumer._returned_capacity = 0
 
 
 cdef bint wants(const Consumer *consumer, const Message *message) noexcept nogil:
@@ -44,11 +44,11 @@ cdef void selective_returned(Queue *queue, Entry *entry) noexcept nogil:
     """Note a returned entry for the matching consumers that have passed its place."""
     cdef Consumer *consumer = queue.selective
     while consumer != NULL:
-        if entry.sequence <= consumer.seen and wants(consumer, entry.message) and (
+        if entry.sequence <= consumer._seen and wants(consumer, entry.message) and (
                 not note_returned(consumer, entry.sequence)):
             # Without memory the consumer goes through the whole queue again.
             consumer.place = queue.main.head
-            consumer.seen = 0
+            consumer._seen = 0
         consumer = consumer.next_selective
 
 
@@ -56,17 +56,17 @@ cdef bint note_returned(Consumer *consumer, uint64_t sequence) noexcept nogil:
     """Put a sequence into the consumer's heap; False without memory."""
     cdef size_t at
     cdef size_t above
-    if consumer.returned_count == consumer.returned_capacity and not make_room(consumer):
+    if consumer._returned_count == consumer._returned_capacity and not make_room(consumer):
         return False
-    at = consumer.returned_count
-    consumer.returned_count += 1
+    at = consumer._returned_count
+    consumer._returned_count += 1
     while at > 0:
         above = (at - 1) // 2
-        if consumer.returned[above] <= sequence:
+        if consumer._returned[above] <= sequence:
             break
-        consumer.returned[at] = consumer.returned[above]
+        consumer._returned[at] = consumer._returned[above]
         at = above
-    consumer.returned[at] = sequence
+    consumer._returned[at] = sequence
     return True
 
 
@@ -85,43 +85,43 @@ cdef bint make_room(Consumer *consumer) noexcept nogil:
     cdef size_t capacity
     cdef uint64_t *grown
     forget_taken(consumer)
-    if consumer.returned_count * 2 < consumer.returned_capacity:
+    if consumer._returned_count * 2 < consumer._returned_capacity:
         return True
-    capacity = max(2 * consumer.returned_capacity, FIRST_CAPACITY)
-    grown = <uint64_t *>realloc(consumer.returned, capacity * sizeof(uint64_t))
+    capacity = max(2 * consumer._returned_capacity, FIRST_CAPACITY)
+    grown = <uint64_t *>realloc(consumer._returned, capacity * sizeof(uint64_t))
     if grown == NULL:
-        return consumer.returned_count < consumer.returned_capacity
-    consumer.returned = grown
-    consumer.returned_capacity = capacity
+        return consumer._returned_count < consumer._returned_capacity
+    consumer._returned = grown
+    consumer._returned_capacity = capacity
     return True
 
 
 cdef void forget_taken(Consumer *consumer) noexcept nogil:
     """Keep one note for each available entry, sorted: a sorted array is a heap."""
-    cdef uint64_t *notes = consumer.returned
+    cdef uint64_t *notes = consumer._returned
     cdef size_t kept = 0
     cdef size_t i
-    if consumer.returned_count:
-        qsort(notes, consumer.returned_count, sizeof(uint64_t), by_sequence)
-    for i in range(consumer.returned_count):
+    if consumer._returned_count:
+        qsort(notes, consumer._returned_count, sizeof(uint64_t), by_sequence)
+    for i in range(consumer._returned_count):
         if (kept == 0 or notes[kept - 1] != notes[i]) and (
                 find_returned(consumer, notes[i]) != NULL):
             notes[kept] = notes[i]
             kept += 1
-    consumer.returned_count = kept
+    consumer._returned_count = kept
 
 
 cdef uint64_t take_first(Consumer *consumer) noexcept nogil:
     """Take the smallest sequence out of the heap, which is not empty."""
-    cdef uint64_t *notes = consumer.returned
+    cdef uint64_t *notes = consumer._returned
     cdef uint64_t first = notes[0]
     cdef uint64_t last
     cdef size_t at = 0
     cdef size_t below = 1
-    consumer.returned_count -= 1
-    last = notes[consumer.returned_count]
-    while below < consumer.returned_count:
-        if below + 1 < consumer.returned_count and notes[below + 1] < notes[below]:
+    consumer._returned_count -= 1
+    last = notes[consumer._returned_count]
+    while below < consumer._returned_count:
+        if below + 1 < consumer._returned_count and notes[below + 1] < notes[below]:
             below += 1
         if last <= notes[below]:
             break
@@ -151,7 +151,7 @@ cdef Entry *selective_next(Consumer *consumer, int64_t *budget) noexcept nogil:
             cost is subtracted. The consumer is `behind` if it has more entries to look at.
     """
     cdef Entry *entry
-    while consumer.returned_count:
+    while consumer._returned_count:
         entry = find_returned(consumer, take_first(consumer))
         if entry != NULL:
             return entry

@@ -54,7 +54,7 @@ cdef void read_discharge(amqp_fields_t *fields, Request *request) noexcept nogil
 cdef void coordinator_receive(Link *link) noexcept nogil:
     """Answer the controller's requests, in order."""
     cdef amqp_delivery_t *delivery
-    while (<Coordinator *>link).awaited == NULL and not link.refused:
+    while (<Coordinator *>link)._awaited == NULL and not link.refused:
         delivery = link.deliveries.current
         if delivery == NULL:
             break
@@ -149,7 +149,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
             link, delivery, b"amqp:transaction:rollback", b"the queue's file takes no more")
         return False
     else:
-        waits = transaction.stored and link.peer.container.group
+        waits = transaction._stored and link.peer.container.group
         commit(transaction)
         if waits and accept_later(link, delivery):
             amqp_delivery_advance(delivery)
@@ -176,16 +176,16 @@ cdef bint must_wait_for_file(
     if work == NULL:
         return False
     coordinator.discharge = transaction.id
-    coordinator.awaited = work.queue
+    coordinator._awaited = work.queue
     list_push(&work.queue.discharging, coordinator,
-              &coordinator.prev_discharging, &coordinator.next_discharging)
+              &coordinator._prev_discharging, &coordinator._next_discharging)
     return True
 
 
 cdef void stop_waiting(Coordinator *coordinator) noexcept nogil:
-    list_remove(&coordinator.awaited.discharging, coordinator,
-                &coordinator.prev_discharging, &coordinator.next_discharging)
-    coordinator.awaited = NULL
+    list_remove(&coordinator._awaited.discharging, coordinator,
+                &coordinator._prev_discharging, &coordinator._next_discharging)
+    coordinator._awaited = NULL
 
 
 cdef void coordinators_resume(Queue *queue) noexcept nogil:
@@ -251,7 +251,7 @@ cdef void coordinator_detached(Link *link) noexcept nogil:
     """Roll back the transactions that the controller did not discharge (part 4.3)."""
     cdef Coordinator *coordinator = <Coordinator *>link
     forget_pending(link)
-    if coordinator.awaited != NULL:
+    if coordinator._awaited != NULL:
         stop_waiting(coordinator)
     while coordinator.transactions != NULL:
         roll_back(coordinator.transactions)

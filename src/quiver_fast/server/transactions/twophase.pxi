@@ -19,7 +19,7 @@ cdef bint transaction_write(Transaction *transaction) noexcept nogil:
     cdef Container *container = transaction.coordinator.base.peer.container
     cdef void *joined = NULL
     cdef bint done = spread(transaction) and write_work(transaction, &joined)
-    transaction.stored = joined != NULL
+    transaction._stored = joined != NULL
     if done and joined != NULL:
         done = prepare(joined, container.run_id + transaction.id) and decide(
             <Store>joined, container.run_id + transaction.id)

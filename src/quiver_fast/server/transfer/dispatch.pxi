@@ -329,7 +329,7 @@ cdef void answer_drains(Queue *queue) noexcept nogil:
         consumer.draining = False
         end = consumer.outlet.base.deliveries.end
         if end.counts.drain:
-            if consumer.outlet.sending != NULL or consumer.outlet.clogged or (
+            if consumer.outlet._sending != NULL or consumer.outlet.clogged or (
                     consumer.behind and end.counts.credit > 0):
                 consumer_drain(consumer)
             else:

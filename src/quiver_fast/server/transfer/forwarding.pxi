@@ -16,8 +16,8 @@ cdef size_t stream_pass(Outlet *outlet, amqp_delivery_t *arriving) noexcept nogi
     """
     cdef amqp_hold_t *hold = AMQP_LENT if amqp_delivery_is_fresh(arriving) else NULL
     cdef size_t passed = 0
-    drop_sent(outlet, outlet.sending.message)
-    if outlet.sending.message.held == 0 and room(outlet) > 0:
+    drop_sent(outlet, outlet._sending.message)
+    if outlet._sending.message.held == 0 and room(outlet) > 0:
         passed = send_piece(outlet, arriving.at, min(arriving.run, OUTGOING_MAX), hold, False)
         amqp_delivery_take(arriving, passed)
         if hold != NULL:
@@ -48,7 +48,7 @@ cdef void stream_abort(Message *message) noexcept nogil:
     message.aborted = True
     while stream.readers != NULL:
         outlet = stream.readers
-        entry = outlet.sending
+        entry = outlet._sending
         abort_sending(outlet)
         update_readiness(outlet)
         queue_dirty(entry.queue)
@@ -58,16 +58,16 @@ cdef void stream_abort(Message *message) noexcept nogil:
 cdef void serve_consumer(Outlet *outlet, Outlet *consumer) noexcept nogil:
     """Note the consumer of a stream, on its own link or on one of ours."""
     consumer.streams += 1
-    outlet.consumer_link = consumer
-    list_push(&consumer.served, outlet, &outlet.prev_served, &outlet.next_served)
+    outlet._consumer_link = consumer
+    list_push(&consumer._served, outlet, &outlet._prev_served, &outlet._next_served)
 
 
 cdef void leave_consumer(Outlet *outlet) noexcept nogil:
-    list_remove(&outlet.consumer_link.served, outlet, &outlet.prev_served, &outlet.next_served)
-    outlet.consumer_link = NULL
+    list_remove(&outlet._consumer_link._served, outlet, &outlet._prev_served, &outlet._next_served)
+    outlet._consumer_link = NULL
 
 
 cdef void forget_consumer(Outlet *consumer) noexcept nogil:
     """Detach the streams on our links from the consumer's own link, which has ended."""
-    while consumer.served != NULL:
-        leave_consumer(consumer.served)
+    while consumer._served != NULL:
+        leave_consumer(consumer._served)

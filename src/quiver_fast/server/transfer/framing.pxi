@@ -53,20 +53,20 @@ cdef amqp_bytes_t next_tag(Tag *tag) noexcept nogil:
     """Return the tag of the next delivery; it is valid until the next call."""
     cdef size_t place = 0
     # The first digit is the lowest one.
-    while place < tag.size and tag.digits[place] == LAST_DIGIT:
-        tag.digits[place] = FIRST_DIGIT
+    while place < tag.size and tag._digits[place] == LAST_DIGIT:
+        tag._digits[place] = FIRST_DIGIT
         place += 1
     if place < tag.size:
-        tag.digits[place] += 1
+        tag._digits[place] += 1
     else:
-        tag.digits[place] = FIRST_DIGIT + (place > 0)
+        tag._digits[place] = FIRST_DIGIT + (place > 0)
         tag.size += 1
     return bytes_of(tag)
 
 
 cdef inline amqp_bytes_t bytes_of(const Tag *tag) noexcept nogil:
     cdef amqp_bytes_t bytes
-    bytes.start = <const uint8_t *>tag.digits
+    bytes.start = <const uint8_t *>tag._digits
     bytes.size = tag.size
     return bytes
 
@@ -85,7 +85,7 @@ cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
         return False
     outlet.delivery.format = message.format
     delivery_hold(outlet.delivery, entry)
-    next_tag(&outlet.tag)
+    next_tag(&outlet._tag)
     return True
 
 
@@ -104,11 +104,11 @@ cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
     cdef Message *message = entry.message
     cdef size_t size = message.header.size
     cdef char *lead = <char *>realloc(
-        outlet.lead, HEADER_MAX + size + (ROUTE_MAX + entry.queue.address_size if routed else 0))
+        outlet._lead, HEADER_MAX + size + (ROUTE_MAX + entry.queue.address_size if routed else 0))
     if lead == NULL:
         return False
-    outlet.lead = lead
-    outlet.lead_sent = 0
+    outlet._lead = lead
+    outlet._lead_sent = 0
     outlet.offset = size
     if has_changed(entry):
         size = encode_header(
@@ -120,7 +120,7 @@ cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:
             entry.queue.address_size, stream_of(message).presettled, lead + size)
         memcpy(lead + size, entry.queue.address, entry.queue.address_size)
         size += entry.queue.address_size
-    outlet.lead_size = size
+    outlet._lead_size = size
     return True
 
 
@@ -133,21 +133,21 @@ cdef size_t send_piece(
         hold: keeps the bytes, so that the output can refer to them; NULL to copy them.
     """
     cdef amqp_parts_t parts
-    cdef size_t lead = outlet.lead_size - outlet.lead_sent
+    cdef size_t lead = outlet._lead_size - outlet._lead_sent
     cdef size_t sent
-    parts.lead.start = <const uint8_t *>outlet.lead + outlet.lead_sent
+    parts.lead.start = <const uint8_t *>outlet._lead + outlet._lead_sent
     parts.lead.size = lead
     parts.rest.start = <const uint8_t *>start
     parts.rest.size = size
     parts.hold = hold
     sent = amqp_delivery_send(
-        outlet.delivery, bytes_of(&outlet.tag), &parts, last, is_settled(outlet))
-    outlet.lead_sent += min(sent, lead)
+        outlet.delivery, bytes_of(&outlet._tag), &parts, last, is_settled(outlet))
+    outlet._lead_sent += min(sent, lead)
     return sent - min(sent, lead)
 
 
 cdef bint is_settled(const Outlet *outlet) noexcept nogil:
     """Say whether the consumer gets its messages, or this stream, settled."""
-    cdef const Message *message = outlet.sending.message
+    cdef const Message *message = outlet._sending.message
     return outlet.presettled or message.stream != NULL and stream_of(message).presettled and (
         pn_link_remote_snd_settle_mode(outlet.base.link) != PN_SND_UNSETTLED)

@@ -6,7 +6,7 @@ cdef inline bint has_room(Outlet *outlet) noexcept nogil:
 
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
     """Say whether the outlet can take one more message now."""
-    if outlet.sending != NULL or outlet.base.refused or credit(outlet) == 0:
+    if outlet._sending != NULL or outlet.base.refused or credit(outlet) == 0:
         return False
     if has_room(outlet):
         return True
@@ -32,7 +32,7 @@ cdef void clog(Outlet *outlet) noexcept nogil:
     if not outlet.clogged:
         outlet.clogged = True
         list_push(&outlet.base.peer.clogged, outlet,
-                  &outlet.prev_clogged, &outlet.next_clogged)
+                  &outlet._prev_clogged, &outlet._next_clogged)
 
 
 cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
@@ -66,12 +66,12 @@ cdef bint outlet_send_run(Outlet *outlet, Queue *queue) noexcept nogil:
 
 
 cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
-    outlet.sending = entry
+    outlet._sending = entry
     outlet.chunk = entry.message.first
     outlet.offset = 0
     if not entry.message.complete:
         join_readers(entry.message, outlet)
-    outlet.lead_size = outlet.lead_sent = 0
+    outlet._lead_size = outlet._lead_sent = 0
     if outlet.base.role != STREAMS_TO_PEER or credit(outlet) > 0:
         outlet_continue(outlet)
     peer_dirty(outlet.base.peer)
@@ -93,10 +93,10 @@ cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
 
 cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     """Send more of the current message, as far as there is room and there are bytes."""
-    cdef Message *message = outlet.sending.message
+    cdef Message *message = outlet._sending.message
     cdef bint streaming = message.stream != NULL
     if outlet.delivery == NULL and (
-            room(outlet) == 0 or not start_delivery(outlet, outlet.sending)):
+            room(outlet) == 0 or not start_delivery(outlet, outlet._sending)):
         clog(outlet)
         # Another consumer of the connection took the room, so this one gets no second message.
         update_readiness(outlet)
@@ -148,7 +148,7 @@ cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept
 
 cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
     """Free the bytes of a stream whose only reader has sent them all."""
-    if message.held and outlet.sending != NULL and message.readers == 1 and (
+    if message.held and outlet._sending != NULL and message.readers == 1 and (
             outlet.chunk == message.first == message.last and outlet.offset == outlet.chunk.size):
         message_empty(message)
         outlet.chunk = message.first
@@ -158,30 +158,30 @@ cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
 cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
     """Send more of a message from the queue's file, as far as there is room."""
     cdef size_t size
-    if outlet.reader == NULL:
-        outlet.reader = chain_open(message)
+    if outlet._reader == NULL:
+        outlet._reader = chain_open(message)
     while True:
-        if outlet.reader == NULL or not chain_read(outlet.reader, message) or (
-                chain_was_cut(outlet.reader)):
+        if outlet._reader == NULL or not chain_read(outlet._reader, message) or (
+                chain_was_cut(outlet._reader)):
             send_no_more(outlet)
             return
-        if outlet.reader.left == 0:
+        if outlet._reader.left == 0:
             # More of an arriving message is sent when it is written.
             if message.complete:
                 end_chain(outlet)
             return
         # Skip the header section, which was rewritten and sent.
-        size = min(outlet.offset, outlet.reader.left)
+        size = min(outlet.offset, outlet._reader.left)
         outlet.offset -= size
-        outlet.reader.at += size
-        outlet.reader.left -= size
-        size = min(outlet.reader.left, min(room(outlet), PIECE))
-        if size == 0 and outlet.reader.left:
+        outlet._reader.at += size
+        outlet._reader.left -= size
+        size = min(outlet._reader.left, min(room(outlet), PIECE))
+        if size == 0 and outlet._reader.left:
             clog(outlet)
             return
-        size = send_piece(outlet, outlet.reader.at, size, NULL, False)
-        outlet.reader.at += size
-        outlet.reader.left -= size
+        size = send_piece(outlet, outlet._reader.at, size, NULL, False)
+        outlet._reader.at += size
+        outlet._reader.left -= size
 
 
 cdef void end_chain(Outlet *outlet) noexcept nogil:
@@ -196,8 +196,8 @@ cdef void end_chain(Outlet *outlet) noexcept nogil:
 
 cdef void send_no_more(Outlet *outlet) noexcept nogil:
     """Drop an unreadable message until the next start; if no file opens, refuse the link."""
-    cdef Entry *entry = outlet.sending
-    cdef bint unopened = outlet.reader == NULL or outlet.reader.unopened
+    cdef Entry *entry = outlet._sending
+    cdef bint unopened = outlet._reader == NULL or outlet._reader.unopened
     abort_sending(outlet)
     if unopened:
         link_refuse(&outlet.base, b"amqp:internal-error", b"the queue's file cannot be opened")
@@ -217,7 +217,7 @@ cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
 
 cdef void outlet_sent(Outlet *outlet) noexcept nogil:
     """End the delivery of a message that is framed completely."""
-    cdef Entry *entry = outlet.sending
+    cdef Entry *entry = outlet._sending
     cdef amqp_delivery_t *delivery = outlet.delivery
     cdef bint settled = is_settled(outlet)
     went_out(&outlet.base.peer.container.traffic, entry.message.size)
@@ -239,26 +239,26 @@ cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
 
 
 cdef void leave_chain(Outlet *outlet) noexcept nogil:
-    reader_leave(<Outlet **>&chain_of(outlet.sending.message).readers, outlet)
-    chain_close(outlet.reader)
-    outlet.reader = NULL
+    reader_leave(<Outlet **>&chain_of(outlet._sending.message).readers, outlet)
+    chain_close(outlet._reader)
+    outlet._reader = NULL
 
 
 cdef void end_sending(Outlet *outlet) noexcept nogil:
     """Finish the outlet's current message, sent or not."""
-    cdef Message *message = outlet.sending.message
+    cdef Message *message = outlet._sending.message
     if message.stream != NULL:
         reader_leave(&stream_of(message).readers, outlet)
         stream_leave(message, outlet.chunk)
     elif message.chain != NULL:
         leave_chain(outlet)
-    if outlet.consumer_link != NULL:
-        outlet.consumer_link.streams -= 1
+    if outlet._consumer_link != NULL:
+        outlet._consumer_link.streams -= 1
         leave_consumer(outlet)
     if message.size > OUTGOING_MAX:
         # Copy the waiting bytes: else a peer that does not read would hold the whole message.
         peer_keep(outlet.base.peer, &message.hold)
-    outlet.sending = NULL
+    outlet._sending = NULL
     outlet.delivery = NULL
     if outlet.base.role == STREAMS_TO_PEER:
         outlet.base.peer.stream_count -= 1
@@ -278,7 +278,7 @@ cdef void abort_sending(Outlet *outlet) noexcept nogil:
 cdef void outlet_flow(Outlet *outlet) noexcept nogil:
     """Use the consumer's new credit (part 2.6.7)."""
     cdef Queue *queue = outlet.consumer.queue
-    if outlet.sending != NULL and outlet.delivery == NULL and credit(outlet) > 0:
+    if outlet._sending != NULL and outlet.delivery == NULL and credit(outlet) > 0:
         # A stream waited for credit on the link that we attached for it.
         outlet_continue(outlet)
     if queue != NULL:
@@ -295,7 +295,7 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
     cdef Outlet *following
     peer.clogged = NULL
     while outlet != NULL:
-        following = outlet.next_clogged
+        following = outlet._next_clogged
         outlet.clogged = False
         if not has_room(outlet):
             clog(outlet)
@@ -394,8 +394,8 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
     cdef amqp_delivery_t *following
     cdef Entry *entry
     cdef Entry *latest = NULL
-    if outlet.sending != NULL:
-        entry = outlet.sending
+    if outlet._sending != NULL:
+        entry = outlet._sending
         abort_sending(outlet)
         apply_outcome(entry, PN_RELEASED, 0, False, False)
     delivery = outlet.base.deliveries.first
@@ -414,8 +414,8 @@ cdef void outlet_detached(Outlet *outlet) noexcept nogil:
     release_all(latest)
     forget_consumer(outlet)
     unclog(outlet)
-    free(outlet.lead)
-    outlet.lead = NULL
+    free(outlet._lead)
+    outlet._lead = NULL
     if outlet.base.role == STREAMS_TO_PEER:
         pool_remove(outlet)
     if outlet.consumer.queue != NULL:
@@ -464,4 +464,4 @@ cdef void unclog(Outlet *outlet) noexcept nogil:
     if not outlet.clogged:
         return
     outlet.clogged = False
-    list_remove(&outlet.base.peer.clogged, outlet, &outlet.prev_clogged, &outlet.next_clogged)
+    list_remove(&outlet.base.peer.clogged, outlet, &outlet._prev_clogged, &outlet._next_clogged)

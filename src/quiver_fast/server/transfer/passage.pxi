@@ -100,7 +100,7 @@ cdef void passage_abort(Queue *queue, Message *message) noexcept nogil:
     message.aborted = True
     while chain_of(message).readers != NULL:
         outlet = <Outlet *>chain_of(message).readers
-        entry = outlet.sending
+        entry = outlet._sending
         abort_sending(outlet)
         update_readiness(outlet)
         entry_done(entry)

@@ -13,7 +13,7 @@ cdef struct Spill:
     size_t end
 
 cdef inline bint has_spilled(const Inlet *inlet) noexcept nogil:
-    return inlet.spill != NULL and (<Spill *>inlet.spill).end > (<Spill *>inlet.spill).at
+    return inlet._spill != NULL and (<Spill *>inlet._spill).end > (<Spill *>inlet._spill).at
 
 # The unread bytes beyond which a stream writes them to the file.
 cdef size_t SPILL_ABOVE = 65536
@@ -36,9 +36,9 @@ cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     pending = min(pending, session.window - frame_size - session.spilled)
     if pending == 0:
         return True
-    if inlet.spill == NULL and not spill_open(inlet):
+    if inlet._spill == NULL and not spill_open(inlet):
         return True
-    if posix_fallocate((<Spill *>inlet.spill).fd, (<Spill *>inlet.spill).end, pending) != 0:
+    if posix_fallocate((<Spill *>inlet._spill).fd, (<Spill *>inlet._spill).end, pending) != 0:
         return True
     return move(inlet, session, delivery, pending)
 
@@ -47,7 +47,7 @@ cdef bint move(
         Inlet *inlet, Session *session, amqp_delivery_t *delivery,
         size_t pending) noexcept nogil:
     """Write ``size`` bytes of the current delivery to the file; return False on a failure."""
-    cdef Spill *file = <Spill *>inlet.spill
+    cdef Spill *file = <Spill *>inlet._spill
     cdef char[SPILL_PIECE] piece
     cdef size_t n
     while pending:
@@ -80,13 +80,13 @@ cdef bint spill_open(Inlet *inlet) noexcept nogil:
                 sys.stderr.write(
                     f"quiver-server-pyfast: a stream that waits stays in memory: {error}\n")
             return False
-    inlet.spill = made
+    inlet._spill = made
     return True
 
 
 cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil:
     """Read up to ``most`` first bytes of the file into a message; return False on a failure."""
-    cdef Spill *file = <Spill *>inlet.spill
+    cdef Spill *file = <Spill *>inlet._spill
     cdef size_t left = min(most, file.end - file.at)
     cdef size_t size
     cdef char *space
@@ -106,7 +106,7 @@ cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil
 
 
 cdef inline void leave_window(Inlet *inlet, size_t size) noexcept nogil:
-    cdef Spill *file = <Spill *>inlet.spill
+    cdef Spill *file = <Spill *>inlet._spill
     session_of(inlet.base.session).spilled -= size
     file.at += size
     if file.at == file.end:
@@ -117,14 +117,14 @@ cdef inline void leave_window(Inlet *inlet, size_t size) noexcept nogil:
 cdef void spill_forget(Inlet *inlet) noexcept nogil:
     """Drop the bytes in the file, which nobody needs any more."""
     if has_spilled(inlet):
-        leave_window(inlet, (<Spill *>inlet.spill).end - (<Spill *>inlet.spill).at)
+        leave_window(inlet, (<Spill *>inlet._spill).end - (<Spill *>inlet._spill).at)
         fit_session(inlet.base.peer, session_of(inlet.base.session))
 
 
 cdef void spill_end(Inlet *inlet) noexcept nogil:
     """Free the file at the stream's end."""
     spill_forget(inlet)
-    if inlet.spill != NULL:
-        close((<Spill *>inlet.spill).fd)
-        free(inlet.spill)
-        inlet.spill = NULL
+    if inlet._spill != NULL:
+        close((<Spill *>inlet._spill).fd)
+        free(inlet._spill)
+        inlet._spill = NULL

@@ -9,11 +9,13 @@ cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil
     cdef Message *message
     cdef const uint8_t *start = arrival.payload.start
     cdef size_t size = arrival.payload.size
-    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size) or not (
-            is_shaped(&inlet.shape, start, size) or sections_are_plain(start, size, &inlet.shape)):
+    if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size):
+        return False
+    if not is_shaped(&inlet._shape, start, size) and not (
+            sections_are_plain(start, size, &inlet._shape)):
         return False
     message = message_plain(
-        start, size, &inlet.shape.header, inlet.base.peer.container.now_ms)
+        start, size, &inlet._shape.header, inlet.base.peer.container.now_ms)
     if message == NULL:
         return False
     message.origin = inlet.origin
@@ -94,7 +96,7 @@ cdef amqp_delivery_t *frame_whole(Outlet *outlet, const Entry *entry) noexcept n
     payload.start = <const uint8_t *>chunk_bytes(message.first)
     payload.size = message.first.size
     return amqp_delivery_send_whole(
-        &outlet.base.deliveries, next_tag(&outlet.tag), payload, &message.hold,
+        &outlet.base.deliveries, next_tag(&outlet._tag), payload, &message.hold,
         outlet.presettled)
 
 
@@ -117,7 +119,7 @@ cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexc
     cdef const Message *message = entry.message
     return message.complete and message.first.next == NULL and message.first.size > 0 and (
         message.stream == NULL and message.chain == NULL and not message.header.has_ttl
-        and message.format == 0 and not entry.used and outlet.sending == NULL
+        and message.format == 0 and not entry.used and outlet._sending == NULL
         and outlet.base.role == CLIENT)
 
 
