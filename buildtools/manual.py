@@ -42,9 +42,6 @@ _COMPLETIONS = {
     "zsh": "zsh/site-functions/_{name}",
     "fish": "fish/vendor_completions.d/{name}.fish",
 }
-# zsh loads a file when a command is completed for the first time, and runs it as a function: this
-# one defines the completion, and then calls it.
-_ZSH = '#compdef {name}\n{script}eval "${{_comps[{name}]}}"\n'
 
 
 def files() -> dict[Path, str]:
@@ -53,10 +50,7 @@ def files() -> dict[Path, str]:
     for name, make_parser in PARSERS.items():
         found[Path("man/man1") / f"{name}.1"] = manual_page(make_parser())
         for shell, place in _COMPLETIONS.items():
-            script = completion(make_parser(), shell)
-            if shell == "zsh":
-                script = _ZSH.format(name=name, script=script)
-            found[Path(place.format(name=name))] = script
+            found[Path(place.format(name=name))] = completion(make_parser(), shell)
     return found
 
 

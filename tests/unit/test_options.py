@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
@@ -165,28 +167,52 @@ def completion_script(command: str, capsys: pytest.CaptureFixture[str], *shell: 
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
 @COMPLETIONS
-def test_bash_and_zsh_complete(
-    shell: str,
+def test_bash_completes(
+    command: str, words: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = completion_script(command, capsys, "bash")
+    assert completion_script(command, capsys) == script
+    line = " ".join(f"'{word}'" for word in [command, *words])
+    function = "_shtab_" + command.replace("-", "_")
+    script += f"\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; {function}\n"
+    assert sorted(completed("bash", script + 'echo "${COMPREPLY[@]}"')) == expected
+
+
+# zsh completes only at a terminal. The key ^G keeps the line in a file.
+ZSH_START = """\
+autoload -U compinit && compinit -D
+eval "$(cat script)"
+keep() { print -r -- "$BUFFER" > line; exit; }
+zle -N keep && bindkey '^G' keep
+"""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+@COMPLETIONS
+def test_zsh_completes(
     command: str,
     words: list[str],
     expected: list[str],
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"there is no {shell}")
-    script = completion_script(command, capsys, shell)
-    if shell == "bash":
-        assert completion_script(command, capsys) == script
-    function = "_" + command.replace("-", "_")
-    line = " ".join(f"'{word}'" for word in [command, *words])
-    # zsh counts words from 0 where it completes as bash does.
-    script += '[ -z "$ZSH_VERSION" ] || setopt ksharrays\n'
-    script += f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; {function}; echo "${{COMPREPLY[@]}}"'
-    found = completed(shell, script)
-    # zsh itself selects the words that begin with the typed text.
-    assert [word for word in found if shell == "bash" or word.startswith(words[-1])] == expected
+    (tmp_path / "script").write_text(completion_script(command, capsys, "zsh"))
+    (tmp_path / ".zshrc").write_text(ZSH_START)
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"}
+    with subprocess.Popen(
+        ["zsh", "-d", "-i"], cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs,
+        stderr=theirs, start_new_session=True,
+    ) as shell:  # fmt: skip
+        os.write(ours, " ".join([command, *words]).encode() + b"\t\x07")
+        shell.wait(timeout=30)
+    for end in (ours, theirs):
+        os.close(end)
+    # It types what all answers begin with.
+    found = (tmp_path / "line").read_text().split()
+    common = os.path.commonprefix(expected)  # noqa: RUF071 (of words, not of paths)
+    assert found == [command, *words[:-1], *(common or words[-1]).split()]
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")

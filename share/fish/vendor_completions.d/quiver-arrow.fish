@@ -1,62 +1,121 @@
-complete -c quiver-arrow -s h -l help -d 'show this help message and exit'
-complete -c quiver-arrow -l output -x -a '(__fish_complete_directories)' -d 'Save output files to DIR'
-complete -c quiver-arrow -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
-complete -c quiver-arrow -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
-complete -c quiver-arrow -l format -x -a 'auto upstream' -d 'Print tables and summaries as a terminal shows them best'
-complete -c quiver-arrow -l impl -x -a 'pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton' -d 'Use IMPL to send or receive'
-complete -c quiver-arrow -l info -d 'Print implementation details and exit'
-complete -c quiver-arrow -l prelude -x -d 'Commands to precede the implementation invocation'
-complete -c quiver-arrow -l summary -d 'Print the configuration and results to the console'
-complete -c quiver-arrow -l id -x -d 'Use ID as the client or server identity'
-complete -c quiver-arrow -l server -d 'Operate in server mode'
-complete -c quiver-arrow -l passive -d 'Operate in passive mode'
-complete -c quiver-arrow -l tail-from -x -a 'start end' -d 'Receive from a csp URL all entries, or only new ones'
-complete -c quiver-arrow -l filter -x -d 'Receive only messages that match EXPRESSION, a selector of JMS'
-complete -c quiver-arrow -l exit-when -x -a 'empty' -d 'Receive until the queue is empty, and end then'
-complete -c quiver-arrow -s d -l duration -x -d 'Stop after DURATION'
-complete -c quiver-arrow -s c -l count -x -d 'Send or receive COUNT messages'
-complete -c quiver-arrow -l rate -x -d 'Send COUNT messages per second, with pyfast also 0'
-complete -c quiver-arrow -l ramp -l rate-steps -x -d 'Send at rates that follow each other, such as 10k'
-complete -c quiver-arrow -l warmup -x -d 'Leave the first DURATION out of all figures but \'delivery\''
-complete -c quiver-arrow -l body-size -x -d 'Send message bodies of COUNT bytes'
-complete -c quiver-arrow -l body-file -r -F -d 'Send the bytes of FILE as the body of each message'
-complete -c quiver-arrow -l credit -x -d 'Keep a credit window of COUNT messages'
-complete -c quiver-arrow -l transaction-size -x -d 'Transfer batches of COUNT messages in transactions'
-complete -c quiver-arrow -l durable -d 'Send messages that a server has to store'
-complete -c quiver-arrow -l set-message-id -d 'Give each message an id that is unique to the run'
-complete -c quiver-arrow -l timeout -x -d 'Fail after DURATION without a transfer'
-complete -c quiver-arrow -l streaming -d 'Stream bodies of any size'
-complete -c quiver-arrow -l presettled -d 'Send messages settled'
-complete -c quiver-arrow -l record-format -x -a 'v1 v2 v3' -d 'The revision of the transfer records'
-complete -c quiver-arrow -l settlement -d 'Record when each sent message is settled, if the sender can'
-complete -c quiver-arrow -l time-unit -x -a 'ms us ns' -d 'The clock unit of the transfer records'
-complete -c quiver-arrow -l max-frame-size -x -d 'The largest AMQP frame in bytes'
-complete -c quiver-arrow -l no-spin -d 'Sleep at once when there is nothing to do, for less CPU'
-complete -c quiver-arrow -l priority -x -d 'Send messages of this priority'
-complete -c quiver-arrow -l ttl -x -d 'Have servers drop messages that are older'
-complete -c quiver-arrow -l subject -x -d 'Send messages with this subject'
-complete -c quiver-arrow -l group-id -x -d 'Send messages of this group'
-complete -c quiver-arrow -l properties -x -d 'Send messages with these application properties'
-complete -c quiver-arrow -l receive-delay -x -d 'Receive as a slow consumer'
-complete -c quiver-arrow -l pause-receivers -x -d 'Have receivers stop again and again'
-complete -c quiver-arrow -l release -x -d 'Have receivers release a share of the messages, such as 1% or 0'
-complete -c quiver-arrow -l reject -x -d 'Have receivers reject a share of the messages, such as 0'
-complete -c quiver-arrow -l address -x -d 'Use TEXT as the AMQP address, in place of the URL\'s'
-complete -c quiver-arrow -l declare -d 'Create the queue first, unless it is there'
-complete -c quiver-arrow -l purge -d 'Receive and discard all messages of the queue first'
-complete -c quiver-arrow -l delete -d 'Delete the queue afterwards'
-complete -c quiver-arrow -l user -l username -x -d 'Authenticate as NAME'
-complete -c quiver-arrow -l key -r -F -d 'The TLS private key file of the arrow'
-complete -c quiver-arrow -l cert -r -F -d 'The TLS certificate file of the arrow'
-complete -c quiver-arrow -l trust-store -r -F -d 'The certificates to trust'
-complete -c quiver-arrow -l tls-insecure -d 'Do not verify the peer\'s certificate'
-complete -c quiver-arrow -l sasl-mechanisms -x -d 'The SASL mechanisms to allow, separated by spaces'
-complete -c quiver-arrow -l password-file -r -F -d 'Read the password from the first line of FILE'
-complete -c quiver-arrow -l expose-password -d 'Pass the password on the command line to implementations that have no other way'
-complete -c quiver-arrow -l metrics-port -x -d 'Serve metrics for Prometheus at http'
-complete -c quiver-arrow -l metrics-host -x -d 'Serve them on HOST'
-complete -c quiver-arrow -l quiet -d 'Print nothing to the console'
-complete -c quiver-arrow -l verbose -d 'Print details to the console'
-complete -c quiver-arrow -l init-only -d 'Initialize and exit'
-complete -c quiver-arrow -l completion -x -a 'bash zsh fish' -d 'Print a script that completes the options in SHELL, and exit'
-complete -c quiver-arrow -l version -d 'Print the version and exit'
+# AUTOMATICALLY GENERATED by https://github.com/tqdm/shtab
+# Usage:
+# 1) Copy this to ~/.config/fish/completions/quiver-arrow.fish
+# 2) Ensure a binary named quiver-arrow is in your PATH
+# See also: https://fishshell.com/docs/current/completions.html#where-to-put-completions
+
+
+# Parse current commandline:
+# - _shtab_quiver_arrow_cmdpath=(sub)command path seen so far
+# - _shtab_quiver_arrow_npos=number of positional arguments given after it
+# - options are skipped based on _shtab_quiver_arrow_opts_with_value & _shtab_quiver_arrow_commands lists
+function _shtab_quiver_arrow_scan
+  set -g _shtab_quiver_arrow_cmdpath ''
+  set -g _shtab_quiver_arrow_npos 0
+  set -l tokens (commandline -opc)
+  set -e tokens[1]
+  set -l expect_value 0
+  for t in $tokens
+    if test $expect_value -eq 1
+      set expect_value 0
+      continue
+    end
+    switch "$t"
+      case '--*=*'
+        continue
+      case '-*'
+        if contains -- $t $_shtab_quiver_arrow_opts_with_value
+          set expect_value 1
+        end
+        continue
+      case '*'
+        if test $_shtab_quiver_arrow_npos -eq 0
+          set -l candidate $t
+          if test -n "$_shtab_quiver_arrow_cmdpath"
+            set candidate "$_shtab_quiver_arrow_cmdpath $t"
+          end
+          if contains -- $candidate $_shtab_quiver_arrow_commands
+            set -g _shtab_quiver_arrow_cmdpath $candidate
+            continue
+          end
+        end
+        set -g _shtab_quiver_arrow_npos (math $_shtab_quiver_arrow_npos + 1)
+    end
+  end
+end
+
+# Condition helper: true if the current (sub)command path equals the given one.
+function _shtab_quiver_arrow_using
+  _shtab_quiver_arrow_scan
+  test "$_shtab_quiver_arrow_cmdpath" = "$argv"
+end
+
+set -g _shtab_quiver_arrow_commands 
+set -g _shtab_quiver_arrow_opts_with_value --address --body-file --body-size --cert --completion --count --credit --duration --exit-when --filter --format --group-id --id --impl --key --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --prelude --priority --properties --ramp --rate --rate-steps --receive-delay --record-format --reject --release --sasl-mechanisms --subject --tail-from --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warmup -c -d
+
+complete -c quiver-arrow -e
+complete -c quiver-arrow -f
+
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -s h -l help -d 'show this help message and exit'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l output -xka "(__fish_complete_directories)" -d 'Save output files to DIR'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l format -xka "auto upstream" -d 'Print tables and summaries as a terminal shows them best'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l impl -xka "pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton" -d 'Use IMPL to send or receive'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l info -d 'Print implementation details and exit'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l prelude -x -d 'Commands to precede the implementation invocation'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l summary -d 'Print the configuration and results to the console'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l id -x -d 'Use ID as the client or server identity'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l server -d 'Operate in server mode'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l passive -d 'Operate in passive mode'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l tail-from -xka "start end" -d 'Receive from a csp URL all entries, or only new ones'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l filter -x -d 'Receive only messages that match EXPRESSION, a selector of JMS'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l exit-when -xka "empty" -d 'Receive until the queue is empty, and end then'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -s d -l duration -x -d 'Stop after DURATION'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -s c -l count -x -d 'Send or receive COUNT messages'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l rate -x -d 'Send COUNT messages per second, with pyfast also 0'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l ramp -l rate-steps -x -d 'Send at rates that follow each other, such as 10k'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l warmup -x -d 'Leave the first DURATION out of all figures but '"'"'delivery'"'"''
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l body-size -x -d 'Send message bodies of COUNT bytes'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l body-file -xka "(__fish_complete_path (commandline -ct))" -d 'Send the bytes of FILE as the body of each message'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l credit -x -d 'Keep a credit window of COUNT messages'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l transaction-size -x -d 'Transfer batches of COUNT messages in transactions'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l durable -d 'Send messages that a server has to store'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l set-message-id -d 'Give each message an id that is unique to the run'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l timeout -x -d 'Fail after DURATION without a transfer'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l streaming -d 'Stream bodies of any size'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l presettled -d 'Send messages settled'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l record-format -xka "v1 v2 v3" -d 'The revision of the transfer records'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l settlement -d 'Record when each sent message is settled, if the sender can'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l time-unit -xka "ms us ns" -d 'The clock unit of the transfer records'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l max-frame-size -x -d 'The largest AMQP frame in bytes'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l no-spin -d 'Sleep at once when there is nothing to do, for less CPU'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l priority -x -d 'Send messages of this priority'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l ttl -x -d 'Have servers drop messages that are older'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l subject -x -d 'Send messages with this subject'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l group-id -x -d 'Send messages of this group'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l properties -x -d 'Send messages with these application properties'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l receive-delay -x -d 'Receive as a slow consumer'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l pause-receivers -x -d 'Have receivers stop again and again'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l release -x -d 'Have receivers release a share of the messages, such as 1% or 0'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l reject -x -d 'Have receivers reject a share of the messages, such as 0'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l address -x -d 'Use TEXT as the AMQP address, in place of the URL'"'"'s'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l declare -d 'Create the queue first, unless it is there'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l purge -d 'Receive and discard all messages of the queue first'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l delete -d 'Delete the queue afterwards'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l user -l username -x -d 'Authenticate as NAME'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l key -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS private key file of the arrow'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l cert -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS certificate file of the arrow'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l trust-store -xka "(__fish_complete_path (commandline -ct))" -d 'The certificates to trust'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l tls-insecure -d 'Do not verify the peer'"'"'s certificate'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l sasl-mechanisms -x -d 'The SASL mechanisms to allow, separated by spaces'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l password-file -xka "(__fish_complete_path (commandline -ct))" -d 'Read the password from the first line of FILE'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l expose-password -d 'Pass the password on the command line to implementations that have no other way'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l metrics-port -x -d 'Serve metrics for Prometheus at http'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l metrics-host -x -d 'Serve them on HOST'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l quiet -d 'Print nothing to the console'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l verbose -d 'Print details to the console'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l init-only -d 'Initialize and exit'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l completion -xka "bash zsh fish" -d 'Print a script that completes the options in SHELL, and exit'
+complete -c quiver-arrow -n _shtab_quiver_arrow_using -l version -d 'Print the version and exit'
+complete -c quiver-arrow -n '_shtab_quiver_arrow_using; and test $_shtab_quiver_arrow_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'Either '"'"'send'"'"' or '"'"'receive'"'"', and the location of a message source or target'

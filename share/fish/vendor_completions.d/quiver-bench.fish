@@ -1,60 +1,118 @@
-complete -c quiver-bench -s h -l help -d 'show this help message and exit'
-complete -c quiver-bench -l output -x -a '(__fish_complete_directories)' -d 'Save output files to DIR'
-complete -c quiver-bench -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
-complete -c quiver-bench -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
-complete -c quiver-bench -l markdown -r -F -d 'Write the few figures and the verdicts to FILE as Markdown'
-complete -c quiver-bench -l junit -r -F -d 'Write the verdicts to FILE as JUnit\'s XML, a test case each'
-complete -c quiver-bench -l resume -d 'Go on with the bench in DIR'
-complete -c quiver-bench -l include-senders -x -d 'Test only senders in IMPLS'
-complete -c quiver-bench -l exclude-senders -x -d 'Do not test senders in IMPLS'
-complete -c quiver-bench -l include-receivers -x -d 'Test only receivers in IMPLS'
-complete -c quiver-bench -l exclude-receivers -x -d 'Do not test receivers in IMPLS'
-complete -c quiver-bench -l include-servers -x -d 'Test only servers in IMPLS'
-complete -c quiver-bench -l exclude-servers -x -d 'Do not test servers in IMPLS'
-complete -c quiver-bench -l client-server -d 'Test only client-server mode'
-complete -c quiver-bench -l peer-to-peer -d 'Test only peer-to-peer mode'
-complete -c quiver-bench -l mixed-pairs -d 'Test unmatched senders and receivers'
-complete -c quiver-bench -s d -l duration -x -d 'Stop after DURATION'
-complete -c quiver-bench -s c -l count -x -d 'Send or receive COUNT messages'
-complete -c quiver-bench -l rate -x -d 'Send COUNT messages per second, with pyfast also 0'
-complete -c quiver-bench -l ramp -l rate-steps -x -d 'Send at rates that follow each other, such as 10k'
-complete -c quiver-bench -l warmup -x -d 'Leave the first DURATION out of all figures but \'delivery\''
-complete -c quiver-bench -l body-size -x -d 'Send message bodies of COUNT bytes'
-complete -c quiver-bench -l body-file -r -F -d 'Send the bytes of FILE as the body of each message'
-complete -c quiver-bench -l credit -x -d 'Keep a credit window of COUNT messages'
-complete -c quiver-bench -l transaction-size -x -d 'Transfer batches of COUNT messages in transactions'
-complete -c quiver-bench -l durable -d 'Send messages that a server has to store'
-complete -c quiver-bench -l set-message-id -d 'Give each message an id that is unique to the run'
-complete -c quiver-bench -l timeout -x -d 'Fail after DURATION without a transfer'
-complete -c quiver-bench -l streaming -d 'Stream bodies of any size'
-complete -c quiver-bench -l presettled -d 'Send messages settled'
-complete -c quiver-bench -l record-format -x -a 'v1 v2 v3' -d 'The revision of the transfer records'
-complete -c quiver-bench -l settlement -d 'Record when each sent message is settled, if the sender can'
-complete -c quiver-bench -l time-unit -x -a 'ms us ns' -d 'The clock unit of the transfer records'
-complete -c quiver-bench -l max-frame-size -x -d 'The largest AMQP frame in bytes'
-complete -c quiver-bench -l no-spin -d 'Sleep at once when there is nothing to do, for less CPU'
-complete -c quiver-bench -l priority -x -d 'Send messages of this priority'
-complete -c quiver-bench -l ttl -x -d 'Have servers drop messages that are older'
-complete -c quiver-bench -l subject -x -d 'Send messages with this subject'
-complete -c quiver-bench -l group-id -x -d 'Send messages of this group'
-complete -c quiver-bench -l properties -x -d 'Send messages with these application properties'
-complete -c quiver-bench -l receive-delay -x -d 'Receive as a slow consumer'
-complete -c quiver-bench -l pause-receivers -x -d 'Have receivers stop again and again'
-complete -c quiver-bench -l release -x -d 'Have receivers release a share of the messages, such as 1% or 0'
-complete -c quiver-bench -l reject -x -d 'Have receivers reject a share of the messages, such as 0'
-complete -c quiver-bench -l drain-timeout -x -d 'When the sender has ended, receive its messages for up to DURATION'
-complete -c quiver-bench -l senders -x -d 'Run COUNT senders at once, each with a connection'
-complete -c quiver-bench -l receivers -x -d 'Run COUNT receivers at once, each with a --credit of its own'
-complete -c quiver-bench -l queues -x -d 'Spread the ends over COUNT queues in turns'
-complete -c quiver-bench -l processes -x -d 'Spread the ends over COUNT processes, half of them for each side'
-complete -c quiver-bench -l find-rate -x -d 'Find the highest rate at which CONDITION, such as \'p99<10ms\' or \'p99<10ms and max<1s\', holds, the schedule is kept and nothing queues up'
-complete -c quiver-bench -l within -x -d 'End the search of --find-rate after DURATION'
-complete -c quiver-bench -l cert -r -F -d 'The TLS certificate file of the servers'
-complete -c quiver-bench -l key -r -F -d 'The TLS private key file of the servers'
-complete -c quiver-bench -l trust-store -r -F -d 'The certificates to trust'
-complete -c quiver-bench -l tls-insecure -d 'Do not verify the peer\'s certificate'
-complete -c quiver-bench -l quiet -d 'Print nothing to the console'
-complete -c quiver-bench -l verbose -d 'Print details to the console'
-complete -c quiver-bench -l init-only -d 'Initialize and exit'
-complete -c quiver-bench -l completion -x -a 'bash zsh fish' -d 'Print a script that completes the options in SHELL, and exit'
-complete -c quiver-bench -l version -d 'Print the version and exit'
+# AUTOMATICALLY GENERATED by https://github.com/tqdm/shtab
+# Usage:
+# 1) Copy this to ~/.config/fish/completions/quiver-bench.fish
+# 2) Ensure a binary named quiver-bench is in your PATH
+# See also: https://fishshell.com/docs/current/completions.html#where-to-put-completions
+
+
+# Parse current commandline:
+# - _shtab_quiver_bench_cmdpath=(sub)command path seen so far
+# - _shtab_quiver_bench_npos=number of positional arguments given after it
+# - options are skipped based on _shtab_quiver_bench_opts_with_value & _shtab_quiver_bench_commands lists
+function _shtab_quiver_bench_scan
+  set -g _shtab_quiver_bench_cmdpath ''
+  set -g _shtab_quiver_bench_npos 0
+  set -l tokens (commandline -opc)
+  set -e tokens[1]
+  set -l expect_value 0
+  for t in $tokens
+    if test $expect_value -eq 1
+      set expect_value 0
+      continue
+    end
+    switch "$t"
+      case '--*=*'
+        continue
+      case '-*'
+        if contains -- $t $_shtab_quiver_bench_opts_with_value
+          set expect_value 1
+        end
+        continue
+      case '*'
+        if test $_shtab_quiver_bench_npos -eq 0
+          set -l candidate $t
+          if test -n "$_shtab_quiver_bench_cmdpath"
+            set candidate "$_shtab_quiver_bench_cmdpath $t"
+          end
+          if contains -- $candidate $_shtab_quiver_bench_commands
+            set -g _shtab_quiver_bench_cmdpath $candidate
+            continue
+          end
+        end
+        set -g _shtab_quiver_bench_npos (math $_shtab_quiver_bench_npos + 1)
+    end
+  end
+end
+
+# Condition helper: true if the current (sub)command path equals the given one.
+function _shtab_quiver_bench_using
+  _shtab_quiver_bench_scan
+  test "$_shtab_quiver_bench_cmdpath" = "$argv"
+end
+
+set -g _shtab_quiver_bench_commands 
+set -g _shtab_quiver_bench_opts_with_value --body-file --body-size --cert --completion --count --credit --drain-timeout --duration --exclude-receivers --exclude-senders --exclude-servers --find-rate --group-id --include-receivers --include-senders --include-servers --junit --key --markdown --max-frame-size --output --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receivers --record-format --reject --release --senders --subject --time-unit --timeout --transaction-size --trust-store --ttl --warmup --within -c -d
+
+complete -c quiver-bench -e
+complete -c quiver-bench -f
+
+complete -c quiver-bench -n _shtab_quiver_bench_using -s h -l help -d 'show this help message and exit'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l output -xka "(__fish_complete_directories)" -d 'Save output files to DIR'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Write the few figures and the verdicts to FILE as Markdown'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l resume -d 'Go on with the bench in DIR'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l include-senders -x -d 'Test only senders in IMPLS'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l exclude-senders -x -d 'Do not test senders in IMPLS'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l include-receivers -x -d 'Test only receivers in IMPLS'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l exclude-receivers -x -d 'Do not test receivers in IMPLS'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l include-servers -x -d 'Test only servers in IMPLS'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l exclude-servers -x -d 'Do not test servers in IMPLS'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l client-server -d 'Test only client-server mode'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l peer-to-peer -d 'Test only peer-to-peer mode'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l mixed-pairs -d 'Test unmatched senders and receivers'
+complete -c quiver-bench -n _shtab_quiver_bench_using -s d -l duration -x -d 'Stop after DURATION'
+complete -c quiver-bench -n _shtab_quiver_bench_using -s c -l count -x -d 'Send or receive COUNT messages'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l rate -x -d 'Send COUNT messages per second, with pyfast also 0'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l ramp -l rate-steps -x -d 'Send at rates that follow each other, such as 10k'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l warmup -x -d 'Leave the first DURATION out of all figures but '"'"'delivery'"'"''
+complete -c quiver-bench -n _shtab_quiver_bench_using -l body-size -x -d 'Send message bodies of COUNT bytes'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l body-file -xka "(__fish_complete_path (commandline -ct))" -d 'Send the bytes of FILE as the body of each message'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l credit -x -d 'Keep a credit window of COUNT messages'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l transaction-size -x -d 'Transfer batches of COUNT messages in transactions'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l durable -d 'Send messages that a server has to store'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l set-message-id -d 'Give each message an id that is unique to the run'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l timeout -x -d 'Fail after DURATION without a transfer'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l streaming -d 'Stream bodies of any size'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l presettled -d 'Send messages settled'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l record-format -xka "v1 v2 v3" -d 'The revision of the transfer records'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l settlement -d 'Record when each sent message is settled, if the sender can'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l time-unit -xka "ms us ns" -d 'The clock unit of the transfer records'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l max-frame-size -x -d 'The largest AMQP frame in bytes'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l no-spin -d 'Sleep at once when there is nothing to do, for less CPU'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l priority -x -d 'Send messages of this priority'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l ttl -x -d 'Have servers drop messages that are older'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l subject -x -d 'Send messages with this subject'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l group-id -x -d 'Send messages of this group'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l properties -x -d 'Send messages with these application properties'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l receive-delay -x -d 'Receive as a slow consumer'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l pause-receivers -x -d 'Have receivers stop again and again'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l release -x -d 'Have receivers release a share of the messages, such as 1% or 0'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l reject -x -d 'Have receivers reject a share of the messages, such as 0'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l drain-timeout -x -d 'When the sender has ended, receive its messages for up to DURATION'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l senders -x -d 'Run COUNT senders at once, each with a connection'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l receivers -x -d 'Run COUNT receivers at once, each with a --credit of its own'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l queues -x -d 'Spread the ends over COUNT queues in turns'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l processes -x -d 'Spread the ends over COUNT processes, half of them for each side'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l find-rate -x -d 'Find the highest rate at which CONDITION, such as '"'"'p99<10ms'"'"' or '"'"'p99<10ms and max<1s'"'"', holds, the schedule is kept and nothing queues up'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l within -x -d 'End the search of --find-rate after DURATION'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l cert -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS certificate file of the servers'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l key -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS private key file of the servers'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l trust-store -xka "(__fish_complete_path (commandline -ct))" -d 'The certificates to trust'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l tls-insecure -d 'Do not verify the peer'"'"'s certificate'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l quiet -d 'Print nothing to the console'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l verbose -d 'Print details to the console'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l init-only -d 'Initialize and exit'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l completion -xka "bash zsh fish" -d 'Print a script that completes the options in SHELL, and exit'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l version -d 'Print the version and exit'

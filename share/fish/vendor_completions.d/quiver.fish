@@ -1,79 +1,138 @@
-complete -c quiver -s h -l help -d 'show this help message and exit'
-complete -c quiver -l impl -x -a 'pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton' -d 'Use IMPL to send and receive'
-complete -c quiver -l sender -x -a 'pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton' -d 'Use IMPL to send'
-complete -c quiver -l receiver -x -a 'pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton' -d 'Use IMPL to receive'
-complete -c quiver -s d -l duration -x -d 'Stop after DURATION'
-complete -c quiver -s c -l count -x -d 'Send or receive COUNT messages'
-complete -c quiver -l rate -x -d 'Send COUNT messages per second, with pyfast also 0'
-complete -c quiver -l ramp -l rate-steps -x -d 'Send at rates that follow each other, such as 10k'
-complete -c quiver -l warmup -x -d 'Leave the first DURATION out of all figures but \'delivery\''
-complete -c quiver -l body-size -x -d 'Send message bodies of COUNT bytes'
-complete -c quiver -l body-file -r -F -d 'Send the bytes of FILE as the body of each message'
-complete -c quiver -l credit -x -d 'Keep a credit window of COUNT messages'
-complete -c quiver -l transaction-size -x -d 'Transfer batches of COUNT messages in transactions'
-complete -c quiver -l durable -d 'Send messages that a server has to store'
-complete -c quiver -l set-message-id -d 'Give each message an id that is unique to the run'
-complete -c quiver -l timeout -x -d 'Fail after DURATION without a transfer'
-complete -c quiver -l streaming -d 'Stream bodies of any size'
-complete -c quiver -l presettled -d 'Send messages settled'
-complete -c quiver -l record-format -x -a 'v1 v2 v3' -d 'The revision of the transfer records'
-complete -c quiver -l settlement -d 'Record when each sent message is settled, if the sender can'
-complete -c quiver -l time-unit -x -a 'ms us ns' -d 'The clock unit of the transfer records'
-complete -c quiver -l max-frame-size -x -d 'The largest AMQP frame in bytes'
-complete -c quiver -l no-spin -d 'Sleep at once when there is nothing to do, for less CPU'
-complete -c quiver -l priority -x -d 'Send messages of this priority'
-complete -c quiver -l ttl -x -d 'Have servers drop messages that are older'
-complete -c quiver -l subject -x -d 'Send messages with this subject'
-complete -c quiver -l group-id -x -d 'Send messages of this group'
-complete -c quiver -l properties -x -d 'Send messages with these application properties'
-complete -c quiver -l receive-delay -x -d 'Receive as a slow consumer'
-complete -c quiver -l pause-receivers -x -d 'Have receivers stop again and again'
-complete -c quiver -l release -x -d 'Have receivers release a share of the messages, such as 1% or 0'
-complete -c quiver -l reject -x -d 'Have receivers reject a share of the messages, such as 0'
-complete -c quiver -l drain-timeout -x -d 'When the sender has ended, receive its messages for up to DURATION'
-complete -c quiver -l backlog -x -d 'Fill the queue with COUNT messages, without a receiver'
-complete -c quiver -l exit-when -x -a 'empty' -d 'Receive until the queue is empty, and end then'
-complete -c quiver -l senders -x -d 'Run COUNT senders at once, each with a connection'
-complete -c quiver -l receivers -x -d 'Run COUNT receivers at once, each with a --credit of its own'
-complete -c quiver -l queues -x -d 'Spread the ends over COUNT queues in turns'
-complete -c quiver -l processes -x -d 'Spread the ends over COUNT processes, half of them for each side'
-complete -c quiver -l address -x -d 'Use TEXT as the AMQP address, in place of the URL\'s'
-complete -c quiver -l declare -d 'Create the queue first, unless it is there'
-complete -c quiver -l purge -d 'Receive and discard all messages of the queue first'
-complete -c quiver -l delete -d 'Delete the queue afterwards'
-complete -c quiver -l unique-queue -d 'Use a new queue, named after the run, and delete it afterwards'
-complete -c quiver -l user -l username -x -d 'Authenticate as NAME'
-complete -c quiver -l key -r -F -d 'The TLS private key file of the arrow'
-complete -c quiver -l cert -r -F -d 'The TLS certificate file of the arrow'
-complete -c quiver -l trust-store -r -F -d 'The certificates to trust'
-complete -c quiver -l tls-insecure -d 'Do not verify the peer\'s certificate'
-complete -c quiver -l sasl-mechanisms -x -d 'The SASL mechanisms to allow, separated by spaces'
-complete -c quiver -l password-file -r -F -d 'Read the password from the first line of FILE'
-complete -c quiver -l expose-password -d 'Pass the password on the command line to implementations that have no other way'
-complete -c quiver -l output -x -a '(__fish_complete_directories)' -d 'Save output files to DIR'
-complete -c quiver -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
-complete -c quiver -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
-complete -c quiver -l format -x -a 'auto upstream' -d 'Print tables and summaries as a terminal shows them best'
-complete -c quiver -l markdown -r -F -d 'Write the few figures and the verdicts to FILE as Markdown'
-complete -c quiver -l junit -r -F -d 'Write the verdicts to FILE as JUnit\'s XML, a test case each'
-complete -c quiver -l runs -x -d 'Measure COUNT times, each run in a directory of its own below DIR'
-complete -c quiver -l baseline -x -d 'Also measure BASELINE COUNT times, in turns'
-complete -c quiver -l fail-if -x -d 'Exit with 99 if CONDITION holds for a run, except the baseline\'s, or for the comparison, or if a run does not have the figure'
-complete -c quiver -l abort-if -x -d 'Stop the run as failed when CONDITION, such as \'p99>1s\', holds for a period of 2 seconds in which it sends'
-complete -c quiver -l allow-incomplete -d 'Go on after an incomplete run of a set, and count its figures'
-complete -c quiver -l find-rate -x -d 'Find the highest rate at which CONDITION, such as \'p99<10ms\' or \'p99<10ms and max<1s\', holds, the schedule is kept and nothing queues up'
-complete -c quiver -l within -x -d 'End the search of --find-rate after DURATION'
-complete -c quiver -l sweep -x -d 'Measure once for each value of an option, such as rate=1k'
-complete -c quiver -l churn -x -d 'Open RATE connections per second, send one message over each, and close it'
-complete -c quiver -l churn-of -x -a 'connection session link' -d 'With --churn, open each \'connection\', \'session\' or \'link\''
-complete -c quiver -l hold -x -d 'Open COUNT connections and keep them idle for --duration'
-complete -c quiver -l workload -r -F -d 'Take options from FILE, a TOML file whose keys are names of options, or a result in JSON, which is measured again'
-complete -c quiver -l resume -d 'Go on with the --sweep in DIR, with its options'
-complete -c quiver -l print-workload -d 'Print the options as a workload file, and exit'
-complete -c quiver -l metrics-port -x -d 'Serve metrics for Prometheus at http'
-complete -c quiver -l metrics-host -x -d 'Serve them on HOST'
-complete -c quiver -l quiet -d 'Print nothing to the console'
-complete -c quiver -l verbose -d 'Print details to the console'
-complete -c quiver -l init-only -d 'Initialize and exit'
-complete -c quiver -l completion -x -a 'bash zsh fish' -d 'Print a script that completes the options in SHELL, and exit'
-complete -c quiver -l version -d 'Print the version and exit'
+# AUTOMATICALLY GENERATED by https://github.com/tqdm/shtab
+# Usage:
+# 1) Copy this to ~/.config/fish/completions/quiver.fish
+# 2) Ensure a binary named quiver is in your PATH
+# See also: https://fishshell.com/docs/current/completions.html#where-to-put-completions
+
+
+# Parse current commandline:
+# - _shtab_quiver_cmdpath=(sub)command path seen so far
+# - _shtab_quiver_npos=number of positional arguments given after it
+# - options are skipped based on _shtab_quiver_opts_with_value & _shtab_quiver_commands lists
+function _shtab_quiver_scan
+  set -g _shtab_quiver_cmdpath ''
+  set -g _shtab_quiver_npos 0
+  set -l tokens (commandline -opc)
+  set -e tokens[1]
+  set -l expect_value 0
+  for t in $tokens
+    if test $expect_value -eq 1
+      set expect_value 0
+      continue
+    end
+    switch "$t"
+      case '--*=*'
+        continue
+      case '-*'
+        if contains -- $t $_shtab_quiver_opts_with_value
+          set expect_value 1
+        end
+        continue
+      case '*'
+        if test $_shtab_quiver_npos -eq 0
+          set -l candidate $t
+          if test -n "$_shtab_quiver_cmdpath"
+            set candidate "$_shtab_quiver_cmdpath $t"
+          end
+          if contains -- $candidate $_shtab_quiver_commands
+            set -g _shtab_quiver_cmdpath $candidate
+            continue
+          end
+        end
+        set -g _shtab_quiver_npos (math $_shtab_quiver_npos + 1)
+    end
+  end
+end
+
+# Condition helper: true if the current (sub)command path equals the given one.
+function _shtab_quiver_using
+  _shtab_quiver_scan
+  test "$_shtab_quiver_cmdpath" = "$argv"
+end
+
+set -g _shtab_quiver_commands 
+set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warmup --within --workload -c -d
+
+complete -c quiver -e
+complete -c quiver -f
+
+complete -c quiver -n _shtab_quiver_using -s h -l help -d 'show this help message and exit'
+complete -c quiver -n _shtab_quiver_using -l impl -xka "pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton" -d 'Use IMPL to send and receive'
+complete -c quiver -n _shtab_quiver_using -l sender -xka "pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton" -d 'Use IMPL to send'
+complete -c quiver -n _shtab_quiver_using -l receiver -xka "pyfast activemq-artemis-jms activemq-jms qpid-jms qpid-proton-c qpid-proton-cpp qpid-proton-python qpid-protonj2 qpid-proton-dotnet rhea vertx-proton" -d 'Use IMPL to receive'
+complete -c quiver -n _shtab_quiver_using -s d -l duration -x -d 'Stop after DURATION'
+complete -c quiver -n _shtab_quiver_using -s c -l count -x -d 'Send or receive COUNT messages'
+complete -c quiver -n _shtab_quiver_using -l rate -x -d 'Send COUNT messages per second, with pyfast also 0'
+complete -c quiver -n _shtab_quiver_using -l ramp -l rate-steps -x -d 'Send at rates that follow each other, such as 10k'
+complete -c quiver -n _shtab_quiver_using -l warmup -x -d 'Leave the first DURATION out of all figures but '"'"'delivery'"'"''
+complete -c quiver -n _shtab_quiver_using -l body-size -x -d 'Send message bodies of COUNT bytes'
+complete -c quiver -n _shtab_quiver_using -l body-file -xka "(__fish_complete_path (commandline -ct))" -d 'Send the bytes of FILE as the body of each message'
+complete -c quiver -n _shtab_quiver_using -l credit -x -d 'Keep a credit window of COUNT messages'
+complete -c quiver -n _shtab_quiver_using -l transaction-size -x -d 'Transfer batches of COUNT messages in transactions'
+complete -c quiver -n _shtab_quiver_using -l durable -d 'Send messages that a server has to store'
+complete -c quiver -n _shtab_quiver_using -l set-message-id -d 'Give each message an id that is unique to the run'
+complete -c quiver -n _shtab_quiver_using -l timeout -x -d 'Fail after DURATION without a transfer'
+complete -c quiver -n _shtab_quiver_using -l streaming -d 'Stream bodies of any size'
+complete -c quiver -n _shtab_quiver_using -l presettled -d 'Send messages settled'
+complete -c quiver -n _shtab_quiver_using -l record-format -xka "v1 v2 v3" -d 'The revision of the transfer records'
+complete -c quiver -n _shtab_quiver_using -l settlement -d 'Record when each sent message is settled, if the sender can'
+complete -c quiver -n _shtab_quiver_using -l time-unit -xka "ms us ns" -d 'The clock unit of the transfer records'
+complete -c quiver -n _shtab_quiver_using -l max-frame-size -x -d 'The largest AMQP frame in bytes'
+complete -c quiver -n _shtab_quiver_using -l no-spin -d 'Sleep at once when there is nothing to do, for less CPU'
+complete -c quiver -n _shtab_quiver_using -l priority -x -d 'Send messages of this priority'
+complete -c quiver -n _shtab_quiver_using -l ttl -x -d 'Have servers drop messages that are older'
+complete -c quiver -n _shtab_quiver_using -l subject -x -d 'Send messages with this subject'
+complete -c quiver -n _shtab_quiver_using -l group-id -x -d 'Send messages of this group'
+complete -c quiver -n _shtab_quiver_using -l properties -x -d 'Send messages with these application properties'
+complete -c quiver -n _shtab_quiver_using -l receive-delay -x -d 'Receive as a slow consumer'
+complete -c quiver -n _shtab_quiver_using -l pause-receivers -x -d 'Have receivers stop again and again'
+complete -c quiver -n _shtab_quiver_using -l release -x -d 'Have receivers release a share of the messages, such as 1% or 0'
+complete -c quiver -n _shtab_quiver_using -l reject -x -d 'Have receivers reject a share of the messages, such as 0'
+complete -c quiver -n _shtab_quiver_using -l drain-timeout -x -d 'When the sender has ended, receive its messages for up to DURATION'
+complete -c quiver -n _shtab_quiver_using -l backlog -x -d 'Fill the queue with COUNT messages, without a receiver'
+complete -c quiver -n _shtab_quiver_using -l exit-when -xka "empty" -d 'Receive until the queue is empty, and end then'
+complete -c quiver -n _shtab_quiver_using -l senders -x -d 'Run COUNT senders at once, each with a connection'
+complete -c quiver -n _shtab_quiver_using -l receivers -x -d 'Run COUNT receivers at once, each with a --credit of its own'
+complete -c quiver -n _shtab_quiver_using -l queues -x -d 'Spread the ends over COUNT queues in turns'
+complete -c quiver -n _shtab_quiver_using -l processes -x -d 'Spread the ends over COUNT processes, half of them for each side'
+complete -c quiver -n _shtab_quiver_using -l address -x -d 'Use TEXT as the AMQP address, in place of the URL'"'"'s'
+complete -c quiver -n _shtab_quiver_using -l declare -d 'Create the queue first, unless it is there'
+complete -c quiver -n _shtab_quiver_using -l purge -d 'Receive and discard all messages of the queue first'
+complete -c quiver -n _shtab_quiver_using -l delete -d 'Delete the queue afterwards'
+complete -c quiver -n _shtab_quiver_using -l unique-queue -d 'Use a new queue, named after the run, and delete it afterwards'
+complete -c quiver -n _shtab_quiver_using -l user -l username -x -d 'Authenticate as NAME'
+complete -c quiver -n _shtab_quiver_using -l key -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS private key file of the arrow'
+complete -c quiver -n _shtab_quiver_using -l cert -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS certificate file of the arrow'
+complete -c quiver -n _shtab_quiver_using -l trust-store -xka "(__fish_complete_path (commandline -ct))" -d 'The certificates to trust'
+complete -c quiver -n _shtab_quiver_using -l tls-insecure -d 'Do not verify the peer'"'"'s certificate'
+complete -c quiver -n _shtab_quiver_using -l sasl-mechanisms -x -d 'The SASL mechanisms to allow, separated by spaces'
+complete -c quiver -n _shtab_quiver_using -l password-file -xka "(__fish_complete_path (commandline -ct))" -d 'Read the password from the first line of FILE'
+complete -c quiver -n _shtab_quiver_using -l expose-password -d 'Pass the password on the command line to implementations that have no other way'
+complete -c quiver -n _shtab_quiver_using -l output -xka "(__fish_complete_directories)" -d 'Save output files to DIR'
+complete -c quiver -n _shtab_quiver_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
+complete -c quiver -n _shtab_quiver_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
+complete -c quiver -n _shtab_quiver_using -l format -xka "auto upstream" -d 'Print tables and summaries as a terminal shows them best'
+complete -c quiver -n _shtab_quiver_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Write the few figures and the verdicts to FILE as Markdown'
+complete -c quiver -n _shtab_quiver_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
+complete -c quiver -n _shtab_quiver_using -l runs -x -d 'Measure COUNT times, each run in a directory of its own below DIR'
+complete -c quiver -n _shtab_quiver_using -l baseline -x -d 'Also measure BASELINE COUNT times, in turns'
+complete -c quiver -n _shtab_quiver_using -l fail-if -x -d 'Exit with 99 if CONDITION holds for a run, except the baseline'"'"'s, or for the comparison, or if a run does not have the figure'
+complete -c quiver -n _shtab_quiver_using -l abort-if -x -d 'Stop the run as failed when CONDITION, such as '"'"'p99>1s'"'"', holds for a period of 2 seconds in which it sends'
+complete -c quiver -n _shtab_quiver_using -l allow-incomplete -d 'Go on after an incomplete run of a set, and count its figures'
+complete -c quiver -n _shtab_quiver_using -l find-rate -x -d 'Find the highest rate at which CONDITION, such as '"'"'p99<10ms'"'"' or '"'"'p99<10ms and max<1s'"'"', holds, the schedule is kept and nothing queues up'
+complete -c quiver -n _shtab_quiver_using -l within -x -d 'End the search of --find-rate after DURATION'
+complete -c quiver -n _shtab_quiver_using -l sweep -x -d 'Measure once for each value of an option, such as rate=1k'
+complete -c quiver -n _shtab_quiver_using -l churn -x -d 'Open RATE connections per second, send one message over each, and close it'
+complete -c quiver -n _shtab_quiver_using -l churn-of -xka "connection session link" -d 'With --churn, open each '"'"'connection'"'"', '"'"'session'"'"' or '"'"'link'"'"''
+complete -c quiver -n _shtab_quiver_using -l hold -x -d 'Open COUNT connections and keep them idle for --duration'
+complete -c quiver -n _shtab_quiver_using -l workload -xka "(__fish_complete_path (commandline -ct))" -d 'Take options from FILE, a TOML file whose keys are names of options, or a result in JSON, which is measured again'
+complete -c quiver -n _shtab_quiver_using -l resume -d 'Go on with the --sweep in DIR, with its options'
+complete -c quiver -n _shtab_quiver_using -l print-workload -d 'Print the options as a workload file, and exit'
+complete -c quiver -n _shtab_quiver_using -l metrics-port -x -d 'Serve metrics for Prometheus at http'
+complete -c quiver -n _shtab_quiver_using -l metrics-host -x -d 'Serve them on HOST'
+complete -c quiver -n _shtab_quiver_using -l quiet -d 'Print nothing to the console'
+complete -c quiver -n _shtab_quiver_using -l verbose -d 'Print details to the console'
+complete -c quiver -n _shtab_quiver_using -l init-only -d 'Initialize and exit'
+complete -c quiver -n _shtab_quiver_using -l completion -xka "bash zsh fish" -d 'Print a script that completes the options in SHELL, and exit'
+complete -c quiver -n _shtab_quiver_using -l version -d 'Print the version and exit'
+complete -c quiver -n '_shtab_quiver_using; and test $_shtab_quiver_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'The location of a message queue'

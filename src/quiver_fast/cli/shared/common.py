@@ -161,7 +161,7 @@ def add_completion_option(group: argparse._ActionsContainer) -> None:
         action=_Completion,
         nargs="?",
         const="bash",
-        choices=[*SHELLS],
+        choices=SHELLS,
         metavar="SHELL",
         dest=argparse.SUPPRESS,
         help="Print a script that completes the options in SHELL, and exit: bash (the default), "
