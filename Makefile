@@ -113,13 +113,14 @@ sdist: $(VENV)/.release ## Build the source distribution: dist/*.tar.gz
 	$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log || { cat build/sdist.log; exit 1; }
 	@ls dist/*.tar.gz
 
-lint: $(VENV)/.lint $(VENV)/.spark ## Check style, types, Cython's warnings, our C and the shell scripts
+lint: $(VENV)/.lint $(VENV)/.spark ## Check style, types, Cython's warnings, our C, the shell scripts and the image
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src
 	$(BIN)/python buildtools/cython_check.py
 	$(BIN)/python buildtools/c_check.py
+	$(BIN)/hadolint Containerfile
 
 format: $(VENV)/.lint ## Format the Python and C files
 	$(BIN)/ruff format .

@@ -40,6 +40,8 @@ missing_packages() {
     command -v chromedriver >/dev/null 2>&1 || printf 'chromium-driver '
     command -v openssl >/dev/null 2>&1 || printf 'openssl '
     command -v prometheus >/dev/null 2>&1 || printf 'prometheus '
+    # A test compares the server's system calls with those that its unit allows.
+    command -v strace >/dev/null 2>&1 || printf 'strace '
     # Shells whose completion is tested.
     command -v zsh >/dev/null 2>&1 || printf 'zsh '
     command -v fish >/dev/null 2>&1 || printf 'fish '

@@ -5,16 +5,19 @@ No tool that builds containers is needed: what the files name is looked up in th
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from support.processes import REPOSITORY
+from support.processes import REPOSITORY, free_port, wait_until
 
+from quiver_fast.api import Server, measure
 from quiver_fast.cli.server.command import make_parser
 
 CONTAINER = (REPOSITORY / "Containerfile").read_text()
@@ -25,7 +28,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), 
 
 def instructions() -> list[tuple[str, str]]:
     """Return the instructions of the Containerfile, each with its words."""
-    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", CONTAINER, flags=re.MULTILINE))
+    text = re.sub(r"\\\n", "", re.sub(r"^#.*\n", "", CONTAINER, flags=re.MULTILINE))
     lines = [line for line in text.splitlines() if line]
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines)]
 
@@ -36,9 +39,10 @@ def words_of(name: str) -> list[str]:
 
 def test_the_container_runs_as_nobody_special() -> None:
     assert {name for name, _ in instructions()} == {
-        "CMD", "COPY", "ENV", "EXPOSE", "FROM", "RUN", "USER", "VOLUME", "WORKDIR",
+        "CMD", "COPY", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "RUN", "USER", "VOLUME", "WORKDIR",
     }  # fmt: skip
-    assert words_of("USER") == ["quiver"]
+    (user,) = words_of("USER")
+    assert f"useradd --system --uid {user} " in "; ".join(words_of("RUN"))
     last = [name for name, _ in instructions()]
     assert last.index("USER") > max(at for at, name in enumerate(last) if name == "RUN")
 
@@ -54,6 +58,20 @@ def test_the_container_is_built_as_the_project_is() -> None:
 def test_the_container_starts_our_server() -> None:
     (command,) = words_of("CMD")
     check_server(re.findall(r'"([^"]*)"', command))
+
+
+def test_the_health_check_tells_a_server_from_a_dead_port() -> None:
+    (check,) = words_of("HEALTHCHECK")
+    words = json.loads(check[check.index("[") :])
+    assert words[0] == "python"
+
+    def health(port: int) -> int:
+        script = words[2].replace("5672", str(port))
+        return subprocess.run([sys.executable, "-c", script], capture_output=True).returncode
+
+    with Server() as server:
+        assert health(server.port) == 0
+    assert health(server.port) == 1
 
 
 def test_the_service_starts_our_server() -> None:
@@ -81,6 +99,40 @@ def test_the_service_is_one_that_systemd_takes(tmp_path: Path) -> None:
     )
     ours = [line for line in end.stderr.splitlines() if SERVICE.name in line]
     assert (end.returncode, ours) == (0, []), end.stderr
+    # Its score of exposure is 1.5 of 10.
+    words = [program, "security", "--offline=true", "--threshold=20", str(unit)]
+    assert subprocess.run(words, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_the_service_allows_what_the_server_calls(tmp_path: Path) -> None:
+    def calls(group: str) -> set[str]:
+        words = ["systemd-analyze", "syscall-filter", group]
+        text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        names = re.findall(r"^\s+(@?[\w-]+)$", text, re.MULTILINE)
+        return set().union(*(calls(each) if each[0] == "@" else {each} for each in names))
+
+    allowed: set[str] = set()
+    for word in re.findall(r"^SystemCallFilter=(\S+)$", SERVICE.read_text(), re.MULTILINE):
+        allowed = allowed - calls(word[1:]) if word[0] == "~" else allowed | calls(word)
+    trace, port = tmp_path / "trace", free_port()
+    words = [
+        "strace", "-D", "-f", "-qq", "-o", str(trace),
+        sys.executable, "-m", "quiver_fast.server.main",
+        "host=127.0.0.1", f"port={port}", "path=q0", f"store={tmp_path / 'store'}",
+        "durability=group", f"ready-file={tmp_path / 'ready'}",
+    ]  # fmt: skip
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait_until((tmp_path / "ready").exists, "the server is ready")
+            measure(f"//127.0.0.1:{port}/q0", count=100, durable=True)
+        finally:
+            server.terminate()
+    made = set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(), re.MULTILINE))
+    assert "fdatasync" in made
+    assert made - allowed == set()
+    assert "PROT_WRITE|PROT_EXEC" not in trace.read_text(), "MemoryDenyWriteExecute"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -98,4 +150,4 @@ def test_workflows_run_what_is_there(path: Path) -> None:
 
 
 def test_there_are_workflows() -> None:
-    assert [path.name for path in WORKFLOWS] == ["ci.yml", "site.yml", "wheels.yml"]
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "nightly.yml", "site.yml", "wheels.yml"]
