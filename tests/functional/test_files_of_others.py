@@ -2,6 +2,7 @@
 
 import json
 from codecs import BOM_UTF8
+from pathlib import Path
 
 import pytest
 from support.compressed import FORMS, REFUSED
@@ -129,3 +130,32 @@ def test_wide_encodings_fail_in_one_line(tmp_path, capsys, encoding, role):
     [line] = captured.err.splitlines()
     assert (code, captured.out) == (1, "")
     assert f"iconv -f {encoding.upper().replace('-LE', 'LE').replace('-BE', 'BE')} -t UTF-8" in line
+
+
+UPSTREAM = sorted(Path(__file__).parents[1].glob("support/upstream_runs/*/"))
+
+
+@pytest.mark.parametrize("directory", UPSTREAM, ids=lambda directory: directory.name)
+def test_directories_of_upstream(directory, capsys):
+    """Upstream's own results of its own records are the oracle: 0.1 has fewer percentiles."""
+    found = analysed(capsys, directory)
+    delivery = found["delivery"]
+    assert [delivery[key] for key in ("sent", "received", "unreceived")] == [300, 300, 0]
+    for role in ("sender", "receiver"):
+        summary = json.loads((directory / f"{role}-summary.json").read_text())
+        ours, theirs = found[role]["results"], summary["results"]
+        for key in ("latency_quartiles", "latency_nines"):
+            wanted = theirs.pop(key)
+            if wanted is not None:
+                assert ours[key][-len(wanted) :] == wanted
+        # Our means have nine digits.
+        average = theirs.pop("latency_average")
+        assert average is None or ours["latency_average"] == pytest.approx(average, rel=1e-8)
+        assert {key: ours[key] for key in theirs} == theirs
+        config = found[role]["config"]
+        assert (config["count"], config["duration"]) == (300, summary["config"].get("duration", 0))
+        assert config["url"].startswith("//127.0.0.1:")
+
+
+def test_upstream_wrote_four_directories():
+    assert [directory.name for directory in UPSTREAM] == ["0.1.0", "0.2.0", "0.3.0", "2024-12"]

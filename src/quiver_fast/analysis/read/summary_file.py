@@ -97,6 +97,10 @@ _CONFIG: dict[str, Check] = {
     "durable": _is_flag,
     "set_message_id": _is_flag,
 }
+# Upstream's names before 0.2, and the keys that its versions came to write, with the value of an
+# option that nobody gave. Its last version has no `set_message_id`.
+_EARLIER_NAMES = {"address": "url", "messages": "count"}
+_LATER_KEYS = {"duration": 0, "transaction_size": 0, "durable": False, "set_message_id": False}
 # Other parts may have these keys; null is the same as no key.
 _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("config",): _is_object,
@@ -147,11 +151,20 @@ def summary_path(path: Path) -> Path | None:
 def summary_document(place: Path) -> dict[str, Any]:
     """Return the summary in the file at ``place``.
 
+    Its ``config`` has the keys of today, if an early version of upstream wrote it.
+
     Raises:
         RecordError: it is damaged, or no summary.
         OSError: it cannot be read.
     """
-    return read_document(place, "summary", _fault)
+    document = read_document(place, "summary", _fault)
+    if document.get("config") is not None:
+        document["config"] = _of_today(document["config"])
+    return document
+
+
+def _of_today(config: Mapping[str, Any]) -> dict[str, Any]:
+    return _LATER_KEYS | {_EARLIER_NAMES.get(key, key): value for key, value in config.items()}
 
 
 def workload_beside(path: Path) -> dict[str, Any] | None:
@@ -205,7 +218,7 @@ def _fault(document: Any) -> str | None:
         if value is not None and not check(value):
             return f"{'.'.join(names)} is {_shown(value)}"
     config = document.get("config")
-    return None if config is None else _config_fault(config)
+    return None if config is None else _config_fault(_of_today(config))
 
 
 def _config_fault(config: Mapping[str, Any]) -> str | None:
