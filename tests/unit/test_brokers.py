@@ -115,9 +115,27 @@ def test_rabbitmq_without_a_version(tmp_path):
         rabbitmq.major_version(tmp_path / "sbin" / "rabbitmq-server")
 
 
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    """Return a function that prepares a node of a version and returns one of its files."""
+
+    def written(major, file, *words):
+        home = tmp_path / str(major)
+        rabbitmq_in(home, f"{major}.9.9")
+        monkeypatch.setenv("RABBITMQ_HOME", str(home))
+        run = home / "run"
+        run.mkdir()
+        rabbitmq.BROKER.prepare(config_of(*words), run)
+        text = (run / file).read_text()
+        shutil.rmtree(home)
+        return text
+
+    return written
+
+
 @pytest.mark.parametrize("major", [3, 4])
-def test_rabbitmq_users_and_queue(major):
-    definitions = rabbitmq._definitions(config_of("user=ü", "password=geheim"), major)
+def test_rabbitmq_users_and_queue(major, node):
+    definitions = json.loads(node(major, "definitions.json", "user=ü", "password=geheim"))
     [user] = definitions["users"]
     salted = base64.b64decode(user["password_hash"])
     assert user["name"] == "ü"
@@ -125,7 +143,7 @@ def test_rabbitmq_users_and_queue(major):
     assert salted[4:] == hashlib.sha256(salted[:4] + b"geheim").digest()
     assert [queue["name"] for queue in definitions["queues"]] == ["q0"]
     assert [queue["durable"] for queue in definitions["queues"]] == [major == 4]
-    assert rabbitmq._definitions(config_of(), major)["users"][0]["name"] == "guest"
+    assert json.loads(node(major, "definitions.json"))["users"][0]["name"] == "guest"
 
 
 @pytest.mark.parametrize(
@@ -141,28 +159,25 @@ def test_rabbitmq_has_the_queue_that_the_path_reaches(path, major, queue):
     assert rabbitmq._queue(path, major) == queue
 
 
-def test_rabbitmq_lets_nobody_in_without_a_name_where_there_is_a_user(tmp_path):
-    file = tmp_path / "definitions"
-    user = config_of("user=u", "password=p")
-    assert "{default_user, none}" in rabbitmq._configuration(user, file, 3)
-    named = rabbitmq._configuration(config_of(), file, 3)
-    assert f"{{default_user, {rabbitmq._text('guest')}}}" in named
-    secured = rabbitmq._configuration(user, file, 4)
+def test_rabbitmq_lets_nobody_in_without_a_name_where_there_is_a_user(node):
+    file, user = "advanced.config", ("user=u", "password=p")
+    assert "{default_user, none}" in node(3, file, *user)
+    assert "{default_user,[103,117,101,115,116]}" in node(3, file).replace(" ", "")  # guest
+    secured, opened = node(4, file, *user), node(4, file)
     assert "{auth_mechanisms, ['PLAIN']}, {anonymous_login_user, none}" in secured
-    opened = rabbitmq._configuration(config_of(), file, 4)
     assert '{anonymous_login_user, <<"guest">>}' in opened
     # The other version refuses to start with settings of unknown applications.
     assert "rabbitmq_amqp1_0" not in secured + opened
 
 
 @pytest.mark.parametrize("major", [3, 4])
-def test_rabbitmq_listens_with_tls_or_without(major, tmp_path):
-    plain = rabbitmq._configuration(config_of(), tmp_path, major)
+def test_rabbitmq_listens_with_tls_or_without(major, node):
+    plain = node(major, "advanced.config")
     assert "{tcp_listeners, [{[104], 1}]}, {ssl_listeners, []}" in plain
-    secure = rabbitmq._configuration(config_of(*TLS, "trust-store=t"), tmp_path, major)
+    secure = node(major, "advanced.config", *TLS, "trust-store=t")
     assert "{tcp_listeners, []}, {ssl_listeners, [{[104], 1}]}" in secure
     assert "{fail_if_no_peer_cert, true}" in secure
-    assert "verify" not in rabbitmq._configuration(config_of(*TLS), tmp_path, major)
+    assert "verify" not in node(major, "advanced.config", *TLS)
 
 
 @pytest.mark.parametrize(("version", "plugins"), [("3.13.7", "rabbitmq_amqp1_0"), ("4.1.0", "")])
@@ -219,36 +234,51 @@ CREATED = """<configuration><core>
 </core></configuration>"""
 
 
-def test_artemis_has_our_acceptor_alone_and_the_queue(tmp_path):
-    acceptor = artemis._acceptor(config_of(), tmp_path)
-    text = artemis._configuration(CREATED, acceptor, 'a "b" & <c>')
-    core = ElementTree.fromstring(text)[0]
-    assert [one.text for one in core.find("acceptors")] == [acceptor]
-    assert acceptor.startswith("tcp://h:1?protocols=AMQP")
+@pytest.fixture
+def instance(tmp_path, monkeypatch):
+    """Return the folder of an instance's files; its making is left out."""
+    etc = tmp_path / "broker" / "etc"
+    etc.mkdir(parents=True)
+    (etc / "broker.xml").write_text(CREATED)
+    monkeypatch.setattr(artemis.Artemis, "_create", lambda *_: None)
+    return etc
+
+
+def test_artemis_has_our_acceptor_alone_and_the_queue(instance, tmp_path):
+    config = parse(["host=h", "port=1", 'path=a "b" & <c>', "user=ü", "password=a=\\😀"])
+    [daemon] = artemis.BROKER.prepare(config, tmp_path)
+    assert daemon.command == [str(tmp_path / "broker" / "bin" / "artemis"), "run"]
+    [core] = ElementTree.parse(instance / "broker.xml").getroot()
+    [acceptor] = core.find("acceptors")
+    assert acceptor.text == (
+        "tcp://h:1?protocols=AMQP,CORE;amqpCredits=1000;amqpLowCredits=300;saslMechanisms=PLAIN"
+    )
     address, other = core.find("addresses")
     assert (address.get("name"), other.get("name")) == ('a "b" & <c>', "DLQ")
     assert address.find("anycast/queue").get("name") == 'a "b" & <c>'
     settings = core.find("address-settings/address-setting")
     assert settings.find("default-queue-routing-type").text == "ANYCAST"
+    users = (instance / "artemis-users.properties").read_text()
+    assert users == "\\u00fc = \\u0061\\u003d\\u005c\\ud83d\\ude00\n"
 
 
-def test_artemis_of_another_layout():
+def test_artemis_of_another_layout(instance, tmp_path):
+    (instance / "broker.xml").write_text(CREATED.replace("<addresses>", "<other>"))
     with pytest.raises(QuiverError, match=r"broker\.xml without <addresses>"):
-        artemis._configuration(CREATED.replace("<addresses>", "<other>"), "tcp://h:1", "q")
+        artemis.BROKER.prepare(config_of(), tmp_path)
 
 
-def test_artemis_passwords(tmp_path):
-    assert artemis._property("a=\\ü😀") == "\\u0061\\u003d\\u005c\\u00fc\\ud83d\\ude00"
+def test_artemis_takes_no_encoded_password(tmp_path):
     with pytest.raises(UsageError, match=r"begins with ENC\("):
         artemis.BROKER.prepare(config_of("user=u", "password=ENC(x)"), tmp_path)
 
 
-def test_artemis_needs_the_key_and_the_certificate(tmp_path):
+def test_artemis_needs_the_key_and_the_certificate(instance, tmp_path):
     for name in ("c.pem", "k.pem"):
         (tmp_path / name).write_text("no PEM")
     words = ["scheme=amqps", f"cert={tmp_path}/c.pem", f"key={tmp_path}/k.pem"]
     with pytest.raises(QuiverError, match=r"^key: .*k\.pem: "):
-        artemis._acceptor(config_of(*words), tmp_path)
+        artemis.BROKER.prepare(config_of(*words), tmp_path)
 
 
 CLASSIC = "{http://activemq.apache.org/schema/core}"
@@ -276,11 +306,23 @@ def test_classic_users_are_not_on_its_command_line(tmp_path):
     assert not any('p"<&' in word for word in daemon.command)
 
 
-def test_classic_demands_certificates_where_it_trusts(tmp_path):
-    plain, secure = config_of(*TLS), config_of(*TLS, "trust-store=t")
-    assert classic._connector(plain).startswith("amqp+ssl://h:1?")
-    assert "needClientAuth" not in classic._connector(plain)
-    assert classic._connector(secure).endswith("&transport.needClientAuth=true")
+@pytest.mark.skipif(shutil.which("keytool") is None, reason="keytool of Java is not on the PATH")
+def test_classic_demands_certificates_where_it_trusts(secured, tmp_path):
+    classic.BROKER.prepare(secured, tmp_path)
+    [broker] = ElementTree.parse(tmp_path / "conf" / "activemq.xml").getroot()
+    [connector], [context] = (
+        broker.find(f"{CLASSIC}{name}") for name in ("transportConnectors", "sslContext")
+    )
+    assert connector.get("uri") == (
+        "amqp+ssl://h:1?wireFormat.maxFrameSize=104857600&transport.needClientAuth=true"
+    )
+    stores = [(tmp_path / "conf" / f"{name}.p12").as_uri() for name in ("server", "trust")]
+    assert [context.get("keyStore"), context.get("trustStore")] == stores
+
+
+def broker_j_file(config, directory):
+    broker_j.BROKER.prepare(config, directory)
+    return json.loads((directory / "config.json").read_text())
 
 
 def test_broker_j_has_one_port_and_makes_queues(tmp_path):
@@ -297,7 +339,7 @@ def test_broker_j_has_one_port_and_makes_queues(tmp_path):
 
 
 def test_broker_j_users(tmp_path):
-    configuration = broker_j._configuration(config_of("user=ü", "password=p"), tmp_path)
+    configuration = broker_j_file(config_of("user=ü", "password=p"), tmp_path)
     [users] = configuration["authenticationproviders"]
     assert (users["type"], users["secureOnlyMechanisms"]) == ("Plain", [])
     assert users["users"] == [{"name": "ü", "type": "managed", "password": "p"}]
@@ -313,7 +355,7 @@ def secured(certificates):
 
 
 def test_broker_j_has_certificates_in_the_forms_that_it_reads(secured, tmp_path):
-    configuration = broker_j._configuration(secured, tmp_path)
+    configuration = broker_j_file(secured, tmp_path)
     [port], [key], [trust] = (configuration[x] for x in ("ports", "keystores", "truststores"))
     assert (port["transports"], port["keyStore"], port["trustStores"]) == (
         ["SSL"], "server", ["trusted"],
@@ -360,7 +402,8 @@ def test_skrouterd_configuration(tmp_path):
     }  # fmt: skip
     assert found["listener"]["authenticatePeer"] is True
     assert found["listener"]["saslMechanisms"] == "EXTERNAL"
-    plain = dict(skrouterd._entities(config_of()))
+    skrouterd.BROKER.prepare(config_of(), tmp_path)
+    plain = dict(json.loads((tmp_path / "skrouterd.json").read_text()))
     assert "sslProfile" not in plain
     assert plain["listener"]["saslMechanisms"] == "ANONYMOUS"
     # More than a message of 1 MB needs at the default frame size of 16 KiB.
@@ -370,3 +413,19 @@ def test_skrouterd_configuration(tmp_path):
 def test_skrouterd_takes_no_passwords(tmp_path):
     with pytest.raises(UsageError, match="cannot be given user"):
         skrouterd.BROKER.prepare(config_of("user=u", "password=p"), tmp_path)
+
+
+ODD = "ü= \t\n\r'\"<&>\\{{ x }}{% é😀"
+"""A name may be any text; a template must not take it for its own."""
+
+
+def test_values_of_json_and_xml_may_be_any_text(tmp_path):
+    users = [f"user={ODD}", f"password={ODD}", f"path={ODD}"]
+    config = parse(["host=h", "port=1", "ready-file=-", *users])
+    [user] = broker_j_file(config, tmp_path)["authenticationproviders"][0]["users"]
+    assert (user["name"], user["password"]) == (ODD, ODD)
+    classic.BROKER.prepare(config, tmp_path)
+    [broker] = ElementTree.parse(tmp_path / "conf" / "activemq.xml").getroot()
+    [[[user]]] = broker.find(f"{CLASSIC}plugins")
+    assert (user.get("username"), user.get("password")) == (ODD, ODD)
+    assert broker.find(f"{CLASSIC}destinations")[0].get("physicalName") == ODD
