@@ -60,6 +60,8 @@ def test_has_the_libraries_and_every_module(names: list[str]) -> None:
     for path in sources.rglob("*.pyx"):
         stem = path.relative_to(sources).with_suffix("").as_posix()
         assert any(re.fullmatch(rf"{stem}\.[^/]+\.so", name) for name in names), stem
+    templates = {path for path in sources.rglob("*/templates/**/*") if path.is_file()}
+    assert {path.relative_to(sources).as_posix() for path in templates} < set(names)
 
 
 def test_has_no_sources_of_compiled_modules(names: list[str]) -> None:

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 
 from quiver_fast.brokers import (
     artemis,
@@ -19,6 +20,7 @@ from quiver_fast.brokers import (
     launcher,
     rabbitmq,
     rabbitmq4,
+    rendering,
     skrouterd,
 )
 from quiver_fast.brokers.debian_root import DebianRoot
@@ -429,3 +431,9 @@ def test_values_of_json_and_xml_may_be_any_text(tmp_path):
     [[[user]]] = broker.find(f"{CLASSIC}plugins")
     assert (user.get("username"), user.get("password")) == (ODD, ODD)
     assert broker.find(f"{CLASSIC}destinations")[0].get("physicalName") == ODD
+
+
+@pytest.mark.parametrize("name", ["skrouterd.json"])
+def test_a_template_without_its_values_is_a_failure(name):
+    with pytest.raises(UndefinedError):
+        rendering.text(name, {"tls": False})

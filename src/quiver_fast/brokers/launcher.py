@@ -6,6 +6,7 @@ A broker lives in a temporary directory, private to its user, which goes with it
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from quiver_fast import __version__, arguments
 from quiver_fast.brokers.probe import accepts_amqp
@@ -81,15 +82,22 @@ class Daemon:
 
 
 class Broker(ABC):
-    """A kind of broker.
+    """A kind of broker: its description, and the steps that a template cannot do.
 
     Attributes:
         name: after ``quiver-server-``.
         product: the name that its makers give it.
+        templates: ``templates/NAME/`` has its files, and ``templates/NAME.json`` its processes in
+            the order of their start.
+        subfolders: folders that it needs in the run's directory.
+        refused: keys that it cannot honour.
     """
 
     name: str
     product: str
+    templates: str
+    subfolders: Sequence[str] = ()
+    refused: Sequence[str] = ()
 
     @abstractmethod
     def unavailable(self) -> str | None:
@@ -99,20 +107,41 @@ class Broker(ABC):
     def home(self) -> Path:
         """Return where it is installed, for people to read."""
 
-    @abstractmethod
-    def prepare(self, config: ServerConfig, directory: Path) -> Sequence[Daemon]:
-        """Write the broker's files and return its processes, in the order of their start.
+    def values(self, config: ServerConfig, directory: Path) -> dict[str, Any]:
+        """Make the files that no template can make, and return the values for the templates.
 
-        The broker serves when the last process does.
+        Raises:
+            UsageError: the broker does not support the value of a key.
+            QuiverError: a file cannot be written or made.
+        """
+        return {
+            "broker": self,
+            "config": config,
+            "directory": directory,
+            "home": self.home(),
+            "queue": config.addresses[0],
+            "tls": config.scheme == "amqps",
+        }
 
-        Args:
-            config: the keys that were given.
-            directory: empty; everything that the broker writes goes there.
+    def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
+        """Write the broker's files to an empty directory, and return its processes.
 
         Raises:
             UsageError: the broker does not support a key.
             QuiverError: a file cannot be written or made.
         """
+        # Jinja is slow to import, and other commands ask only which brokers are here.
+        from quiver_fast.brokers import rendering
+
+        for key in self.refused:
+            if getattr(config, key.replace("-", "_")) is not None:
+                raise UsageError(f"{self.product} cannot be given {key} by this launcher")
+        for folder in self.subfolders:
+            (directory / folder).mkdir()
+        values = self.values(config, directory)
+        rendering.write(self.templates, directory, values)
+        processes = json.loads(rendering.text(f"{self.templates}.json", values))
+        return [Daemon(**process) for process in processes]
 
     def main(self, argv: list[str] | None = None) -> int:
         """Launch it with ``argv`` (default: the process's) until a signal; return the exit code."""
@@ -262,14 +291,3 @@ def _show_logs(directory: Path) -> None:
     for log in sorted([*directory.glob(f"*.{_LOG_NAME}"), *directory.glob("log/*.log")]):
         for line in log.read_text(errors="replace").splitlines()[-_LOG_LINES:]:
             _say(f"{log.name}: {line}")
-
-
-def refuse(config: ServerConfig, product: str, *keys: str) -> None:
-    """Refuse keys that a broker cannot honour.
-
-    Raises:
-        UsageError: one is given; the message names it.
-    """
-    for key in keys:
-        if getattr(config, key.replace("-", "_")) is not None:
-            raise UsageError(f"{product} cannot be given {key} by this launcher")
