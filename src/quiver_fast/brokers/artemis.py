@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from xml.sax.saxutils import escape
+from typing import Any
 
 from quiver_fast.brokers import java
-from quiver_fast.brokers.launcher import START_SECONDS, Daemon
+from quiver_fast.brokers.launcher import START_SECONDS
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import ServerConfig
 
@@ -20,12 +20,6 @@ _ADMIN = "admin"
 
 _ENCODED = "ENC("
 """Artemis takes a password with this beginning for an encoded one."""
-
-_QUEUES = (
-    "<default-address-routing-type>ANYCAST</default-address-routing-type>"
-    "<default-queue-routing-type>ANYCAST</default-queue-routing-type>"
-)
-_CATCH_ALL = '<address-setting match="#">'
 
 
 class Artemis(java.JavaBroker):
@@ -36,30 +30,32 @@ class Artemis(java.JavaBroker):
     variable = "ARTEMIS_HOME"
     folder = "apache-artemis-2.40.0"
     program = "bin/artemis"
+    templates = "activemq-artemis"
 
-    def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
-        """Create an instance; see :meth:`Broker.prepare`."""
+    def values(self, config: ServerConfig, directory: Path) -> dict[str, Any]:
+        """Create an instance, with the stores that it reads."""
         if (config.password or "").startswith(_ENCODED):
             raise UsageError(f"{self.product} takes no password that begins with {_ENCODED}")
         instance = directory / "broker"
         self._create(instance, config)
         etc = instance / "etc"
-        user, password = config.user or _ADMIN, config.password or _ADMIN
-        (etc / "artemis-users.properties").write_text(
-            f"{_property(user)} = {_property(password)}\n"
-        )
-        (etc / "artemis-roles.properties").write_text(f"amq = {_property(user)}\n")
-        file = etc / "broker.xml"
-        file.write_text(
-            _configuration(file.read_text(), _acceptor(config, etc), config.addresses[0])
-        )
-        return [Daemon("artemis", [str(instance / "bin" / "artemis"), "run"])]
+        key_store, trust_store = etc / "server.pem", etc / "trust.pem"
+        if config.scheme == "amqps":
+            java.pem_store(config, key_store)
+        if config.trust_store is not None:
+            shutil.copyfile(config.trust_store, trust_store)
+        return super().values(config, directory) | {
+            "changed": _changed,
+            "created": (etc / "broker.xml").read_text(encoding="utf-8"),
+            "key_store": key_store,
+            "trust_store": trust_store,
+        }
 
     def _create(self, instance: Path, config: ServerConfig) -> None:
         access = "--require-login" if config.user else "--allow-anonymous"
         # The real password is written later: other users can read a command line.
         command = [
-            str(self.file), "create", "--silent", "--user", _ADMIN,
+            str(self.home() / self.program), "create", "--silent", "--user", _ADMIN,
             "--password", secrets.token_hex(16), access, "--no-autotune", "--nio", "--no-web",
             str(instance),
         ]  # fmt: skip
@@ -75,50 +71,18 @@ class Artemis(java.JavaBroker):
             raise QuiverError(f"artemis create took over {START_SECONDS:.0f} seconds") from None
 
 
-def _configuration(text: str, acceptor: str, queue: str) -> str:
-    """Return a created instance's broker.xml with our acceptor alone, and the queue."""
-    name = escape(queue, {'"': "&quot;"})
-    address = f'<address name="{name}"><anycast><queue name="{name}"/></anycast></address>'
-    acceptors = f'<acceptors><acceptor name="clients">{escape(acceptor)}</acceptor></acceptors>'
-    changes = [
-        (r"<acceptors>.*</acceptors>", acceptors),
-        (r"<addresses>", f"<addresses>{address}"),
-        # An address that a sender names first becomes a queue, which keeps its messages.
-        (re.escape(_CATCH_ALL), f"{_CATCH_ALL}{_QUEUES}"),
-    ]
-    for pattern, replacement in changes:
+def _changed(text: str, changes: dict[str, str]) -> str:
+    """Return a file with other texts in place of the parts that some patterns match.
+
+    Raises:
+        QuiverError: a part is not there, or more than once.
+    """
+    for pattern, replacement in changes.items():
         parts = re.split(pattern, text, flags=re.DOTALL)
         if len(parts) != 2:
             raise QuiverError(f"this Artemis creates a broker.xml without {pattern}")
         text = replacement.join(parts)
     return text
-
-
-def _acceptor(config: ServerConfig, etc: Path) -> str:
-    """Return the acceptor's URL. CORE is the protocol of Artemis's own JMS client."""
-    options = ["protocols=AMQP,CORE", "amqpCredits=1000", "amqpLowCredits=300"]
-    if config.user is not None:
-        # Without this option the broker offers ANONYMOUS, and refuses it afterwards.
-        options.append("saslMechanisms=PLAIN")
-    if config.scheme == "amqps":
-        store = etc / "server.pem"
-        java.pem_store(config, store)
-        options += ["sslEnabled=true", f"keyStorePath={store}", "keyStoreType=PEM"]
-    if config.trust_store is not None:
-        trusted = etc / "trust.pem"
-        shutil.copyfile(config.trust_store, trusted)
-        options += [f"trustStorePath={trusted}", "trustStoreType=PEMCA", "needClientAuth=true"]
-    return f"tcp://{config.host}:{config.port}?{';'.join(options)}"
-
-
-def _property(text: str) -> str:
-    """Return ``text`` as a key or a value of a Java properties file."""
-    return "".join(f"\\u{unit:04x}" for unit in _utf16(text))
-
-
-def _utf16(text: str) -> list[int]:
-    data = text.encode("utf-16-be")
-    return [int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2)]
 
 
 BROKER = Artemis()

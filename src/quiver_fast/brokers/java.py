@@ -39,14 +39,9 @@ class JavaBroker(Broker):
         """See :meth:`Broker.home`."""
         return Path(os.environ.get(self.variable) or cached(self.folder))
 
-    @property
-    def file(self) -> Path:
-        """The file that starts it."""
-        return self.home() / self.program
-
     def unavailable(self) -> str | None:
         """See :meth:`Broker.unavailable`."""
-        if not self.file.is_file():
+        if not (self.home() / self.program).is_file():
             return f"{self.product} is not in {self.home()} ({self.variable} can say where)"
         if shutil.which("java") is None:
             return f"{self.product} needs Java: java is not on the PATH"
