@@ -433,7 +433,7 @@ def test_values_of_json_and_xml_may_be_any_text(tmp_path):
     assert broker.find(f"{CLASSIC}destinations")[0].get("physicalName") == ODD
 
 
-@pytest.mark.parametrize("name", ["skrouterd.json"])
+@pytest.mark.parametrize("name", ["skrouterd.json", "rabbitmq/advanced.config"])
 def test_a_template_without_its_values_is_a_failure(name):
     with pytest.raises(UndefinedError):
         rendering.text(name, {"tls": False})

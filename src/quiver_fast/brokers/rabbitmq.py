@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from quiver_fast.brokers.debian_root import DebianRoot, cached_root
-from quiver_fast.brokers.launcher import Broker, Daemon
+from quiver_fast.brokers.launcher import Broker
 from quiver_fast.errors import QuiverError
 from quiver_fast.server.config import ServerConfig
 from quiver_fast.sockets import free_port
@@ -23,9 +22,6 @@ _PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """Debian's script. The one on the PATH changes user and directory."""
 
 _ROOT = "RABBITMQ_ROOT"
-
-_GUEST = "guest"
-"""RabbitMQ's user for clients without a name, and its password."""
 
 _QUEUES = "/queues/"
 """The beginning of an AMQP 1.0 address of a queue, since 4.0."""
@@ -36,6 +32,8 @@ class RabbitMQ(Broker):
 
     name = "rabbitmq"
     product = "RabbitMQ"
+    subfolders = ("mnesia", "log", "home")
+    templates = "rabbitmq"
 
     def unavailable(self) -> str | None:
         """Return why it cannot be started here, or None."""
@@ -69,27 +67,18 @@ class RabbitMQ(Broker):
         root = cached_root()
         return root if root.path.exists() else None
 
-    def prepare(self, config: ServerConfig, directory: Path) -> list[Daemon]:
-        """Write the node's files; see :meth:`Broker.prepare`."""
-        major = major_version(self.home())
-        for name in ("mnesia", "log", "home"):
-            (directory / name).mkdir()
-        # From 4.0 on, AMQP 1.0 is the broker's own.
-        plugins = "rabbitmq_amqp1_0" if major < 4 else ""
-        (directory / "enabled_plugins").write_text(f"[{plugins}].\n")
-        (directory / "rabbitmq.conf").write_text("")
-        definitions = directory / "definitions.json"
-        definitions.write_text(json.dumps(_definitions(config, major)))
-        (directory / "advanced.config").write_text(_configuration(config, definitions, major))
-        environment = _environment(config, directory)
-        root = self.root()
-        server = str(self.home() if root is None else _PACKAGED)
-        # The node would start a port mapper as a daemon that outlives it: start one before.
-        commands = {"epmd": ["epmd"], "rabbitmq": [server]}
-        return [
-            Daemon(name, command if root is None else root.command(command), environment)
-            for name, command in commands.items()
-        ]
+    def values(self, config: ServerConfig, directory: Path) -> dict[str, Any]:
+        """See :meth:`Broker.values`."""
+        major, root = major_version(self.home()), self.root()
+        return super().values(config, directory) | {
+            "major": major,
+            "queue": _queue(config.addresses[0], major),
+            "password_hash": _hash(config.password or "guest"),
+            "server": self.home() if root is None else _PACKAGED,
+            "enter": [] if root is None else root.command([]),
+            "distribution_port": free_port(),
+            "epmd_port": free_port(),
+        }
 
 
 def major_version(script: Path) -> int:
@@ -105,24 +94,6 @@ def major_version(script: Path) -> int:
     return versions[-1]
 
 
-def _definitions(config: ServerConfig, major: int) -> dict[str, Any]:
-    """Return the node's users and queues; with these it makes none of its own."""
-    user, password = config.user or _GUEST, config.password or _GUEST
-    everything = {"configure": ".*", "write": ".*", "read": ".*"}
-    # The plugin of 3.x makes a transient queue for a link whose terminus is not durable,
-    # and refuses another. 4.x has transient queues only where they are enabled.
-    queue = {"durable": major >= 4, "auto_delete": False, "arguments": {}}
-    return {
-        "vhosts": [{"name": "/"}],
-        "users": [{
-            "name": user, "tags": "administrator", "password_hash": _hash(password),
-            "hashing_algorithm": "rabbit_password_hashing_sha256",
-        }],
-        "permissions": [{"user": user, "vhost": "/", **everything}],
-        "queues": [{"name": _queue(config.addresses[0], major), "vhost": "/", **queue}],
-    }  # fmt: skip
-
-
 def _queue(path: str, major: int) -> str:
     """Return the name of the queue that ``path`` reaches; an address of 4.x has it encoded."""
     address = f"/{path.removeprefix('/')}"
@@ -135,71 +106,6 @@ def _hash(password: str) -> str:
     """Return the password as RabbitMQ keeps it: salt, and SHA-256 of salt and password."""
     salt = secrets.token_bytes(4)
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
-
-
-def _configuration(config: ServerConfig, definitions: Path, major: int) -> str:
-    """Return the node's settings as Erlang terms."""
-    where = f"[{{{_text(config.host)}, {config.port}}}]"
-    listeners = ("[]", where) if config.scheme == "amqps" else (where, "[]")
-    anonymous, applications = _anonymous(config, major)
-    return (
-        "[{rabbit, ["
-        f"{{tcp_listeners, {listeners[0]}}}, {{ssl_listeners, {listeners[1]}}}, "
-        f"{{ssl_options, [{_tls(config)}]}}, "
-        f"{{load_definitions, {_text(str(definitions))}}}, {anonymous}"
-        # So that little free memory or disk does not stop producers.
-        "{vm_memory_high_watermark, 0.8}, {disk_free_limit, 1000000}"
-        f"]}}{applications}].\n"
-    )
-
-
-def _anonymous(config: ServerConfig, major: int) -> tuple[str, str]:
-    """Return the user of clients without a name: settings of the node, and of its plugin.
-
-    With a configured user, such clients are refused.
-    """
-    if major < 4:
-        name = "none" if config.user else _text(_GUEST)
-        return "", f", {{rabbitmq_amqp1_0, [{{default_user, {name}}}]}}"
-    if config.user:
-        # ANONYMOUS would be refused as well, but only after it has been offered.
-        return "{auth_mechanisms, ['PLAIN']}, {anonymous_login_user, none}, ", ""
-    return (
-        "{auth_mechanisms, ['PLAIN', 'ANONYMOUS']}, "
-        f'{{anonymous_login_user, <<"{_GUEST}">>}}, {{anonymous_login_pass, <<"{_GUEST}">>}}, '
-    ), ""
-
-
-def _tls(config: ServerConfig) -> str:
-    files = {"certfile": config.cert, "keyfile": config.key, "cacertfile": config.trust_store}
-    options = [f"{{{key}, {_text(file)}}}" for key, file in files.items() if file is not None]
-    if config.trust_store is not None:
-        options += ["{verify, verify_peer}", "{fail_if_no_peer_cert, true}"]
-    return ", ".join(options)
-
-
-def _text(text: str) -> str:
-    """Return an Erlang string: any characters, as the list of their code points."""
-    return f"[{','.join(str(ord(character)) for character in text)}]"
-
-
-def _environment(config: ServerConfig, directory: Path) -> dict[str, str]:
-    return {
-        "HOME": str(directory / "home"),  # The cookie is made there.
-        "RABBITMQ_NODENAME": f"quiver-fast-{config.port}@localhost",
-        "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
-        "RABBITMQ_ADVANCED_CONFIG_FILE": str(directory / "advanced.config"),
-        "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
-        "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
-        "RABBITMQ_LOG_BASE": str(directory / "log"),
-        "RABBITMQ_CONF_ENV_FILE": os.devnull,
-        "RABBITMQ_DIST_PORT": str(free_port()),
-        "ERL_EPMD_PORT": str(free_port()),
-        "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "LC_ALL": "C.UTF-8",
-        # Makes the script become the node, and not its parent: one process to end.
-        "RUNNING_UNDER_SYSTEMD": "1",
-    }
 
 
 BROKER = RabbitMQ()
