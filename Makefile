@@ -40,7 +40,7 @@ keep_if_same = cat >$@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help run dev check docs site coverage test test-slow test-all measure peers install \
+.PHONY: FORCE help run dev check docs docs-site coverage test test-slow test-all measure peers install \
 	uninstall wheel wheels sdist lint format annotate bench instructions sanitize sanitize-threads fuzz \
 	analysis-demo pictures clean
 
@@ -154,7 +154,7 @@ docs: $(VENV)/.test ## Write from code and figures: blocks of documents, manual 
 	$(BIN)/python -m buildtools.documents
 	$(BIN)/python -m buildtools.manual
 
-site: $(VENV)/.created ## Build the site of the documents with MkDocs: build/site
+docs-site: $(VENV)/.created ## Build the site of the documents with MkDocs: build/site
 	@$(BIN)/python buildtools/build_requirements.py site >build/site.txt
 	@$(PIP) install --requirement build/site.txt
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site

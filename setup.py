@@ -10,8 +10,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-if sys.platform == "win32":
-    raise SystemExit("quiver-fast: Windows is not supported; use Linux or WSL")
+if sys.platform != "linux":
+    # Its loops use epoll, eventfd, accept4 and ppoll.
+    raise SystemExit("quiver-fast needs Linux; on macOS and Windows, use its container or WSL")
 
 import Cython
 from Cython.Build import cythonize
@@ -193,7 +194,7 @@ class BuildWithLibraries(build_ext):
     @staticmethod
     def _link(extension: Extension, library: Path, folder: Path) -> None:
         """Link a module with a library of the package, which is in ``folder`` of it."""
-        run_path = modules.run_path(extension.name, folder, shared_library.ORIGIN)
+        run_path = modules.run_path(extension.name, folder, "$ORIGIN")
         extension.extra_link_args += [str(library), f"-Wl,-rpath,{run_path}"]
 
     def _link_engine(self, extension: Extension, engine: proton_engine.Engine, stamp: str) -> None:

@@ -6,16 +6,11 @@ import hashlib
 import os
 import shlex
 import shutil
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from buildtools import toolchain
-
-MACOS = sys.platform == "darwin"
-# The loader's name of the folder of the loading file.
-ORIGIN = "@loader_path" if MACOS else "$ORIGIN"
 
 COMPILE_FLAGS = [
     "-std=gnu11", "-fPIC", "-fno-plt", "-fno-semantic-interposition", *toolchain.FAULTS,
@@ -38,8 +33,8 @@ class Library(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """The library's file name on this system."""
-        return f"lib{self.name}.{'dylib' if MACOS else 'so'}"
+        """The library's file name."""
+        return f"lib{self.name}.so"
 
 
 def _compile_flags(library: Library) -> list[str]:
@@ -49,13 +44,10 @@ def _compile_flags(library: Library) -> list[str]:
 
 def _link_flags(library: Library) -> list[str]:
     given = toolchain.environment_flags("LDFLAGS")
-    if MACOS:
-        ours = ["-dynamiclib", f"-Wl,-install_name,@rpath/{library.file_name}"]
-    else:
-        # Calls inside are direct, because another library may have the same functions.
-        ours = ["-shared", f"-Wl,-soname,{library.file_name}", "-Wl,-Bsymbolic-functions"]
-        sanitized = any(flag.startswith("-fsanitize") for flag in given)
-        ours += [] if sanitized else [NO_UNDEFINED]
+    # Calls inside are direct, because another library may have the same functions.
+    ours = ["-shared", f"-Wl,-soname,{library.file_name}", "-Wl,-Bsymbolic-functions"]
+    sanitized = any(flag.startswith("-fsanitize") for flag in given)
+    ours += [] if sanitized else [NO_UNDEFINED]
     return [*ours, *given, *library.link_flags, "-lpthread"]
 
 

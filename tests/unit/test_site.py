@@ -1,6 +1,6 @@
 """The documents as a site: every page is in its navigation, and every link leads somewhere.
 
-`make site` has MkDocs check the same, and the places in pages, which takes an installation.
+`make docs-site` has MkDocs check the same, and the places in pages, which takes an installation.
 """
 
 from __future__ import annotations
