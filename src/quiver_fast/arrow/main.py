@@ -103,7 +103,7 @@ def run(config: ArrowConfig) -> None:
             transfer(config, connection, endpoint)
         for warning in limits.warnings:
             warn(PROGRAM, warning)
-        if endpoint.interrupted:
+        if endpoint.course.interrupted:
             interrupt.raise_if_pending()
     except QuiverError as error:
         reason = str(error)
@@ -514,13 +514,14 @@ def write_report(
         report["purged"] = getattr(endpoint, "purged", 0)
     if config.streaming:
         report["bytes"] = getattr(endpoint, "bytes", 0)
-    delays = getattr(endpoint, "delays", None)
+    course = getattr(endpoint, "course", None)
+    delays = getattr(course, "delays", None)
     if delays is not None:
         late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
         report["schedule"] = {
             "rate": float(config.rate) or None,
             "late_us": {**late, "max": delays.largest / 1000},
-            "sending_ns": getattr(endpoint, "sending_ns", None),
+            "sending_ns": getattr(course, "sending_ns", None),
         }
     staged = f"{path}.{os.getpid()}"
     try:

@@ -41,22 +41,21 @@ cdef class EmptyingReceiver(Receiver):
         cdef int64_t wake
         if self.taken() != self.seen:
             self.seen = self.taken()
-            self.silence_end = now + self.patience
+            self.silence_end = now + self.course.patience
+        if self.emptied or now >= self.silence_end:
+            # The peer has no more messages: the run is over.
+            self.course.deadline = now
         wake = Receiver.turn(self, now)
-        if wake == OVER or self.stopping:
+        if wake == OVER or self.course.stopping:
             return wake
         return now if self.emptied else min(wake, self.silence_end)
 
-    cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil:
-        return self.emptied or now >= self.silence_end or (
-            Receiver.is_over(self, now, transferred))
-
-    cdef int start_draining(self, int64_t now) except -1 nogil:
+    cdef int drain(self, int64_t now) except -1 nogil:
         """End at once if the last drain has shown that the queue is empty."""
         if not self.emptied:
-            return Receiver.start_draining(self, now)
-        self.stopping = self.was_drained = True
-        self.drain_deadline = now
+            return Receiver.drain(self, now)
+        self.was_drained = True
+        self.course.drain_deadline = now
         return 0
 
     cdef int top_up(self) except -1 nogil:
@@ -72,8 +71,8 @@ cdef class EmptyingReceiver(Receiver):
         if self.emptied:
             return 0
         self.taken_before = self.taken()
-        if self.limits.count:
-            more = min(more, self.limits.count - self.received)
+        if self.course.limits.count:
+            more = min(more, self.course.limits.count - self.received)
         return self.connection.give_credit(self.end, <uint32_t>more, True) if more > 0 else 0
 
 
@@ -101,7 +100,7 @@ cdef class Purger(Endpoint):
         self.is_sender = False
         self.credit_window = credit_window
         self.drainable = not breaks_on_drain(connection.identity())
-        self.patience = DRAIN_TIMEOUT if self.drainable else SILENCE
+        self.course.patience = DRAIN_TIMEOUT if self.drainable else SILENCE
 
     def prepare(self) -> None:
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
@@ -122,14 +121,14 @@ cdef class Purger(Endpoint):
 
     cdef int loop(self) except -1 nogil:
         cdef int64_t now = monotonic_ns()
-        self.silence_end = now + self.patience
-        while not self.was_drained and not self.interrupted and now < self.silence_end:
+        self.silence_end = now + self.course.patience
+        while not self.was_drained and not self.course.interrupted and now < self.silence_end:
             self.take_messages(now)
             if self.closed_by_peer():
                 with gil:
                     raise LinkError(f"{self.connection.peer}: the peer closed the link after "
                                     f"{self.purged} messages")
-            self.notice_signals(now)
+            self.course.notice_signals(now)
             self.ask_for_more()
             if not self.was_drained:
                 self.connection.exchange(self.silence_end)
@@ -142,7 +141,7 @@ cdef class Purger(Endpoint):
         cdef amqp_arrival_t *arrival = &self.connection.plane.arrival
         while event != AMQP_NOTHING:
             if event == AMQP_ARRIVAL:
-                self.silence_end = now + self.patience
+                self.silence_end = now + self.course.patience
                 if not arrival.more and not arrival.aborted:
                     self.purged += 1
                     if not arrival.settled:

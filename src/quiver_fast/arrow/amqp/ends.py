@@ -136,7 +136,7 @@ class Ends:
         self._make_connection = make_connection
         self._make_endpoint = make_endpoint
         self._loop = EndsLoop(
-            writer, self._control, self._inner, connections=shape.connections, links=shape.links,
+            writer, limits, self._inner, connections=shape.connections, links=shape.links,
             sends=shape.sends, first_number=shape.first, goal=shape.goal, exact=shape.exact,
             counts_turns=shape.counts_turns,
         )  # fmt: skip
@@ -357,9 +357,14 @@ class Ends:
         raise AttributeError(name)
 
     @property
+    def course(self) -> Ends:
+        """These ends: ``interrupted``, ``delays`` and ``sending_ns`` are of all of them."""
+        return self
+
+    @property
     def interrupted(self) -> int:
         """Number of the signal that ended the run early, or 0."""
-        return max((one.interrupted for one in self.endpoints), default=0)
+        return max((one.course.interrupted for one in self.endpoints), default=0)
 
     @property
     def first_refusal(self) -> str:
@@ -388,7 +393,7 @@ class Ends:
     @property
     def sending_ns(self) -> int | None:
         """Nanoseconds from the begin of the schedule until its last end stopped; None without."""
-        passed = [one.sending_ns for one in self.endpoints if self._shape.sends]
+        passed = [one.course.sending_ns for one in self.endpoints if self._shape.sends]
         return None if not passed or None in passed else max(passed)
 
 

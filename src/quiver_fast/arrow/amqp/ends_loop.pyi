@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.amqp.link import Endpoint
 from quiver_fast.arrow.run.control import Control
+from quiver_fast.arrow.run.course import Limits
 from quiver_fast.arrow.run.pacer import DelayHistogram
 from quiver_fast.records.writer import RecordWriter
 
@@ -13,7 +14,7 @@ class EndsLoop:
     def __init__(
         self,
         writer: RecordWriter,
-        control: Control,
+        limits: Limits,
         inner: Control,
         *,
         connections: int,

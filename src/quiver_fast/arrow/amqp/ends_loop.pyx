@@ -21,16 +21,14 @@ from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.amqp.sender cimport Sender
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.course cimport OVER, flush_and_report, next_flush_after
+from quiver_fast.arrow.run.course cimport OVER, Course, Limits, flush_and_report
 from quiver_fast.errors import LinkError, PeerError
 from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
 from quiver_fast.loop.interrupt cimport pending_count
-from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl
+from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 
 cdef int64_t SECOND = 1000000000
-# How often a busy loop reads the control socket.
-cdef int64_t READ_PERIOD = SECOND // 20
 # The least time that peers have to give the first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
 # After this, links with credit do not wait for links without.
@@ -67,7 +65,7 @@ cdef class EndsLoop(Lines):
 
     Args:
         writer: where the records go.
-        control: the control socket of the process.
+        limits: when all ends stop, and the control socket of the process.
         inner: the control that the ends see; this loop sets it.
         connections: number of connections.
         links: ends of each connection.
@@ -89,8 +87,9 @@ cdef class EndsLoop(Lines):
     cdef RecordWriter writer
     # The number of the first end.
     cdef int64_t first_number
-    # The control socket, and the control that the ends see.
-    cdef Control control
+    # Of all ends: it flushes their records, and reads the control socket.
+    cdef Course course
+    # The control that the ends see.
     cdef Control inner
     cdef list endpoints
     cdef End *ends
@@ -107,14 +106,12 @@ cdef class EndsLoop(Lines):
     # Messages that end the run of all receivers together.
     cdef int64_t goal
     cdef int signals
-    cdef int64_t next_flush
-    cdef int64_t next_read
 
-    def __init__(self, writer, Control control, Control inner, *, connections: int, links: int,
+    def __init__(self, writer, Limits limits, Control inner, *, connections: int, links: int,
                  sends: bool, first_number: int = 0, goal: int = 0, exact: bool = False,
                  counts_turns: bool = False) -> None:
         self.writer = writer
-        self.control = control
+        self.course = Course(limits, "ms")
         self.inner = inner
         self.sends = sends
         self.first_number = first_number
@@ -127,7 +124,7 @@ cdef class EndsLoop(Lines):
         self.ends = <End *>calloc(self.end_capacity, sizeof(End))
         if self.ends == NULL:
             raise MemoryError(f"no memory for {self.end_capacity} ends")
-        inner.was_given = control.was_given
+        inner.was_given = self.course.control.was_given
 
     def __dealloc__(self) -> None:
         heap_free(&self.wakes)
@@ -177,13 +174,11 @@ cdef class EndsLoop(Lines):
         for endpoint in self.endpoints:
             if not self.sends:
                 (<Receiver>endpoint).check_selector()
-            elif (<Sender>endpoint).schedule is not None:
-                (<Sender>endpoint).schedule.delays = delays
-        if delays is not None:
-            prctl(PR_SET_TIMERSLACK, 1)
+            elif endpoint.course.schedule is not None:
+                endpoint.course.schedule.delays = delays
         with nogil:
             if self.sends:
-                self.control.say_ready()
+                self.course.control.say_ready()
                 self.await_credit()
                 self.await_start()
             self.start()
@@ -287,16 +282,12 @@ cdef class EndsLoop(Lines):
 
     cdef int notice(self, int64_t now) except -1 nogil:
         """Flush the records; pass the wrapper's messages and signals on to all ends."""
-        if now >= self.next_flush:
-            self.next_flush = flush_and_report(self.writer, self.control)
-        if now >= self.next_read:
-            self.control.read_lines()
-            self.next_read = now + READ_PERIOD
-        if self.control.stopped and not self.inner.stopped:
+        self.course.notice(now, self.writer)
+        if self.course.control.stopped and not self.inner.stopped:
             self.inner.stopped = True
             self.queue_all()
         if self.inner.total and not self.sends and (
-                self.transferred >= min(self.goal, self.control.total)):
+                self.transferred >= min(self.goal, self.course.control.total)):
             # No receiver needs more messages.
             self.inner.total = 0
             self.queue_all()
@@ -380,7 +371,7 @@ cdef class EndsLoop(Lines):
             until -= AWAKE
         if self.ticks.count:
             until = min(until, heap_first(&self.ticks))
-        return self.control.wait(self.epoll, False, until)
+        return self.course.control.wait(self.epoll, False, until)
 
     cdef int judge_waiting(self, int64_t now) except -1 nogil:
         """Before the run: raise LinkError if an end with an event has ended; drop the queue."""
@@ -412,7 +403,7 @@ cdef class EndsLoop(Lines):
         cdef int64_t begin = monotonic_ns()
         cdef int64_t now = begin
         cdef int found = self.have_credit()
-        while found < self.end_count and pending_count() == 0 and not self.control.stopped:
+        while found < self.end_count and pending_count() == 0 and not self.course.control.stopped:
             if found and now >= begin + CREDIT_GRACE:
                 break
             if now >= begin + CREDIT_TIMEOUT:
@@ -428,8 +419,8 @@ cdef class EndsLoop(Lines):
 
     cdef int await_start(self) except -1 nogil:
         """Wait for the wrapper's `start`: then the senders of all processes are ready."""
-        self.control.read_lines()
-        while self.control.held and pending_count() == 0:
+        self.course.control.read_lines()
+        while self.course.control.held and pending_count() == 0:
             self.round += 1
             self.exchange(monotonic_ns() + SECOND)
             self.judge_waiting(monotonic_ns())
@@ -440,16 +431,16 @@ cdef class EndsLoop(Lines):
         cdef int64_t now = monotonic_ns()
         cdef int i
         for i in range(self.end_count):
-            (<Endpoint>self.ends[i].endpoint).join_clock(now)
-            if self.sends and (<Sender>self.ends[i].endpoint).limits.pacer is not None:
-                (<Sender>self.ends[i].endpoint).schedule.begin(now)
-        self.next_flush = next_flush_after(now)
+            (<Endpoint>self.ends[i].endpoint).course.join_clock(now)
+            if (<Endpoint>self.ends[i].endpoint).course.schedule is not None:
+                (<Endpoint>self.ends[i].endpoint).course.schedule.begin(now)
+        self.course.prepare_clock()
         self.queue_all()
         if not self.sends:
             # Credit goes out before the wrapper reads that we are ready.
             self.turn_ends(now)
             self.write_lines()
-            self.control.say_ready()
+            self.course.control.say_ready()
         return 0
 
     cdef int loop(self) except -1 nogil:
@@ -464,8 +455,8 @@ cdef class EndsLoop(Lines):
             self.turn_ends(now)
             self.write_lines()
             if self.live and not self.is_busy():
-                self.sleep(self.next_flush)
-        flush_and_report(self.writer, self.control)
+                self.sleep(self.course.next_flush)
+        flush_and_report(self.writer, self.course.control)
         return 0
 
     # ---- the end ---------------------------------------------------------------------

@@ -5,8 +5,11 @@ from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
 from quiver_fast.arrow.run.course cimport Course
 from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_t, pn_terminus_t
+from quiver_fast.records.writer cimport RecordWriter
 
-cdef class Endpoint(Course):
+cdef class Endpoint:
+    cdef readonly Course course
+    cdef RecordWriter writer
     cdef Connection connection
     # Messages of a transaction; 0 and None without transactions.
     cdef int64_t batch_size
@@ -26,6 +29,10 @@ cdef class Endpoint(Course):
     # Its number among the ends of the process.
     cdef readonly int64_t number
 
+    cdef int loop(self) except -1 nogil
+    cdef int take_input(self) except -1 nogil
+    cdef int64_t turn(self, int64_t now) except? -1 nogil
+    cdef int await_input(self, int64_t wake) except -1 nogil
     cdef int begin(self) noexcept nogil
     cdef int confirm_attach(self) except -1
     cdef bint find_session(self) except -1

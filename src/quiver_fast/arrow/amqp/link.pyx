@@ -1,4 +1,4 @@
-"""One link of a session: how it is attached, and how the peer ends it."""
+"""One link of a session: how it is attached, its loop, and how the peer ends it."""
 
 from libc.errno cimport ECONNRESET, EPIPE
 from libc.stdint cimport int64_t, uint64_t
@@ -6,7 +6,7 @@ from libc.string cimport memcmp
 
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
-from quiver_fast.arrow.run.course cimport Course, Limits
+from quiver_fast.arrow.run.course cimport OVER, Course, Limits, flush_and_report
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
@@ -33,7 +33,7 @@ cdef size_t SELECTOR_SIZE = 33
 cdef uint64_t SELECTOR_CODE = 0x0000468C00000004
 
 
-cdef class Endpoint(Course):
+cdef class Endpoint:
     """One link of one session of one connection.
 
     Args:
@@ -48,7 +48,8 @@ cdef class Endpoint(Course):
 
     def __init__(self, connection: Connection, writer: RecordWriter, limits: Limits, *,
                  address: str, name: str, time_unit: str, transaction_size: int) -> None:
-        super().__init__(writer, limits, time_unit)
+        self.course = Course(limits, time_unit)
+        self.writer = writer
         self.connection = connection
         self.address = address
         self.name = name
@@ -252,9 +253,39 @@ cdef class Endpoint(Course):
         pn_link_open(link)
         return 0
 
+    cdef int loop(self) except -1 nogil:
+        """Transfer until the run is over; then flush the records."""
+        cdef int64_t now
+        cdef int64_t wake
+        while True:
+            now = monotonic_ns()
+            # Input first: messages and outcomes before the end of the link count.
+            self.take_input()
+            wake = self.turn(now)
+            if wake == OVER:
+                flush_and_report(self.writer, self.course.control)
+                return 0
+            self.await_input(wake)
+
+    cdef int take_input(self) except -1 nogil:
+        """Take all input that was read."""
+        return 0
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        """Do the work that is due, after all input was taken.
+
+        Returns when the next turn is due without new input (monotonic ns): 0 for at once, and OVER
+        at the end of the run.
+        """
+        return OVER
+
+    cdef int await_input(self, int64_t wake) except -1 nogil:
+        """Write and read; wait for the peer until ``wake``."""
+        return 0
+
     cdef int begin(self) noexcept nogil:
         """Begin the clock of the run, or prepare it. The link is attached."""
-        return self.start_clock()
+        return self.course.start_clock()
 
     def use_link(self) -> None:
         """Prepare to transfer over the attached link; raise LinkError where it cannot be used."""
@@ -296,14 +327,14 @@ cdef class Endpoint(Course):
         cdef bint is_gone = self.connection.hung_up or error == ECONNRESET or error == EPIPE
         if pn_connection_state(self.connection.connection) & PN_REMOTE_CLOSED:
             return 0
-        if self.limits.count or not is_gone or not (
-                self.stopping or self.near_the_end(monotonic_ns())):
+        if self.course.limits.count or not is_gone or not (
+                self.course.stopping or self.course.near_the_end(monotonic_ns())):
             return 0
         self.connection.excused = True
         if closed:
             return 0
         with gil:
-            self.limits.warnings.append(
+            self.course.limits.warnings.append(
                 f"{self.connection.peer}: the connection was lost at the end of the run, before "
                 "the peer closed it")
         return 0

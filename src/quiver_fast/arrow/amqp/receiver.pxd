@@ -45,6 +45,7 @@ cdef class Receiver(Endpoint):
 
     cdef int64_t taken(self) noexcept nogil
     cdef int64_t goal(self) noexcept nogil
+    cdef int drain(self, int64_t now) except -1 nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int ask_for_the_rest(self) except -1 nogil
     cdef bint take_plain(self, const amqp_arrival_t *arrival) except -1 nogil

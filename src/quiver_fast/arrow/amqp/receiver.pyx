@@ -75,7 +75,7 @@ cdef class Receiver(Endpoint):
         self.id_prefix = id_prefix.encode("ascii")
         self.prefix = self.id_prefix
         self.prefix_size = len(self.id_prefix)
-        self.tells_by_id = bool(self.limits.run_start_ms and with_ids and id_prefix)
+        self.tells_by_id = bool(limits.run_start_ms and with_ids and id_prefix)
         self.is_plain = not with_ids and transaction_size == 0
         self.most = self.goal()
         self.base = new_inflow(NULL)
@@ -93,7 +93,7 @@ cdef class Receiver(Endpoint):
 
     def prepare(self) -> None:
         self.undrainable = breaks_on_drain(self.connection.identity())
-        self.patience = SILENCE if self.undrainable else DRAIN_TIMEOUT
+        self.course.patience = SILENCE if self.undrainable else DRAIN_TIMEOUT
         self.base.link = self.link
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
         if self.selector:
@@ -118,10 +118,10 @@ cdef class Receiver(Endpoint):
         if self.batch_size:
             # The session's window opens when a message is taken, not when it arrives.
             self.end.session.window = 0
-        self.start_clock()
-        if self.control.was_given:
+        self.course.start_clock()
+        if self.course.control.was_given:
             # The wrapper says when no more messages come.
-            self.deadline = INT64_MAX
+            self.course.deadline = INT64_MAX
         return 0
 
     def run(self) -> None:
@@ -137,15 +137,15 @@ cdef class Receiver(Endpoint):
         with nogil:
             self.top_up()
             self.connection.write()
-            self.control.say_ready()
+            self.course.control.say_ready()
             self.loop()
-        if self.aborted and not self.interrupted:
+        if self.aborted and not self.course.interrupted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
 
     @property
     def queue_empty(self) -> bool | None:
         """Whether the queue was read to its end; None if the peer was not asked to drain."""
-        if self.undrainable or self.drain_deadline == INT64_MAX:
+        if self.undrainable or self.course.drain_deadline == INT64_MAX:
             return None
         return self.was_drained
 
@@ -157,26 +157,28 @@ cdef class Receiver(Endpoint):
             self.coordinator.poll(now)
             self.take_backlog()
         closed = self.closed_by_peer()
-        self.notice(now)
+        if self.course.notice(now, self.writer):
+            self.drain(now)
         ending = self.is_ending(closed, now)
         if closed and ending and self.received < self.goal():
             with gil:
                 self.ended_by_peer(now)
         if (self.batch_size == 0 or self.is_committed(ending, now)) and ending:
-            self.stopping = True
+            self.course.stopping = True
             return OVER
         if ending:
             # Wait for the answer to the last discharge.
-            end = self.next_flush
-        elif self.stopping:
-            end = self.drain_deadline
-        elif self.is_over(now, self.received):
-            self.start_draining(now)
-            end = self.drain_deadline
+            end = self.course.next_flush
+        elif self.course.stopping:
+            end = self.course.drain_deadline
+        elif self.course.is_over(now, self.received):
+            self.course.start_draining(now)
+            self.drain(now)
+            end = self.course.drain_deadline
         else:
             self.top_up()
-            end = self.deadline
-        return min(self.next_flush, end)
+            end = self.course.deadline
+        return min(self.course.next_flush, end)
 
     cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:
         """Say whether the receiver takes no more messages."""
@@ -186,7 +188,7 @@ cdef class Receiver(Endpoint):
             # Messages may wait for the next transaction.
             return self.backlog.frames == 0 or (
                 pn_session_state(self.session) & PN_REMOTE_CLOSED)
-        return self.stopping and self.is_drained(now)
+        return self.course.stopping and self.is_drained(now)
 
     cdef bint may_take(self) noexcept nogil:
         """Say whether a message may be taken: without transactions, or into the open one."""
@@ -201,7 +203,7 @@ cdef class Receiver(Endpoint):
         cdef bint complete = ending or self.batch_received >= self.batch_size
         if self.coordinator.is_discharging():
             # After a signal, answers are awaited only until the deadline.
-            return self.interrupted and now >= self.drain_deadline
+            return self.course.interrupted and now >= self.course.drain_deadline
         if self.batch_received and complete:
             self.batch_received = 0
             with gil:
@@ -212,17 +214,16 @@ cdef class Receiver(Endpoint):
                 self.coordinator.declare()
         return True
 
-    cdef int start_draining(self, int64_t now) except -1 nogil:
-        """Drain the link, and wait for messages on their way (part 2.6.7)."""
-        Endpoint.start_draining(self, now)
+    cdef int drain(self, int64_t now) except -1 nogil:
+        """Drain the link; messages on their way still come (part 2.6.7)."""
         if not self.undrainable:
             self.ask_for_the_rest()
-        elif self.received >= self.control.total:
-            self.drain_deadline = now
+        elif self.received >= self.course.control.total:
+            self.course.drain_deadline = now
         return 0
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
-        if now >= self.drain_deadline:
+        if now >= self.course.drain_deadline:
             return True
         if self.undrainable or self.end.counts.credit or self.backlog.frames:
             return False
@@ -251,7 +252,7 @@ cdef class Receiver(Endpoint):
         return self.received + self.older + self.foreign
 
     cdef int64_t goal(self) noexcept nogil:
-        return self.limits.count if self.limits.count else INT64_MAX
+        return self.course.limits.count if self.course.limits.count else INT64_MAX
 
     cdef int await_input(self, int64_t wake) except -1 nogil:
         return self.connection.await_messages(wake)
@@ -281,15 +282,15 @@ cdef class Receiver(Endpoint):
         cdef int64_t send_time
         if not self.is_plain or self.received == 0 or self.received >= self.most:
             return False
-        if self.stopping or not arrival.first or arrival.more or arrival.aborted:
+        if self.course.stopping or not arrival.first or arrival.more or arrival.aborted:
             return False
         if not is_alike(&self.likeness, data, arrival.payload.size):
             return False
         send_time = time_field(data + self.likeness.time_at)
-        if not self.is_timely(send_time):
+        if not self.course.is_timely(send_time):
             return False
-        if self.taken_since % self.clock_block == 0:
-            self.now = self.wall_time()
+        if self.taken_since % self.course.clock_block == 0:
+            self.now = self.course.wall_time()
         self.taken_since += 1
         self.received += 1
         self.writer.received(send_time, self.now)
@@ -304,9 +305,9 @@ cdef class Receiver(Endpoint):
         if flow == NULL:
             # A link that we are about to detach.
             return 0
-        if self.stopping and not self.interrupted:
+        if self.course.stopping and not self.course.interrupted:
             # The last messages may take any time, as long as frames come.
-            self.drain_deadline = monotonic_ns() + self.patience
+            self.course.drain_deadline = monotonic_ns() + self.course.patience
         if self.backlog.frames == 0 and self.may_take():
             return self.take_part(flow, arrival)
         flow.waiting += 1
@@ -330,8 +331,8 @@ cdef class Receiver(Endpoint):
             self.give_window(arrival.link)
         if self.received >= self.goal():
             return 0
-        if self.taken_since % self.clock_block == 0:
-            self.now = self.wall_time()
+        if self.taken_since % self.course.clock_block == 0:
+            self.now = self.course.wall_time()
         self.taken_since += 1
         if arrival.aborted:
             self.aborted += 1
@@ -415,11 +416,11 @@ cdef class Receiver(Endpoint):
         """Say whether a message is of this run: by its id, if ids show that, else by its time."""
         if self.tells_by_id:
             return prefix != 0
-        return self.is_timely_by_wall(flow.message.send_time)
+        return self.course.is_timely_by_wall(flow.message.send_time)
 
     cdef int count_other(self, Inflow *flow) except -1 nogil:
         """Count a message that is not of this run."""
-        if self.is_older(flow.message.send_time):
+        if self.course.is_older(flow.message.send_time):
             self.older += 1
         elif self.tells_by_id:
             self.foreign += 1
@@ -491,9 +492,9 @@ cdef class Receiver(Endpoint):
         if credit > self.credit_window // 2:
             return 0
         more = self.credit_window - credit
-        if self.limits.count:
+        if self.course.limits.count:
             # Messages of other runs use up credit; it is given again.
-            more = min(more, self.limits.count - self.received - credit)
+            more = min(more, self.course.limits.count - self.received - credit)
         return self.connection.give_credit(self.end, <uint32_t>more, False) if more > 0 else 0
 
     cdef int check_transaction(self) except -1:
@@ -507,19 +508,20 @@ cdef class Receiver(Endpoint):
 
     cdef int ended_by_peer(self, int64_t now) except -1:
         """Raise LinkError if the peer ended the link while messages are missing."""
+        course = self.course
         if self.aborted:
             return 0
         if self.is_doubtful and self.taken() == 0:
             self.refused()
-        if self.batch_size and not self.interrupted:
+        if self.batch_size and not course.interrupted:
             self.check_transaction()
-        if self.base.head_size and not self.interrupted:
+        if self.base.head_size and not course.interrupted:
             raise LinkError(f"{self.connection.peer}: the peer closed the link within message "
                             f"{self.taken() + 1}")
-        if self.interrupted or self.stopping or self.received >= self.control.total:
+        if course.interrupted or course.stopping or self.received >= course.control.total:
             return 0
-        if not self.limits.count and (self.near_the_end(now) or self.limits.duration_ns == 0):
+        if not course.limits.count and (course.near_the_end(now) or course.limits.duration_ns == 0):
             return 0
-        goal = f" of {self.limits.count}" if self.limits.count else ""
+        goal = f" of {course.limits.count}" if course.limits.count else ""
         raise LinkError(f"{self.connection.peer}: the peer closed the link after "
                         f"{self.received}{goal} messages")

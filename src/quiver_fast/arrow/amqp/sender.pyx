@@ -16,7 +16,7 @@ from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.arrow.run.course cimport OVER
-from quiver_fast.arrow.run.pacer cimport BacklogSchedule, Schedule
+from quiver_fast.arrow.run.pacer cimport BacklogSchedule
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
 from quiver_fast.proton.libproton cimport (
     PN_SND_SETTLED, PN_SND_UNSETTLED, pn_link_set_snd_settle_mode, pn_link_target,
@@ -82,13 +82,12 @@ cdef class Sender(Endpoint):
         self.with_ids = with_ids
         self.settlement = settlement
         self.first_refusal = ""
-        self.patience = DRAIN_TIMEOUT + <int64_t>(asked_silence * SECOND)
-        if self.limits.pacer is not None:
-            self.schedule = Schedule(self.limits.pacer, self.clock_base)
-            self.is_exact = exact
+        self.course.patience = DRAIN_TIMEOUT + <int64_t>(asked_silence * SECOND)
+        self.course.follow_schedule()
+        self.is_exact = exact
         if time_unit != "ms" and self.template.largest_size > SMALL_BODY:
             # A block of these takes longer than a microsecond.
-            self.clock_block = 1
+            self.course.clock_block = 1
 
     def prepare(self) -> None:
         # Output refers to the template's body.
@@ -118,7 +117,7 @@ cdef class Sender(Endpoint):
             TransactionError: a transaction failed.
         """
         with nogil:
-            self.control.say_ready()
+            self.course.control.say_ready()
             self.loop()
         refused = self.rejected + self.released + self.modified
         if refused:
@@ -136,51 +135,55 @@ cdef class Sender(Endpoint):
 
     cdef int begin(self) noexcept nogil:
         """Prepare the clock. It starts with the first credit, when both ends are ready."""
-        self.prepare_clock()
-        if self.limits.duration_ns:
-            self.deadline = monotonic_ns() + max(self.limits.duration_ns, CREDIT_TIMEOUT)
+        self.course.prepare_clock()
+        if self.course.limits.duration_ns:
+            self.course.deadline = monotonic_ns() + max(
+                self.course.limits.duration_ns, CREDIT_TIMEOUT)
         return 0
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
         """Start the clock if there is credit; raise PeerError if none came in time."""
-        if self.end.counts.credit > 0 and not self.control.held:
-            return self.start_clock()
-        if self.control.held:
+        if self.end.counts.credit > 0 and not self.course.control.held:
+            return self.course.start_clock()
+        if self.course.control.held:
             self.begin()
-        elif self.time_is_over(now):
+        elif now >= self.course.deadline:
             with gil:
                 raise PeerError(f"{self.connection.peer}: the peer gave no credit")
         return 0
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef bint closed = self.closed_by_peer()
-        self.notice(now)
-        if self.started == 0 and not self.stopping:
+        if now >= self.course.next_flush and self.streaming and self.outgoing.is_open:
+            # The message takes longer than a flush: record its progress.
+            self.record_body(c"B")
+        self.course.notice(now, self.writer)
+        if self.course.started == 0 and not self.course.stopping:
             self.await_credit(now)
-        if self.interrupted and self.outgoing.is_open and not self.outgoing.is_aborting and (
-                self.streaming or now >= self.drain_deadline):
+        if self.course.interrupted and self.outgoing.is_open and not self.outgoing.is_aborting and (
+                self.streaming or now >= self.course.drain_deadline):
             self.aborted += 1
             self.settled += 1
             amqp_unsettled_settle(&self.outgoing.unsettled, self.outgoing.delivery_id)
             self.outgoing.abort()
-        if not self.stopping and self.is_over(now, self.sent):
-            self.start_draining(now)
+        if not self.course.stopping and self.course.is_over(now, self.sent):
+            self.course.start_draining(now)
         if closed:
             with gil:
                 self.ended_by_peer(now)
             return OVER
         self.feed_body(now)
-        if self.stopping and not self.outgoing.is_open:
+        if self.course.stopping and not self.outgoing.is_open:
             self.answer_drain()
         if self.batch_size:
             self.transact(now)
-        if not self.stopping:
-            if not self.control.held:
+        if not self.course.stopping:
+            if not self.course.control.held:
                 self.burst(now)
         elif self.is_settled():
             return OVER
-        elif now >= self.drain_deadline:
-            if self.interrupted:
+        elif now >= self.course.drain_deadline:
+            if self.course.interrupted:
                 return OVER
             with gil:
                 self.fail_silent()
@@ -188,9 +191,9 @@ cdef class Sender(Endpoint):
 
     cdef int await_input(self, int64_t wake) except -1 nogil:
         """Exchange; wait for the peer or for the time of the next message."""
-        if wake == 0 or self.stopping:
+        if wake == 0 or self.course.stopping:
             return self.connection.exchange(wake)
-        if self.schedule is None and not self.outgoing.is_open:
+        if self.course.schedule is None and not self.outgoing.is_open:
             return self.connection.exchange_spinning(wake)
         if self.is_exact and not self.outgoing.is_open:
             return self.connection.exchange_awake(wake)
@@ -204,11 +207,11 @@ cdef class Sender(Endpoint):
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more messages count and schedule allow now."""
         cdef int64_t most = INT64_MAX
-        if self.limits.count:
-            most = self.limits.count - self.sent
-        if self.schedule is not None:
+        if self.course.limits.count:
+            most = self.course.limits.count - self.sent
+        if self.course.schedule is not None:
             # The schedule begins with the first call, after the first credit.
-            most = min(most, self.schedule.due(now) - self.sent)
+            most = min(most, self.course.schedule.due(now) - self.sent)
         if self.batch_size:
             most = min(most, self.batch_size - self.batch_sent)
             if not self.coordinator.is_open():
@@ -230,8 +233,8 @@ cdef class Sender(Endpoint):
         if self.outgoing.is_stamped:
             return self.send_stamped(room)
         for i in range(<int>room):
-            if self.schedule is not None or i % self.clock_block == 0:
-                time = self.send_time(self.sent)
+            if self.course.schedule is not None or i % self.course.clock_block == 0:
+                time = self.course.send_time(self.sent)
             self.begin_message(time)
             self.feed_body(now)
             if self.outgoing.is_open or self.room() <= 0:
@@ -273,8 +276,8 @@ cdef class Sender(Endpoint):
         id = self.outgoing.delivery_id
         left = count
         while left:
-            time = self.send_time(self.sent)
-            block = min(left, 1 if self.schedule is not None else self.clock_block)
+            time = self.course.send_time(self.sent)
+            block = min(left, 1 if self.course.schedule is not None else self.course.clock_block)
             left -= block
             for _ in range(block):
                 if self.template.next_message(time) or stamp.size == 0:
@@ -308,7 +311,7 @@ cdef class Sender(Endpoint):
         self.outgoing.begin_message(self.sent)
         if self.streaming:
             self.message_time = time
-            self.first_time = self.wall_time()
+            self.first_time = self.course.wall_time()
             self.recorded = 0
         return self.record(time)
 
@@ -325,9 +328,9 @@ cdef class Sender(Endpoint):
             self.outgoing.send_frame()
             if not self.outgoing.is_open:
                 self.finish_delivery()
-            if self.stopping and not self.interrupted:
+            if self.course.stopping and not self.course.interrupted:
                 # The last message may take any time, as long as its frames go out.
-                self.drain_deadline = now + self.patience
+                self.course.drain_deadline = now + self.course.patience
             if amqp_output_waiting(&self.connection.plane.output) >= WAITING_LIMIT:
                 self.connection.write()
         return 0
@@ -345,13 +348,8 @@ cdef class Sender(Endpoint):
         cdef int64_t given = <int64_t>(self.template.body_size - self.outgoing.body_left)
         cdef int64_t fresh = given - self.recorded
         self.recorded = given
-        cdef int64_t time = self.wall_time()
+        cdef int64_t time = self.course.wall_time()
         return self.writer.streamed(kind, self.message_time, self.first_time, time, fresh)
-
-    cdef int record_progress(self) except -1 nogil:
-        if self.streaming and self.outgoing.is_open:
-            self.record_body(c"B")
-        return 0
 
     cdef int take_input(self) except -1 nogil:
         """Take all input; settle the outcomes of our deliveries."""
@@ -395,8 +393,8 @@ cdef class Sender(Endpoint):
         self.settled += count
         if not disposition.settled:
             self.connection.settle(self.end.session, first, last)
-        if self.stopping and not self.interrupted:
-            self.start_draining(monotonic_ns())
+        if self.course.stopping and not self.course.interrupted:
+            self.course.start_draining(monotonic_ns())
         if cuts_off:
             # The peer settled the message before its end: it wants no more of it.
             self.outgoing.abort()
@@ -422,7 +420,7 @@ cdef class Sender(Endpoint):
 
     cdef int64_t settle_each(self, uint32_t first, uint32_t last) except -1 nogil:
         """Settle and record a range of deliveries; return how many had no outcome yet."""
-        cdef int64_t time = self.wall_time()
+        cdef int64_t time = self.course.wall_time()
         cdef int64_t count = 0
         cdef int64_t sequence
         cdef uint32_t id = first
@@ -443,23 +441,23 @@ cdef class Sender(Endpoint):
 
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
         """Return until when the connection may wait: 0 when there is more to send now."""
-        cdef int64_t wake = min(self.next_flush, self.deadline)
+        cdef int64_t wake = min(self.course.next_flush, self.course.deadline)
         cdef int64_t allowance
         if self.outgoing.is_open:
             # Only a session without a window waits for the peer.
             if self.end.session.counts.remote_incoming_window:
                 return 0
-        if self.stopping or self.outgoing.is_open:
-            return min(self.next_flush, self.drain_deadline)
+        if self.course.stopping or self.outgoing.is_open:
+            return min(self.course.next_flush, self.course.drain_deadline)
         if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0 or (
-                self.control.held):
+                self.course.control.held):
             return wake
         allowance = self.allowance(now)
         if allowance > 0:
             return 0
-        if self.schedule is not None and self.sent >= self.schedule.due(now):
+        if self.course.schedule is not None and self.sent >= self.course.schedule.due(now):
             # Otherwise the transaction is waited for; then the schedule catches up.
-            wake = min(wake, self.schedule.wake(self.sent))
+            wake = min(wake, self.course.schedule.wake(self.sent))
         return wake
 
     cdef bint is_settled(self) noexcept nogil:
@@ -471,15 +469,15 @@ cdef class Sender(Endpoint):
 
     cdef int transact(self, int64_t now) except -1 nogil:
         """Discharge a complete batch, and declare the next transaction with it."""
-        cdef bint complete = self.batch_sent >= self.batch_size or self.stopping
+        cdef bint complete = self.batch_sent >= self.batch_size or self.course.stopping
         self.coordinator.poll(now)
         if not self.coordinator.is_idle() or self.settled != self.sent or self.outgoing.is_open:
             return 0
         if self.batch_sent and complete:
             self.batch_sent = 0
             with gil:
-                self.coordinator.discharge(not self.stopping)
-        elif not self.stopping and not self.coordinator.is_open():
+                self.coordinator.discharge(not self.course.stopping)
+        elif not self.course.stopping and not self.coordinator.is_open():
             with gil:
                 self.coordinator.declare()
         return 0
@@ -487,12 +485,13 @@ cdef class Sender(Endpoint):
     cdef int ended_by_peer(self, int64_t now) except -1:
         """Raise LinkError for an orderly end by the peer, except at the end of a timed run."""
         unsettled = self.unsettled
-        if self.limits.count == 0 and self.near_the_end(now):
+        count = self.course.limits.count
+        if count == 0 and self.course.near_the_end(now):
             # The peer has the same duration. The report counts messages without an outcome.
             return 0
-        if unsettled == 0 and (self.interrupted or 0 < self.limits.count <= self.sent):
+        if unsettled == 0 and (self.course.interrupted or 0 < count <= self.sent):
             return 0
-        goal = f" of {self.limits.count}" if self.limits.count else ""
+        goal = f" of {count}" if count else ""
         raise LinkError(
             f"{self.connection.peer}: the peer closed the link after {self.sent}{goal} messages, "
             f"{unsettled} of them without an outcome")
@@ -510,18 +509,16 @@ cdef class BacklogSender(Sender):
 
     def __init__(self, connection, writer, limits, *, backlog: int, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
-        self.schedule = BacklogSchedule(self.limits.pacer, self.clock_base, backlog)
+        self.course.schedule = BacklogSchedule(limits.pacer, self.course.clock_base, backlog)
 
-    cdef int start_clock(self) noexcept nogil:
-        Sender.start_clock(self)
-        if self.schedule.start == 0:
-            self.deadline = INT64_MAX
+    cdef int await_credit(self, int64_t now) except -1 nogil:
+        Sender.await_credit(self, now)
+        if self.course.started:
+            self.course.deadline = INT64_MAX
         return 0
 
-    cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil:
-        if not self.is_full and self.schedule.start:
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        if not self.is_full and self.course.schedule.start:
             self.is_full = True
-            self.started = self.schedule.start
-            if self.limits.duration_ns:
-                self.deadline = self.started + self.limits.duration_ns
-        return Sender.is_over(self, now, transferred)
+            self.course.begin_at(self.course.schedule.start)
+        return Sender.turn(self, now)

@@ -131,7 +131,7 @@ cdef class ShapedReceiver(Receiver):
             self.follow_pauses(now)
         if self.is_busy and now >= self.busy_until:
             self.finish_work()
-        if not self.stopping:
+        if not self.course.stopping:
             self.taken_since = 0
             self.take_backlog()
         if self.is_busy:
@@ -141,7 +141,7 @@ cdef class ShapedReceiver(Receiver):
     cdef int follow_pauses(self, int64_t now) noexcept nogil:
         """Begin or end a pause. Its times count from the begin of the run."""
         cdef int64_t round = self.receiving + self.pausing
-        cdef int64_t phase = (now - self.started) % round
+        cdef int64_t phase = (now - self.course.started) % round
         self.is_paused = phase >= self.receiving
         self.next_step = now - phase + (round if self.is_paused else self.receiving)
         return 0
@@ -207,8 +207,8 @@ cdef class ShapedReceiver(Receiver):
         cdef int64_t more = self.credit_window - credit
         if self.is_paused or credit > self.credit_window // 2:
             return 0
-        if self.limits.count:
-            more = min(more, self.limits.count - self.received - credit + self.is_busy)
+        if self.course.limits.count:
+            more = min(more, self.course.limits.count - self.received - credit + self.is_busy)
         return self.connection.give_credit(self.end, <uint32_t>more, False) if more > 0 else 0
 
     cdef bint is_ending(self, bint closed, int64_t now) noexcept nogil:

@@ -54,7 +54,7 @@ cdef class StreamReceiver(Receiver):
         self.streaming = True
         self.is_plain = False
         # The clock is read for each part of a stream.
-        self.clock_block = 1
+        self.course.clock_block = 1
 
     def __dealloc__(self) -> None:
         cdef Inflow *flow
@@ -147,9 +147,9 @@ cdef class StreamReceiver(Receiver):
             flow = flow.next
         return 0
 
-    cdef int start_draining(self, int64_t now) except -1 nogil:
+    cdef int drain(self, int64_t now) except -1 nogil:
         cdef Inflow *flow = self.streams
-        Receiver.start_draining(self, now)
+        Receiver.drain(self, now)
         while flow != NULL:
             self.connection.give_credit(flow.end, 0, True)
             flow = flow.next
@@ -159,7 +159,7 @@ cdef class StreamReceiver(Receiver):
         cdef Inflow *flow = self.streams
         if not Receiver.is_drained(self, now):
             return False
-        while flow != NULL and now < self.drain_deadline:
+        while flow != NULL and now < self.course.drain_deadline:
             if flow.end.counts.credit:
                 return False
             flow = flow.next
@@ -215,9 +215,15 @@ cdef class StreamReceiver(Receiver):
         return self.writer.streamed(
             kind, flow.message.send_time, flow.first_time, self.now, fresh)
 
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        if now >= self.course.next_flush:
+            self.record_progress()
+        return Receiver.turn(self, now)
+
     cdef int record_progress(self) except -1 nogil:
+        """Record the progress of messages that take longer than a flush."""
         cdef Inflow *flow = self.streams
-        self.now = self.wall_time()
+        self.now = self.course.wall_time()
         if self.shows_progress(self.base):
             self.record_body(self.base, c"B")
         while flow != NULL:

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from quiver_fast.arrow.csp.channel cimport Channel, Reply
-from quiver_fast.arrow.run.course cimport Course, Limits
+from quiver_fast.arrow.run.course cimport OVER, Course, Limits, flush_and_report
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
@@ -12,12 +12,13 @@ from quiver_fast.remote.wire.replies import cid_of, message_of
 cdef int64_t SECOND = 1000000000
 
 
-cdef class Endpoint(Course):
+cdef class Endpoint:
     """One end of a run: an appender's or a tailer's.
 
     Args:
         channel: a connected channel.
-        writer, limits, time_unit: see Course.
+        writer: where the records go.
+        limits, time_unit: see Course.
         queue: the queue's name.
         id_prefix: the prefix of this run's ids.
         with_ids: write ids into the records (revisions v1 and v2).
@@ -25,7 +26,8 @@ cdef class Endpoint(Course):
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  id_prefix: str, with_ids: bool, time_unit: str) -> None:
-        super().__init__(writer, limits, time_unit)
+        self.course = Course(limits, time_unit)
+        self.writer = writer
         self.channel = channel
         self.queue = queue
         self.prefix = id_prefix.encode("ascii")
@@ -52,10 +54,15 @@ cdef class Endpoint(Course):
             LinkError, PeerError: the server refused a request, or the connection was lost.
             OutputError: the records could not be written.
         """
+        cdef int64_t wake
         with nogil:
-            self.control.say_ready()
+            self.course.control.say_ready()
             self.await_start()
-            self.loop()
+            wake = self.turn(monotonic_ns())
+            while wake != OVER:
+                self.await_input(wake)
+                wake = self.turn(monotonic_ns())
+            flush_and_report(self.writer, self.course.control)
 
     def transfer(self, timeout: float) -> None:
         """Attach, run to the end, and close the channel in any case.
@@ -89,12 +96,16 @@ cdef class Endpoint(Course):
 
     cdef int await_start(self) except -1 nogil:
         """Wait for the wrapper's `start` after a `hold`; then start the clock."""
-        self.control.read_lines()
-        if not self.control.held:
+        self.course.control.read_lines()
+        if not self.course.control.held:
             return 0
-        while self.control.held and pending_count() == 0 and not self.channel.cut:
+        while self.course.control.held and pending_count() == 0 and not self.channel.cut:
             self.channel.exchange(monotonic_ns() + SECOND)
-        return self.start_clock()
+        return self.course.start_clock()
+
+    cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        """Take all replies; return when the next turn is due without one, or OVER."""
+        return OVER
 
     cdef int await_input(self, int64_t wake) except -1 nogil:
         if self.channel.cut:

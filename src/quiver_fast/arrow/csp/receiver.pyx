@@ -58,7 +58,7 @@ cdef class Receiver(Endpoint):
         self.from_end = from_end
         self.next_tid = 1
         self.queue_end = INT64_MAX
-        self.patience = DRAIN_TIMEOUT
+        self.course.patience = DRAIN_TIMEOUT
 
     def attach(self, timeout: float) -> None:
         """Create the tailer, and ask for the first entries; see `Endpoint.attach`."""
@@ -73,10 +73,10 @@ cdef class Receiver(Endpoint):
             self.channel.request(self.cid, self.next_tid, moving)
             self.next_tid += 1
             self.outstanding = 1
-        self.start_clock()
-        if self.control.was_given:
+        self.course.start_clock()
+        if self.course.control.was_given:
             # The wrapper says when no more messages come.
-            self.deadline = INT64_MAX
+            self.course.deadline = INT64_MAX
 
     @property
     def queue_empty(self) -> bool | None:
@@ -84,20 +84,23 @@ cdef class Receiver(Endpoint):
         return self.position >= self.queue_end if self.end_tid else None
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
-        self.notice(now)
-        if self.is_done() or self.interrupted or (self.stopping and self.is_drained(now)):
-            self.stopping = True
+        self.take_input()
+        self.course.notice(now, self.writer)
+        if self.is_done() or self.course.interrupted or (
+                self.course.stopping and self.is_drained(now)):
+            self.course.stopping = True
             return OVER
-        if not self.stopping and self.is_over(now, self.received):
-            self.start_draining(now)
+        if not self.course.stopping and self.course.is_over(now, self.received):
+            self.course.start_draining(now)
             with gil:
                 self.ask_for_end()
-        if not self.stopping:
-            self.ask()
-        return min(self.next_flush, self.drain_deadline if self.stopping else self.deadline)
+        if self.course.stopping:
+            return min(self.course.next_flush, self.course.drain_deadline)
+        self.ask()
+        return min(self.course.next_flush, self.course.deadline)
 
     cdef bint is_done(self) noexcept nogil:
-        return self.limits.count and self.received >= self.limits.count
+        return self.course.limits.count and self.received >= self.course.limits.count
 
     cdef int ask_for_end(self) except -1:
         """Ask for the end of the queue, which is in the reply to a new tailer."""
@@ -115,7 +118,7 @@ cdef class Receiver(Endpoint):
 
     cdef bint is_drained(self, int64_t now) noexcept nogil:
         """Say whether all entries of the queue have come, or all that were asked for."""
-        if now >= self.drain_deadline:
+        if now >= self.course.drain_deadline:
             return True
         return self.queue_end != INT64_MAX and (
             self.position >= self.queue_end or self.outstanding == 0)
@@ -130,8 +133,8 @@ cdef class Receiver(Endpoint):
     cdef int take_input(self) except -1 nogil:
         cdef Reply reply
         while not self.is_done() and self.channel.next_reply(&reply):
-            if self.stopping:
-                self.start_draining(monotonic_ns())
+            if self.course.stopping:
+                self.course.start_draining(monotonic_ns())
             if reply.tid == self.end_tid:
                 with gil:
                     self.take_end(&reply)
@@ -164,8 +167,8 @@ cdef class Receiver(Endpoint):
                 continue
             if value.start != NULL:
                 self.take_value(value, time)
-            if taken % self.clock_block == 0:
-                time = self.wall_time()
+            if taken % self.course.clock_block == 0:
+                time = self.course.wall_time()
             taken += 1
             value.start = line + 4
             value.size = at - value.start
@@ -201,7 +204,7 @@ cdef class Receiver(Endpoint):
             is_own = id.size > self.prefix_size and (
                 memcmp(id.start, self.prefix_text, self.prefix_size) == 0)
         else:
-            is_own = self.is_timely_by_wall(sent)
+            is_own = self.course.is_timely_by_wall(sent)
         if not timed and (is_own or self.prefix_size == 0):
             with gil:
                 self.refuse("has no time `t`, a 64-bit integer")
@@ -219,13 +222,13 @@ cdef class Receiver(Endpoint):
 
     cdef int count_other(self, Slice id, int64_t sent, bint timed, int64_t time) except -1 nogil:
         """Count an entry of another run; record it only if its id or time shows that."""
-        cdef bint is_older = timed and self.is_older(sent)
+        cdef bint is_older = timed and self.course.is_older(sent)
         if not (is_older or self.prefix_size):
             with gil:
                 self.refuse(f"has a time, {sent}, in another unit than ours (see time-unit)")
         self.older += is_older
         self.foreign += not is_older
-        if not timed or self.limits.run_start_ms == 0:
+        if not timed or self.course.limits.run_start_ms == 0:
             return 0
         if self.with_ids:
             return self.writer.received_with_id(id.start, id.size, sent, time)

@@ -11,7 +11,6 @@ from libc.string cimport memcpy, strlen
 from quiver_fast.arrow.csp.channel cimport Channel, Reply, starts
 from quiver_fast.arrow.csp.endpoint cimport Endpoint
 from quiver_fast.arrow.run.course cimport OVER, Limits
-from quiver_fast.arrow.run.pacer cimport Schedule
 from quiver_fast.arrow.run.sizes cimport Sizes
 from quiver_fast.errors import LinkError, OutcomeError, PeerError
 from quiver_fast.proton.libsys cimport monotonic_ns
@@ -73,14 +72,13 @@ cdef class Sender(Endpoint):
         self.window = window
         self.settlement = settlement
         self.first_refusal = ""
-        self.patience = DRAIN_TIMEOUT
-        if self.limits.pacer is not None:
-            self.schedule = Schedule(self.limits.pacer, self.clock_base)
+        self.course.patience = DRAIN_TIMEOUT
+        self.course.follow_schedule()
 
     def attach(self, timeout: float) -> None:
         """Create the appender; see `Endpoint.attach`."""
         self.create(b"createAppender: { }\n", timeout)
-        self.start_clock()
+        self.course.start_clock()
 
     def run(self) -> None:
         """Send until a limit or a signal, then wait for every reply.
@@ -102,15 +100,16 @@ cdef class Sender(Endpoint):
         return self.sent - self.settled
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
-        self.notice(now)
-        if not self.stopping and self.is_over(now, self.sent):
-            self.start_draining(now)
-        if not self.stopping:
+        self.take_input()
+        self.course.notice(now, self.writer)
+        if not self.course.stopping and self.course.is_over(now, self.sent):
+            self.course.start_draining(now)
+        if not self.course.stopping:
             self.burst(now)
         elif self.settled == self.sent:
             return OVER
-        elif now >= self.drain_deadline:
-            if self.interrupted:
+        elif now >= self.course.drain_deadline:
+            if self.course.interrupted:
                 return OVER
             with gil:
                 raise PeerError(
@@ -121,10 +120,10 @@ cdef class Sender(Endpoint):
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more submits window, count and schedule allow now."""
         cdef int64_t most = self.window - (self.sent - self.settled)
-        if self.limits.count:
-            most = min(most, self.limits.count - self.sent)
-        if self.schedule is not None:
-            most = min(most, self.schedule.due(now) - self.sent)
+        if self.course.limits.count:
+            most = min(most, self.course.limits.count - self.sent)
+        if self.course.schedule is not None:
+            most = min(most, self.course.schedule.due(now) - self.sent)
         return most
 
     cdef int burst(self, int64_t now) except -1 nogil:
@@ -137,8 +136,8 @@ cdef class Sender(Endpoint):
         self.channel.output.used = self.channel.begin_meta(
             self.channel.request_room(128), self.cid, self.sent + 1) - self.channel.output.memory
         for i in range(<int>room):
-            if self.schedule is not None or i % self.clock_block == 0:
-                time = self.send_time(self.sent)
+            if self.course.schedule is not None or i % self.course.clock_block == 0:
+                time = self.course.send_time(self.sent)
             # One large body fills the socket, so the batch ends there.
             if pending(&self.channel.output) > OUTPUT_LIMIT:
                 return self.submit(time, False)
@@ -185,8 +184,8 @@ cdef class Sender(Endpoint):
             self.record_settlement(reply.tid + self.reply_count)
         self.reply_count += 1
         self.settled += 1
-        if self.stopping and not self.interrupted:
-            self.start_draining(monotonic_ns())
+        if self.course.stopping and not self.course.interrupted:
+            self.course.start_draining(monotonic_ns())
         return 0
 
     cdef int refuse_reply(self, const Reply *reply) except -1:
@@ -200,21 +199,21 @@ cdef class Sender(Endpoint):
     cdef int record_settlement(self, int64_t sequence) except -1 nogil:
         cdef char[24] digits
         cdef char *end = put_decimal(digits, sequence)
-        return self.writer.settled(digits, end - digits, self.wall_time(),
+        return self.writer.settled(digits, end - digits, self.course.wall_time(),
                                    sequence % SETTLEMENT_SAMPLE == 1)
 
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
         """Return until when the channel may wait; 0 if there is more to send now."""
-        cdef int64_t wake = min(self.next_flush, self.deadline)
-        if self.stopping:
-            return min(self.next_flush, self.drain_deadline)
+        cdef int64_t wake = min(self.course.next_flush, self.course.deadline)
+        if self.course.stopping:
+            return min(self.course.next_flush, self.course.drain_deadline)
         if pending(&self.channel.output) > OUTPUT_LIMIT or (
                 self.sent - self.settled >= self.window):
             return wake
         if self.allowance(now) > 0:
             return 0
-        if self.schedule is not None:
-            wake = min(wake, self.schedule.wake(self.sent))
+        if self.course.schedule is not None:
+            wake = min(wake, self.course.schedule.wake(self.sent))
         return wake
 
 

@@ -1,3 +1,4 @@
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.arrow.run.control cimport Control
@@ -6,7 +7,7 @@ from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 
 cdef enum:
-    # What `turn` returns at the end of the run.
+    # What `turn` of an endpoint returns at the end of the run.
     OVER = -2
 
 cdef class Limits:
@@ -22,8 +23,8 @@ cdef class Limits:
     cdef readonly list warnings
 
 
+@cython.final
 cdef class Course:
-    cdef RecordWriter writer
     cdef Limits limits
     cdef Control control
     # Of a sender; None for as fast as can be.
@@ -37,7 +38,7 @@ cdef class Course:
     cdef int64_t given_start
     # Messages that may share one reading of the clock.
     cdef int clock_block
-    cdef readonly bint stopping
+    cdef bint stopping
     # When the run was over and draining began (monotonic ns); 0 before.
     cdef int64_t stopped_at
     # Number of the signal that ended the run early, or 0.
@@ -60,24 +61,19 @@ cdef class Course:
         # One comparison: not before the start, and not in a finer unit than ours.
         return <uint64_t>send_time - <uint64_t>self.run_start <= self.run_span
 
-    cdef int loop(self) except -1 nogil
-    cdef int take_input(self) except -1 nogil
-    cdef int64_t turn(self, int64_t now) except? -1 nogil
-    cdef int await_input(self, int64_t wake) except -1 nogil
+    cdef int follow_schedule(self) except -1
     cdef int64_t send_time(self, int64_t index) noexcept nogil
     cdef bint is_timely_by_wall(self, int64_t send_time) noexcept nogil
     cdef bint is_older(self, int64_t send_time) noexcept nogil
     cdef int prepare_clock(self) noexcept nogil
     cdef int start_clock(self) noexcept nogil
+    cdef int begin_at(self, int64_t start) noexcept nogil
     cdef int join_clock(self, int64_t start) noexcept nogil
-    cdef bint time_is_over(self, int64_t now) noexcept nogil
     cdef bint near_the_end(self, int64_t now) noexcept nogil
     cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil
-    cdef int start_draining(self, int64_t now) except -1 nogil
-    cdef int notice(self, int64_t now) except -1 nogil
-    cdef int notice_signals(self, int64_t now) except -1 nogil
-    cdef int record_progress(self) except -1 nogil
+    cdef int start_draining(self, int64_t now) noexcept nogil
+    cdef bint notice(self, int64_t now, RecordWriter writer) except? -1 nogil
+    cdef bint notice_signals(self, int64_t now) noexcept nogil
 
 
-cdef int64_t next_flush_after(int64_t now) noexcept nogil
 cdef int64_t flush_and_report(RecordWriter writer, Control control) except -1 nogil

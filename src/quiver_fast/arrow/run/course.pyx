@@ -1,9 +1,10 @@
-"""The course of a run, in whichever protocol: its loop, when it ends, clock, flushing, signals."""
+"""The course of a run, in whichever protocol: its clock, when it ends, flushing, signals."""
 
+cimport cython
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, SharePacer, SteppedPacer
+from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, Schedule, SharePacer, SteppedPacer
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
@@ -84,17 +85,16 @@ cdef class Limits:
         return part
 
 
+@cython.final
 cdef class Course:
-    """When a run goes on and when it ends; the base of both ends of both protocols.
+    """When a run goes on and when it ends: of an endpoint of either protocol, or of many ends.
 
     Args:
-        writer: where the records go.
         limits: when to stop.
         time_unit: ``ms``, ``us`` or ``ns``, of send times and of the records.
     """
 
-    def __init__(self, writer: RecordWriter, limits: Limits, time_unit: str) -> None:
-        self.writer = writer
+    def __init__(self, limits: Limits, time_unit: str) -> None:
         self.limits = limits
         self.control = self.limits.control
         self.time_divisor = SECOND // UNITS_PER_SECOND[time_unit]
@@ -125,39 +125,12 @@ cdef class Course:
         """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
         return None if self.schedule is None else self.schedule.passed_until(self.stopped_at)
 
-    # ---- the loop --------------------------------------------------------------------
-
-    cdef int loop(self) except -1 nogil:
-        """Transfer until the run is over; then flush the records."""
-        cdef int64_t now
-        cdef int64_t wake
-        if self.schedule is not None:
+    cdef int follow_schedule(self) except -1:
+        """Have messages go out when the limits say; this is for a sender."""
+        if self.limits.pacer is not None:
+            self.schedule = Schedule(self.limits.pacer, self.clock_base)
             # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
             prctl(PR_SET_TIMERSLACK, 1)
-        while True:
-            now = monotonic_ns()
-            # Input first: messages and outcomes before the end of the link count.
-            self.take_input()
-            wake = self.turn(now)
-            if wake == OVER:
-                flush_and_report(self.writer, self.control)
-                return 0
-            self.await_input(wake)
-
-    cdef int take_input(self) except -1 nogil:
-        """Take all input that was read."""
-        return 0
-
-    cdef int64_t turn(self, int64_t now) except? -1 nogil:
-        """Do the work that is due, after all input was taken.
-
-        Returns when the next turn is due without new input (monotonic ns): 0 for at once, and OVER
-        at the end of the run.
-        """
-        return OVER
-
-    cdef int await_input(self, int64_t wake) except -1 nogil:
-        """Write and read; wait for the peer until ``wake``."""
         return 0
 
     # ---- the clock -------------------------------------------------------------------
@@ -199,9 +172,13 @@ cdef class Course:
     cdef int start_clock(self) noexcept nogil:
         """Begin the duration of the run: both ends are ready."""
         self.prepare_clock()
-        self.started = monotonic_ns()
+        return self.begin_at(monotonic_ns())
+
+    cdef int begin_at(self, int64_t start) noexcept nogil:
+        """Begin the duration of the run at ``start`` (monotonic ns)."""
+        self.started = start
         if self.limits.duration_ns:
-            self.deadline = self.started + self.limits.duration_ns
+            self.deadline = start + self.limits.duration_ns
         return 0
 
     cdef int join_clock(self, int64_t start) noexcept nogil:
@@ -216,9 +193,6 @@ cdef class Course:
             self.deadline = start + self.limits.duration_ns
         return 0
 
-    cdef bint time_is_over(self, int64_t now) noexcept nogil:
-        return now >= self.deadline
-
     cdef bint near_the_end(self, int64_t now) noexcept nogil:
         """Say whether a peer with the same duration may have ended already."""
         return self.started != 0 and self.limits.duration_ns != 0 and (
@@ -228,10 +202,10 @@ cdef class Course:
 
     cdef bint is_over(self, int64_t now, int64_t transferred) noexcept nogil:
         """Say whether time, count or wrapper end the run."""
-        return self.control.stopped or self.time_is_over(now) or (
+        return self.control.stopped or now >= self.deadline or (
             transferred >= self.control.total) or 0 < self.limits.count <= transferred
 
-    cdef int start_draining(self, int64_t now) except -1 nogil:
+    cdef int start_draining(self, int64_t now) noexcept nogil:
         """Begin to end the run; wait for the rest for ``patience``."""
         if not self.stopping:
             self.stopping = True
@@ -239,31 +213,25 @@ cdef class Course:
         self.drain_deadline = now + self.patience
         return 0
 
-    cdef int notice(self, int64_t now) except -1 nogil:
-        """Flush the records and read the control socket if that is due; notice signals."""
+    cdef bint notice(self, int64_t now, RecordWriter writer) except? -1 nogil:
+        """Flush the records and read the control socket if that is due; see `notice_signals`."""
         if now >= self.next_flush:
-            self.record_progress()
-            self.next_flush = flush_and_report(self.writer, self.control)
+            self.next_flush = flush_and_report(writer, self.control)
         if now >= self.next_read:
             self.control.read_lines()
             self.next_read = now + READ_PERIOD
         return self.notice_signals(now)
 
-    cdef int notice_signals(self, int64_t now) except -1 nogil:
-        """Begin to end at the first signal; end at once at the second."""
-        if pending_count() == 0:
-            return 0
-        if self.interrupted == 0:
+    cdef bint notice_signals(self, int64_t now) noexcept nogil:
+        """Begin to end at the first signal, and say so; end at once at the second."""
+        if self.interrupted == 0 and pending_count():
             self.interrupted = pending_signal()
             self.start_draining(now)
             self.drain_deadline = now + SIGNAL_TIMEOUT
-        elif pending_count() > 1:
+            return True
+        if pending_count() > 1:
             self.drain_deadline = now
-        return 0
-
-    cdef int record_progress(self) except -1 nogil:
-        """Record the progress of messages that take longer than a flush."""
-        return 0
+        return False
 
 
 cdef int64_t next_flush_after(int64_t now) noexcept nogil:
