@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import psutil
 import pytest
-from support.processes import REPOSITORY, free_port, wait_until
+from support.processes import REPOSITORY, Running, free_port, wait_until
 
 import quiver_fast
-from quiver_fast.api import QuiverError, Server, UsageError, measure
+from quiver_fast.api import QuiverError, Result, Server, UsageError, measure, measure_async
 
 COUNT = 2000
 
@@ -66,14 +69,102 @@ def test_thresholds() -> None:
     [
         ({"credits": 1}, "unrecognized arguments: --credits=1"),
         ({"rate": "fast"}, "rate 'fast' is no number of messages"),
-        ({"runs": 3}, "runs is not for a single run"),
-        ({"find_rate": "p99<1ms"}, "find_rate is not for a single run"),
-        ({"sweep": "rate=1,2"}, "sweep is not for a single run"),
+        ({"runs": 3}, "runs is not for measure"),
+        ({"find_rate": "p99<1ms"}, "find_rate is not for measure"),
+        ({"sweep": "rate=1,2"}, "sweep is not for measure"),
+        ({"help": True}, "help is not for measure"),
     ],
 )
 def test_wrong_options(options: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         measure(**options)
+
+
+def test_in_an_event_loop() -> None:
+    """A notebook has a loop that runs; other tasks go on beside measure_async."""
+
+    async def both() -> list[Result]:
+        blocking = measure(count=COUNT)
+        return [blocking, *await asyncio.gather(*(measure_async(count=COUNT) for _ in range(2)))]
+
+    assert [each.received for each in asyncio.run(both())] == [COUNT] * 3
+
+
+def test_errors_of_the_async_twin() -> None:
+    with pytest.raises(UsageError, match="unrecognized"):
+        asyncio.run(measure_async(credits=1))
+
+
+def test_a_cancelled_task_leaves_no_process() -> None:
+    async def cancelled() -> list[psutil.Process]:
+        task = asyncio.create_task(measure_async(duration=0, rate=1000))
+        while len(processes := psutil.Process().children(recursive=True)) < 3:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return processes
+
+    assert not [each for each in asyncio.run(cancelled()) if each.is_running()]
+
+
+INTERRUPTED = """
+import asyncio
+from quiver_fast.api import measure, measure_async
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+CALLS = {
+    "measure": "measure(duration=0, rate=1000)",
+    "measure_async": "asyncio.run(measure_async(duration=0, rate=1000))",
+}
+
+
+def run_of(python: Running) -> list[psutil.Process]:
+    """Return `quiver` and its two arrows, once all are there."""
+    parent = psutil.Process(python.process.pid)
+    wait_until(lambda: len(parent.children(recursive=True)) == 3, "both arrows run")
+    return parent.children(recursive=True)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_ctrl_c_ends_the_run(call: str) -> None:
+    """A notebook's kernel gets the signal alone, without its children."""
+    with Running([sys.executable, "-c", INTERRUPTED.format(call=call)]) as python:
+        processes = run_of(python)
+        python.process.send_signal(signal.SIGINT)
+        end = python.wait()
+        assert (end.code, end.stdout, end.stderr) == (0, "interrupted\n", "")
+        assert not [each for each in processes if each.is_running()]
+
+
+def test_a_second_ctrl_c_does_not_wait() -> None:
+    with Running([sys.executable, "-c", INTERRUPTED.format(call=CALLS["measure"])]) as python:
+        processes = run_of(python)
+        quiver = next(each for each in processes if each.ppid() == python.process.pid)
+        quiver.suspend()
+        wait_until(lambda: quiver.status() == psutil.STATUS_STOPPED, "quiver stands still")
+        python.process.send_signal(signal.SIGINT)
+        status = Path(f"/proc/{quiver.pid}/status")
+        wait_until(lambda: has_pending(status.read_text(), signal.SIGTERM), "quiver is told to end")
+        python.process.send_signal(signal.SIGINT)
+        assert python.wait().stdout == "interrupted\n"
+        # The system tells the arrows that their parent is gone.
+        wait_until(lambda: not [each for each in processes if each.is_running()], "all have ended")
+
+
+def test_a_killed_python_leaves_no_process() -> None:
+    with Running([sys.executable, "-c", INTERRUPTED.format(call=CALLS["measure"])]) as python:
+        processes = run_of(python)
+        python.process.kill()
+        wait_until(lambda: not [each for each in processes if each.is_running()], "all have ended")
+
+
+def has_pending(status: str, signum: int) -> bool:
+    (mask,) = re.findall(r"^ShdPnd:\s*(\w+)", status, re.MULTILINE)
+    return bool(int(mask, 16) >> (signum - 1) & 1)
 
 
 def test_a_failed_run_says_why() -> None:
@@ -132,6 +223,21 @@ def test_the_fixtures(tmp_path: Path) -> None:
     assert "Traceback" not in end.stdout
 
 
+def test_the_plugin_imports_nothing_that_takes_time() -> None:
+    """Each start of pytest pays for it, in all projects of an installation."""
+    source = """
+        import sys
+        import pytest
+        before = set(sys.modules)
+        import quiver_fast.api.pytest_plugin
+        print(*sorted(set(sys.modules) - before))
+    """
+    words = [sys.executable, "-c", textwrap.dedent(source)]
+    end = subprocess.run(words, capture_output=True, text=True, check=True)
+    ours = ["quiver_fast", "quiver_fast.api", "quiver_fast.api.pytest_plugin", "quiver_fast.errors"]
+    assert end.stdout.split() == ours
+
+
 def test_the_example_of_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     text = (REPOSITORY / "docs" / "api.md").read_text()
     source = text.split("```python\n")[1].split("```")[0]
@@ -153,3 +259,11 @@ def test_the_tests_of_a_client_library(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^3 passed", done.stdout, re.MULTILINE)
+
+
+def test_a_noisy_neighbour() -> None:
+    words = [sys.executable, EXAMPLES / "noisy_neighbour.py"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert re.fullmatch(
+        r"alone: p99 [\d.]+ ms\nbeside [\d,]+ messages/s: p99 [\d.]+ ms\n", done.stdout
+    )

@@ -199,13 +199,13 @@ def test_passwords_are_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> No
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return the words of the commands that are started from now on."""
     started: list[list[str]] = []
-    run = subprocess.run
+    start = subprocess.Popen
 
     def watch(words: list[str], **options: object) -> object:
         started.append(words)
-        return run(words, **options)  # type: ignore[call-overload]
+        return start(words, **options)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(subprocess, "run", watch)
+    monkeypatch.setattr(subprocess, "Popen", watch)
     return started
 
 

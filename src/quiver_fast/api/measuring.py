@@ -2,96 +2,39 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from quiver_fast.analysis.model.units import per_millisecond
-from quiver_fast.cli.shared.output import ArrowFiles
+from quiver_fast.api.ending import end
+from quiver_fast.api.results import Result
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, QuiverError, UsageError
-
-if TYPE_CHECKING:
-    from quiver_fast.records.transfers import Transfers
+from quiver_fast.process import STOP_GRACE, Child
 
 _COMMAND = (sys.executable, "-m", "quiver_fast.cli.pair.command")
-# Options without a run, or for a set of runs or a search, whose documents are different.
-_NOT_ONE_RUN = (
-    "runs", "baseline", "allow_incomplete", "find_rate", "within", "sweep", "resume",
-    "print_workload", "init_only",
+# Options of other measurements, whose documents are different, and options without a measurement.
+_REFUSED = (
+    "runs", "allow_incomplete",
+    "baseline", "find_rate", "within", "sweep", "resume", "churn", "churn_of", "hold",
+    "print_workload", "init_only", "completion", "help", "version",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Result:
-    """The result of one measurement.
-
-    Attributes:
-        document: the document of ``quiver --json``; ``docs/analysis.md`` has its keys.
-        breaches: a line for each condition of ``fail_if`` that holds.
-    """
-
-    document: dict[str, Any]
-    breaches: tuple[str, ...] = ()
-
-    @property
-    def directory(self) -> Path:
-        """The directory of the records and summaries."""
-        return Path(self.document["output_dir"])
-
-    @property
-    def sent(self) -> int:
-        """The number of messages that the sender recorded."""
-        return int(self.document["sender"]["results"]["message_count"])
-
-    @property
-    def received(self) -> int:
-        """The number of messages of this run that the receiver recorded."""
-        return int(self.document["receiver"]["results"]["message_count"])
-
-    @property
-    def unreceived(self) -> int:
-        """The number of messages that were sent and not received."""
-        return int(self.document["delivery"]["unreceived"])
-
-    @property
-    def rate(self) -> float:
-        """Received messages per second."""
-        return float(self.document["results"]["receiver_rate"])
-
-    def latency(self, rank: str | float = "50") -> float:
-        """Return a percentile of the latency in milliseconds.
-
-        Args:
-            rank: a percentile of the document, such as 50, 99 or "99.9"; 0 is the least latency and
-                100 the greatest.
-
-        Raises:
-            KeyError: the document does not have it.
-        """
-        latency = self.document["receiver"]["latency"]
-        ticks = latency["percentiles"][f"{float(rank):g}"]
-        return float(ticks / per_millisecond(latency["unit"]))
-
-    def transfers(self, role: str) -> Transfers:
-        """Return the records of "sender" or "receiver" as NumPy arrays.
-
-        Raises:
-            RecordError: the records were removed or are damaged.
-        """
-        from quiver_fast.records.parser import read_transfers
-
-        summary = self.document[role]
-        file = ArrowFiles(self.directory, role).records
-        return read_transfers(file, record_format=summary["records"]["format"])
+# The command gives its arrows STOP_GRACE. Then it deletes its queues and saves the results.
+_GRACE = 2 * STOP_GRACE
+_TICK = 0.01
 
 
 def measure(url: str | None = None, **options: Any) -> Result:
-    """Measure once, as ``quiver`` does, and return the result.
+    """Measure as ``quiver`` does, and return the result.
+
+    Ctrl-C ends the run in order, and raises KeyboardInterrupt. A second one kills the run.
 
     Args:
         url: the queue, such as ``//localhost/q0``; None for peer-to-peer.
@@ -100,27 +43,72 @@ def measure(url: str | None = None, **options: Any) -> Result:
             None leave it out. Without ``output`` the files go to a new temporary directory.
 
     Raises:
-        UsageError: an option is unknown, wrong, or not for a single run.
-        QuiverError: the run failed or is incomplete; the message says why.
+        UsageError: an option is unknown, wrong, or of another kind of measurement.
+        QuiverError: a run failed or is incomplete; the message says why.
     """
-    for name in _NOT_ONE_RUN:
+    with _started(url, options) as run:
+        while not run.child.poll():
+            time.sleep(_TICK)
+        return run.result()
+
+
+async def measure_async(url: str | None = None, **options: Any) -> Result:
+    """Measure as :func:`measure` does, while the event loop goes on.
+
+    If the task is cancelled, the run ends in order before CancelledError is raised. A second
+    cancellation kills its arrows.
+    """
+    # The import takes time, and callers have done it already.
+    import asyncio
+
+    with _started(url, options) as run:
+        try:
+            while not run.child.poll():
+                await asyncio.sleep(_TICK)
+        except asyncio.CancelledError:
+            run.child.stop()
+            while not run.child.poll():
+                await asyncio.sleep(_TICK)
+            raise
+        return run.result()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A started `quiver`, the file of its document, and its lines of errors."""
+
+    child: Child
+    document: Path
+    errors: io.StringIO
+
+    def result(self) -> Result:
+        """Return the result of the command, which has ended."""
+        code, lines = self.child.returncode, _errors(self.errors.getvalue())
+        if code == EXIT_USAGE:
+            raise UsageError(lines[-1] if lines else "the options are wrong")
+        if code not in (EXIT_OK, EXIT_THRESHOLD):
+            raise QuiverError(lines[-1] if lines else f"quiver ended with {code}")
+        breached = tuple(lines) if code == EXIT_THRESHOLD else ()
+        document = json.loads(self.document.read_bytes())
+        return Result(document, breached)
+
+
+@contextmanager
+def _started(url: str | None, options: dict[str, Any]) -> Iterator[_Run]:
+    """Start `quiver`; the end of the block leaves no process of it behind."""
+    for name in _REFUSED:
         if options.get(name):
-            raise UsageError(f"{name} is not for a single run: use the command")
+            raise UsageError(f"{name} is not for measure: use the command")
     words = [*_COMMAND, *_words(options), "--json"]
     # Others can read a command line, but not the environment. The URL may have a password.
     environment = dict(os.environ) if url is None else os.environ | {"QUIVER_URL": url}
-    with tempfile.TemporaryFile("w+") as errors:
-        end = subprocess.run(
-            words, stdout=subprocess.PIPE, stderr=errors, env=environment, check=False
-        )
-        errors.seek(0)
-        lines = _errors(errors.read())
-    if end.returncode == EXIT_USAGE:
-        raise UsageError(lines[-1] if lines else "the options are wrong")
-    if end.returncode not in (EXIT_OK, EXIT_THRESHOLD):
-        raise QuiverError(lines[-1] if lines else f"quiver ended with {end.returncode}")
-    breached = tuple(lines) if end.returncode == EXIT_THRESHOLD else ()
-    return Result(json.loads(end.stdout), breached)
+    with tempfile.TemporaryDirectory() as folder:
+        document, errors = Path(folder, "document.json"), io.StringIO()
+        child = Child(words, environment, output=document, errors=errors, grace=_GRACE)
+        try:
+            yield _Run(child, document, errors)
+        finally:
+            end(child)
 
 
 def _words(options: dict[str, Any]) -> list[str]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from quiver_fast.api.measuring import Result
-    from quiver_fast.api.server import Server
+    from quiver_fast.api import Result, Server
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.api.ending import end
 from quiver_fast.cli.shared.start import secret_pipe
 from quiver_fast.errors import QuiverError
 from quiver_fast.process import Child
@@ -125,7 +126,7 @@ class Server:
         if child is None:
             return
         failed = child.poll() and child.returncode
-        child.end()
+        end(child)
         if failed and kind is None:
             raise QuiverError(f"the server failed: {child.last_error_line}")
 

@@ -1,0 +1,83 @@
+"""The results of measurements: of one run, and of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.cli.shared.output import ArrowFiles
+from quiver_fast.errors import RecordError
+
+if TYPE_CHECKING:
+    from quiver_fast.records.transfers import Transfers
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one run.
+
+    Attributes:
+        document: the document of ``quiver --json``; ``docs/analysis.md`` has its keys.
+        breaches: a line for each condition of ``fail_if`` that holds.
+    """
+
+    document: dict[str, Any]
+    breaches: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the records and summaries."""
+        return Path(self.document["output_dir"])
+
+    @property
+    def sent(self) -> int:
+        """The number of messages that the sender recorded."""
+        return int(self.document["sender"]["results"]["message_count"])
+
+    @property
+    def received(self) -> int:
+        """The number of messages of this run that the receiver recorded."""
+        return int(self.document["receiver"]["results"]["message_count"])
+
+    @property
+    def unreceived(self) -> int:
+        """The number of messages that were sent and not received."""
+        return int(self.document["delivery"]["unreceived"])
+
+    @property
+    def rate(self) -> float:
+        """Received messages per second."""
+        return float(self.document["results"]["receiver_rate"])
+
+    def latency(self, rank: str | float = "50") -> float:
+        """Return a percentile of the latency in milliseconds.
+
+        Args:
+            rank: a percentile of the document, such as 50, 99 or "99.9"; 0 is the least latency and
+                100 the greatest.
+
+        Raises:
+            KeyError: the document does not have it.
+        """
+        latency = self.document["receiver"]["latency"]
+        ticks = latency["percentiles"][f"{float(rank):g}"]
+        return float(ticks / per_millisecond(latency["unit"]))
+
+    def transfers(self, role: str) -> Transfers:
+        """Return the records of "sender" or "receiver" as NumPy arrays.
+
+        Args:
+            role: with many ends there is a file for each process: "sender.0", "sender.1" and so on.
+
+        Raises:
+            RecordError: the records are not there or are damaged.
+        """
+        from quiver_fast.records.parser import read_transfers
+
+        summary = self.document[role.partition(".")[0]]
+        file = ArrowFiles(self.directory, role).records
+        if not file.exists():
+            raise RecordError(f"there are no records of {role} in '{self.directory}'")
+        return read_transfers(file, record_format=summary["records"]["format"])
