@@ -12,6 +12,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from support.processes import REPOSITORY, Running, free_port, wait_until
@@ -69,7 +70,9 @@ def test_thresholds() -> None:
     [
         ({"credits": 1}, "unrecognized arguments: --credits=1"),
         ({"rate": "fast"}, "rate 'fast' is no number of messages"),
-        ({"runs": 3}, "runs is not for measure"),
+        ({"runs": 0}, "runs"),
+        ({"allow_incomplete": True}, "--allow-incomplete .*without --runs"),
+        ({"runs": 2, "baseline": "--durable"}, "baseline is not for measure"),
         ({"find_rate": "p99<1ms"}, "find_rate is not for measure"),
         ({"sweep": "rate=1,2"}, "sweep is not for measure"),
         ({"help": True}, "help is not for measure"),
@@ -78,6 +81,27 @@ def test_thresholds() -> None:
 def test_wrong_options(options: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         measure(**options)
+
+
+def test_several_runs() -> None:
+    runs = measure(count=COUNT, runs=3, fail_if=["p99>0.001us", "rate<1"])
+    assert [each.received for each in runs.results] == [COUNT] * 3
+    assert [each.directory.parent for each in runs.results] == [runs.directory] * 3
+    assert len(runs.results[2].transfers("receiver")) == COUNT
+    assert runs.rate == np.median([each.rate for each in runs.results])
+    for rank in (50, "99", 100):
+        each = [one.latency(rank) for one in runs.results]
+        assert runs.latency(rank) == pytest.approx(np.median(each), abs=0.001)
+    with pytest.raises(KeyError):
+        runs.latency(75)
+    assert len(runs.breaches) == 3
+    assert [each.breaches for each in runs.results] == [(line,) for line in runs.breaches]
+
+
+def test_a_single_run_of_several_is_of_several() -> None:
+    runs = measure(count=COUNT, runs=1)
+    assert len(runs.results) == 1
+    assert runs.breaches == runs.results[0].breaches == ()
 
 
 def test_in_an_event_loop() -> None:
@@ -90,9 +114,11 @@ def test_in_an_event_loop() -> None:
     assert [each.received for each in asyncio.run(both())] == [COUNT] * 3
 
 
-def test_errors_of_the_async_twin() -> None:
+def test_errors_and_runs_of_the_async_twin() -> None:
     with pytest.raises(UsageError, match="unrecognized"):
         asyncio.run(measure_async(credits=1))
+    runs = asyncio.run(measure_async(count=COUNT, runs=2))
+    assert len(runs.results) == 2
 
 
 def test_a_cancelled_task_leaves_no_process() -> None:

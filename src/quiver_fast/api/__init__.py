@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from quiver_fast.errors import QuiverError, UsageError
 
 __all__ = [
-    "QuiverError", "Result", "Server", "UsageError", "measure", "measure_async",
+    "QuiverError", "Result", "Runs", "Server", "UsageError", "measure", "measure_async",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from quiver_fast.api.measuring import measure, measure_async
-    from quiver_fast.api.results import Result
+    from quiver_fast.api.results import Result, Runs
     from quiver_fast.api.server import Server
 else:
 

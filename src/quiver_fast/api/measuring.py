@@ -12,17 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from quiver_fast.api.ending import end
-from quiver_fast.api.results import Result
+from quiver_fast.api.results import Result, Runs
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child
 
 _COMMAND = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 # Options of other measurements, whose documents are different, and options without a measurement.
 _REFUSED = (
-    "runs", "allow_incomplete",
     "baseline", "find_rate", "within", "sweep", "resume", "churn", "churn_of", "hold",
     "print_workload", "init_only", "completion", "help", "version",
 )  # fmt: skip
@@ -31,13 +30,18 @@ _GRACE = 2 * STOP_GRACE
 _TICK = 0.01
 
 
-def measure(url: str | None = None, **options: Any) -> Result:
+@overload
+def measure(url: str | None = None, *, runs: None = None, **options: Any) -> Result: ...
+@overload
+def measure(url: str | None = None, *, runs: int, **options: Any) -> Runs: ...
+def measure(url: str | None = None, *, runs: int | None = None, **options: Any) -> Result | Runs:
     """Measure as ``quiver`` does, and return the result.
 
     Ctrl-C ends the run in order, and raises KeyboardInterrupt. A second one kills the run.
 
     Args:
         url: the queue, such as ``//localhost/q0``; None for peer-to-peer.
+        runs: how often to measure; None for a single result.
         options: the long options of ``quiver`` with ``_`` for ``-``: ``duration=5``,
             ``rate="10k"``, ``durable=True``. A list gives an option several times. False and
             None leave it out. Without ``output`` the files go to a new temporary directory.
@@ -46,13 +50,19 @@ def measure(url: str | None = None, **options: Any) -> Result:
         UsageError: an option is unknown, wrong, or of another kind of measurement.
         QuiverError: a run failed or is incomplete; the message says why.
     """
-    with _started(url, options) as run:
+    with _started(url, {"runs": runs, **options}) as run:
         while not run.child.poll():
             time.sleep(_TICK)
         return run.result()
 
 
-async def measure_async(url: str | None = None, **options: Any) -> Result:
+@overload
+async def measure_async(url: str | None = None, *, runs: None = None, **options: Any) -> Result: ...
+@overload
+async def measure_async(url: str | None = None, *, runs: int, **options: Any) -> Runs: ...
+async def measure_async(
+    url: str | None = None, *, runs: int | None = None, **options: Any
+) -> Result | Runs:
     """Measure as :func:`measure` does, while the event loop goes on.
 
     If the task is cancelled, the run ends in order before CancelledError is raised. A second
@@ -61,7 +71,7 @@ async def measure_async(url: str | None = None, **options: Any) -> Result:
     # The import takes time, and callers have done it already.
     import asyncio
 
-    with _started(url, options) as run:
+    with _started(url, {"runs": runs, **options}) as run:
         try:
             while not run.child.poll():
                 await asyncio.sleep(_TICK)
@@ -81,7 +91,7 @@ class _Run:
     document: Path
     errors: io.StringIO
 
-    def result(self) -> Result:
+    def result(self) -> Result | Runs:
         """Return the result of the command, which has ended."""
         code, lines = self.child.returncode, _errors(self.errors.getvalue())
         if code == EXIT_USAGE:
@@ -90,7 +100,8 @@ class _Run:
             raise QuiverError(lines[-1] if lines else f"quiver ended with {code}")
         breached = tuple(lines) if code == EXIT_THRESHOLD else ()
         document = json.loads(self.document.read_bytes())
-        return Result(document, breached)
+        kind = Runs if document["schema"]["name"] == "run-set" else Result
+        return kind(document, breached)
 
 
 @contextmanager

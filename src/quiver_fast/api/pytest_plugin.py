@@ -39,7 +39,7 @@ def quiver_measure(tmp_path: Path) -> Callable[..., Result]:
         nonlocal runs
         runs += 1
         options.setdefault("output", tmp_path / f"quiver-{runs:02}")
-        result = measure(url, **options)
+        result: Result = measure(url, **options)
         if result.breaches:
             pytest.fail("; ".join(result.breaches), pytrace=False)
         return result

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.shared.output import ArrowFiles
 from quiver_fast.errors import RecordError
 
@@ -19,7 +20,8 @@ class Result:
     """The result of one run.
 
     Attributes:
-        document: the document of ``quiver --json``; ``docs/analysis.md`` has its keys.
+        document: the document of ``quiver --json``, or one of the ``runs`` in that of
+            ``quiver --runs --json``; ``docs/analysis.md`` has its keys.
         breaches: a line for each condition of ``fail_if`` that holds.
     """
 
@@ -81,3 +83,49 @@ class Result:
         if not file.exists():
             raise RecordError(f"there are no records of {role} in '{self.directory}'")
         return read_transfers(file, record_format=summary["records"]["format"])
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The results of several runs of one measurement.
+
+    Attributes:
+        document: the document of ``quiver --runs --json``; ``docs/comparing.md`` explains it.
+        breaches: a line for each condition of ``fail_if`` and each run for which it holds.
+    """
+
+    document: dict[str, Any]
+    breaches: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """The directory that has a directory for each run."""
+        return Path(self.document["output_dir"])
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The result of each run, in order."""
+        return tuple(
+            Result(run, tuple(line for line in self.breaches if line.endswith(f"({run['name']})")))
+            for run in self.document["runs"]
+        )
+
+    @property
+    def rate(self) -> float:
+        """The median over the runs of received messages per second, in the steady state."""
+        return self._median("message_rate")
+
+    def latency(self, rank: str | float = "50") -> float:
+        """Return the median over the runs of a percentile of the steady state, in milliseconds.
+
+        Args:
+            rank: 50, 99, or 100 for the greatest latency.
+
+        Raises:
+            KeyError: the document has no median of it.
+        """
+        name = f"p{float(rank):g}"
+        return self._median("latency_max" if name == "p100" else f"latency_{name}")
+
+    def _median(self, figure: str) -> float:
+        return float(self.document["summary"][CANDIDATE]["figures"][figure]["median"])
