@@ -29,8 +29,8 @@ def how_to_install(extra: str) -> str:
     return shlex.join([sys.executable, "-m", "pip", "install", *found])
 
 
-def optional_module(name: str, purpose: str) -> ModuleType:
-    """Import the module ``name``, which ``purpose`` needs.
+def optional_module(name: str, purpose: str, extra: str = "analysis") -> ModuleType:
+    """Import the module ``name`` of ``extra``, which ``purpose`` needs.
 
     Raises:
         QuiverError: it is not installed; the message says how to install it.
@@ -39,5 +39,5 @@ def optional_module(name: str, purpose: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         package = (error.name or name).split(".")[0]
-        remedy = how_to_install("analysis")
+        remedy = how_to_install(extra)
         raise QuiverError(f"{purpose} needs {package}, which is not installed: {remedy}") from None

@@ -19,6 +19,7 @@ from support.processes import REPOSITORY, Running, free_port, wait_until
 
 import quiver_fast
 from quiver_fast.api import QuiverError, Result, Server, UsageError, measure, measure_async
+from quiver_fast.extras import how_to_install
 
 COUNT = 2000
 
@@ -102,6 +103,86 @@ def test_a_single_run_of_several_is_of_several() -> None:
     runs = measure(count=COUNT, runs=1)
     assert len(runs.results) == 1
     assert runs.breaches == runs.results[0].breaches == ()
+
+
+@pytest.fixture(scope="module")
+def with_ids() -> Result:
+    return measure(count=COUNT, record_format="v2")
+
+
+def test_records_as_a_table(with_ids: Result) -> None:
+    records = with_ids.transfers("receiver")
+    table = with_ids.to_arrow()
+    assert table.column_names == ["sent", "received", "latency", "id"]
+    assert str(table.schema.field("sent").type) == "timestamp[us, tz=UTC]"
+    assert str(table.schema.field("latency").type) == "duration[us]"
+    assert records.received is not None
+    assert records.ids is not None
+    for name, column in {
+        "sent": records.sent,
+        "received": records.received,
+        "latency": records.received - records.sent,
+        "id": records.ids,
+    }.items():
+        assert np.array_equal(table[name].to_numpy().astype(np.int64), column)
+    assert with_ids.to_arrow("sender").column_names == ["sent", "id"]
+    assert measure(count=COUNT).to_arrow().column_names == ["sent", "received", "latency"]
+
+
+def test_a_table_copies_no_array(with_ids: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = with_ids.transfers("receiver")
+    monkeypatch.setattr(Result, "transfers", lambda *_: records)
+    table = with_ids.to_arrow()
+    for name, column in {
+        "sent": records.sent,
+        "received": records.received,
+        "id": records.ids,
+    }.items():
+        assert column is not None
+        assert table[name].chunk(0).buffers()[1].address == column.ctypes.data
+
+
+def test_records_as_a_data_frame(with_ids: Result) -> None:
+    frame = with_ids.to_pandas()
+    assert len(frame) == COUNT
+    assert str(frame["received"].dtype) == "datetime64[us, UTC]"
+    greatest = frame["latency"].max().total_seconds() * 1000
+    assert greatest == pytest.approx(with_ids.latency(100), abs=0.001)
+
+
+def test_records_of_many_ends() -> None:
+    with Server() as server:
+        result = measure(server.url, count=COUNT, senders=3, receivers=3, processes=4)
+    assert result.received == COUNT
+    parts = [len(result.transfers(role)) for role in ("sender.0", "sender.1")]
+    assert all(parts)
+    assert result.to_arrow("sender").num_rows == sum(parts) == COUNT
+    assert result.to_arrow().num_rows == COUNT
+
+
+def test_records_that_were_removed(tmp_path: Path) -> None:
+    result = measure(count=1, output=tmp_path)
+    (tmp_path / "receiver-transfers.csv.zst").unlink()
+    with pytest.raises(QuiverError, match=f"there are no records of receiver in '{tmp_path}'"):
+        result.to_arrow()
+
+
+def test_ids_that_are_no_numbers_are_null(with_ids: Result, tmp_path: Path) -> None:
+    file = tmp_path / "receiver-transfers.csv"
+    file.write_text("7,1600000000000,1600000000001\nx,1600000000000,1600000000002\n")
+    table = Result(with_ids.document | {"output_dir": str(tmp_path)}).to_arrow()
+    assert table["id"].to_pylist() == [7, None]
+    assert str(table.schema.field("latency").type) == "duration[ms]"
+
+
+@pytest.mark.parametrize(("name", "extra"), [("pandas", "pandas"), ("pyarrow", "analysis")])
+def test_a_missing_library_is_one_line(
+    with_ids: Result, monkeypatch: pytest.MonkeyPatch, name: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    says = f"needs {name}, which is not installed: {how_to_install(extra)}"
+    with pytest.raises(QuiverError, match=re.escape(says)):
+        with_ids.to_pandas()
 
 
 def test_in_an_event_loop() -> None:

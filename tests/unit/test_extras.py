@@ -16,7 +16,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.mark.parametrize(
     ("extra", "pages"),
-    [("analysis", ["analysis"]), ("metrics", ["metrics"]), ("spark", ["spark", "fleet"])],
+    [
+        ("analysis", ["analysis"]),
+        ("metrics", ["metrics"]),
+        ("pandas", ["api"]),
+        ("spark", ["spark", "fleet"]),
+    ],
 )
 def test_a_hint_names_the_libraries_of_an_extra(extra: str, pages: list[str]) -> None:
     words = shlex.split(how_to_install(extra))

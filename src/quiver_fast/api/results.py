@@ -10,8 +10,12 @@ from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.shared.output import ArrowFiles
 from quiver_fast.errors import RecordError
+from quiver_fast.extras import optional_module
 
 if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
     from quiver_fast.records.transfers import Transfers
 
 
@@ -84,6 +88,31 @@ class Result:
             raise RecordError(f"there are no records of {role} in '{self.directory}'")
         return read_transfers(file, record_format=summary["records"]["format"])
 
+    def to_arrow(self, role: str = "receiver") -> pyarrow.Table:
+        """Return all records of "receiver" or "sender" as a table, a row for each message.
+
+        The columns are ``sent``, for the receiver also ``received`` and ``latency``, and ``id`` if
+        the records have ids; an id that is no number is null. Their types say the clock's unit.
+        They wrap the arrays of :meth:`transfers`.
+
+        Raises:
+            QuiverError: pyarrow is not installed, or the records are not there or are damaged.
+        """
+        arrow = optional_module("pyarrow", "to_arrow")
+        ends = [end for end in self.document.get("ends", []) if end["role"] == role]
+        roles = [f"{role}.{end['number']}" for end in ends] or [role]
+        return arrow.concat_tables([_table(arrow, self.transfers(each)) for each in roles])
+
+    def to_pandas(self, role: str = "receiver") -> pandas.DataFrame:
+        """Return :meth:`to_arrow` as a data frame.
+
+        Raises:
+            QuiverError: pandas or pyarrow is not installed, or the records are not there or are
+                damaged.
+        """
+        optional_module("pandas", "to_pandas", extra="pandas")
+        return self.to_arrow(role).to_pandas()
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -129,3 +158,16 @@ class Runs:
 
     def _median(self, figure: str) -> float:
         return float(self.document["summary"][CANDIDATE]["figures"][figure]["median"])
+
+
+def _table(arrow: Any, records: Transfers) -> pyarrow.Table:
+    time = arrow.timestamp(records.time_unit, "UTC")
+    columns = {"sent": arrow.array(records.sent).view(time)}
+    if records.received is not None:
+        latency = arrow.array(records.received - records.sent)
+        columns["received"] = arrow.array(records.received).view(time)
+        columns["latency"] = latency.view(arrow.duration(records.time_unit))
+    if records.ids is not None:
+        hashed = None if records.ids_high is None else records.ids_high < 0
+        columns["id"] = arrow.array(records.ids, mask=hashed)
+    return arrow.table(columns)
