@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+import yaml
 from support.processes import REPOSITORY, Running, free_port, wait_until
 
 import quiver_fast
@@ -312,22 +315,49 @@ def test_an_error_of_the_block_comes_first() -> None:
 
 
 TESTS = """
-def test_good(amqp_server, quiver_measure):
-    assert quiver_measure(amqp_server.url, count=100).received == 100
-    assert quiver_measure(amqp_server.url, count=100).directory.name == "quiver-02"
+import pytest
 
-def test_bad(quiver_measure):
-    quiver_measure(count=100, fail_if="p50>1ns")
+pytestmark = pytest.mark.quiver(count=100, fail_if="lost>0")
+
+def test_good(amqp_server, measure):
+    assert measure(amqp_server.url).received == 100
+    assert measure(amqp_server.url, count=50).received == 50
+    assert measure().directory.name == "quiver-03"
+
+@pytest.mark.quiver(runs=2, fail_if=["p50>1ns", "rate<1"])
+def test_too_slow(measure):
+    measure()
+
+@pytest.mark.quiver(runs=2)
+class TestBoth:
+    def test_nearest_marker(self, measure):
+        assert [each.received for each in measure().results] == [100, 100]
+        assert measure(runs=None).received == 100
+
+    @pytest.mark.quiver(credits=1)
+    def test_unknown_option(self, measure):
+        measure()
+
+    @pytest.mark.quiver("p99>5ms")
+    def test_no_option(self, measure):
+        measure()
 """
 
 
 def test_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_them.py").write_text(TESTS)
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    options = ["-q", "--strict-markers", "-p", "no:cacheprovider", "-n", "2"]
+    words = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     end = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert "1 failed, 1 passed" in end.stdout
-    assert "threshold p50>1ns is breached" in end.stdout
-    assert "Traceback" not in end.stdout
+    assert "2 failed, 2 passed, 1 error" in end.stdout
+    failures = end.stdout.split("= ERRORS =")[1].split("= short test summary")[0]
+    lines = [line for line in failures.splitlines() if line and not re.match(r"[_=\[]", line)]
+    assert sorted(re.sub(r": [\d.]+ .s ", " ", line) for line in lines) == [
+        "quiver: the marker takes options by name, such as fail_if='p99>5ms'",
+        "quiver: unrecognized arguments: --credits=1; did you mean --credit? (see quiver --help)",
+        "threshold p50>1ns is breached (run-01)",
+        "threshold p50>1ns is breached (run-02)",
+    ]
 
 
 def test_the_plugin_imports_nothing_that_takes_time() -> None:
@@ -362,10 +392,30 @@ def test_the_package_runs_as_a_program() -> None:
 def test_the_tests_of_a_client_library(tmp_path: Path) -> None:
     """They use the fixtures as pytest's plugin gives them, without anything of this tree."""
     shutil.copytree(EXAMPLES / "client_tests", tmp_path / "client_tests")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "client_tests"]
+    (command,) = [words for words in workflow_commands() if words[0] == "pytest"]
+    words = [sys.executable, "-m", *command, "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^3 passed", done.stdout, re.MULTILINE)
+
+
+def workflow_commands() -> list[list[str]]:
+    """Return the words of each command of the example's workflow."""
+    workflow = yaml.safe_load((EXAMPLES / "client_tests" / "messaging.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    for step in job["steps"]:
+        assert re.fullmatch(r"[\w/-]+@v[\d.]+", step.get("uses", "a/b@v1"))
+    return [shlex.split(step["run"]) for step in job["steps"] if "run" in step]
+
+
+def test_the_workflow_of_a_client_library_installs_all_that_it_needs() -> None:
+    (install,) = [words for words in workflow_commands() if words[:2] == ["pip", "install"]]
+    needed = {"quiver-fast"}
+    for file in (EXAMPLES / "client_tests").iterdir():
+        imported = re.findall(r"^(?:from|import) (\w+)", file.read_text(), re.MULTILINE)
+        packages = metadata.packages_distributions()
+        needed |= {packages[name][0] for name in imported if name not in sys.stdlib_module_names}
+    assert set(install[2:]) == needed
 
 
 def test_a_noisy_neighbour() -> None:

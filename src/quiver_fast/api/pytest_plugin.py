@@ -1,6 +1,7 @@
 """A pytest plugin: fixtures for a broker and a measurement, for the tests of other projects.
 
-pytest loads it by its entry point. ``docs/api.md`` shows its use.
+pytest loads it by its entry point, at each start, so imports that take time wait for the first
+use of a fixture. ``docs/api.md`` shows its use.
 """
 
 from __future__ import annotations
@@ -12,36 +13,53 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from quiver_fast.api import Result, Server
+    from quiver_fast.api import Server
+
+_EXAMPLE = "fail_if='p99>5ms'"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    text = f"quiver(**options): options of each `measure()` of the test, such as {_EXAMPLE}"
+    config.addinivalue_line("markers", text)
 
 
 @pytest.fixture(scope="session")
 def amqp_server() -> Iterator[Server]:
     """A broker for all tests of the session; it makes each queue that a client names."""
-    # The imports are slow: only tests that use the fixture wait for them.
-    from quiver_fast.api.server import Server
+    from quiver_fast.api import Server
 
     with Server() as server:
         yield server
 
 
 @pytest.fixture
-def quiver_measure(tmp_path: Path) -> Callable[..., Result]:
+def measure(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
     """:func:`quiver_fast.api.measure`, whose files go below the test's directory.
 
-    A condition of ``fail_if`` that holds fails the test.
+    It takes the options of the test's marker ``quiver`` and those of its call, which win. A wrong
+    option fails the test, and so does a condition of ``fail_if`` that holds.
     """
-    from quiver_fast.api.measuring import measure
+    from quiver_fast import api
 
-    runs = 0
+    # The nearest marker wins: that of the test, then of its class, then of its module.
+    markers = list(request.node.iter_markers("quiver"))[::-1]
+    if any(marker.args for marker in markers):
+        pytest.fail(f"quiver: the marker takes options by name, such as {_EXAMPLE}", pytrace=False)
+    defaults = {name: value for marker in markers for name, value in marker.kwargs.items()}
+    calls = 0
 
-    def measured(url: str | None = None, **options: Any) -> Result:
-        nonlocal runs
-        runs += 1
-        options.setdefault("output", tmp_path / f"quiver-{runs:02}")
-        result: Result = measure(url, **options)
-        if result.breaches:
-            pytest.fail("; ".join(result.breaches), pytrace=False)
+    def measured(url: str | None = None, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        output = tmp_path / f"quiver-{calls:02}"
+        try:
+            result = api.measure(url, **{"output": output, **defaults, **options})
+            reasons = result.breaches
+        except api.UsageError as error:
+            reasons = (f"quiver: {error}",)
+        if reasons:
+            pytest.fail("\n".join(reasons), pytrace=False)
         return result
 
     return measured
