@@ -18,6 +18,9 @@ import numpy as np
 import psutil
 import pytest
 import yaml
+from proton import Message, SSLDomain
+from proton.utils import BlockingConnection
+from support.certificates import Certificates
 from support.processes import REPOSITORY, Running, free_port, wait_until
 
 import quiver_fast
@@ -275,6 +278,29 @@ def test_a_killed_python_leaves_no_process() -> None:
 def has_pending(status: str, signum: int) -> bool:
     (mask,) = re.findall(r"^ShdPnd:\s*(\w+)", status, re.MULTILINE)
     return bool(int(mask, 16) >> (signum - 1) & 1)
+
+
+def test_a_server_with_tls(certificates: Certificates) -> None:
+    with Server("orders", host="localhost", scheme="amqps", **certificates.server.keys()) as server:
+        assert server.url == f"amqps://localhost:{server.port}/orders"
+        result = measure(server.url, count=COUNT, trust_store=certificates.authority)
+        assert result.received == COUNT
+        with pytest.raises(QuiverError, match="certificate"):
+            measure(server.url, count=1)
+        domain = SSLDomain(SSLDomain.MODE_CLIENT)
+        domain.set_trusted_ca_db(certificates.authority)
+        BlockingConnection(server.url, ssl_domain=domain).close()
+
+
+def test_a_store_keeps_messages(tmp_path: Path) -> None:
+    with Server("orders", store=tmp_path, durability="group") as server:
+        connection = BlockingConnection(server.url)
+        connection.create_sender("orders").send(Message(body="nails", durable=True))
+        connection.close()
+    with Server("orders", store=tmp_path, durability="group") as server:
+        connection = BlockingConnection(server.url)
+        assert connection.create_receiver("orders").receive(timeout=10).body == "nails"
+        connection.close()
 
 
 def test_a_failed_run_says_why() -> None:
