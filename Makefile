@@ -30,8 +30,7 @@ endif
 
 SOURCES := $(sort $(shell find src spark_analysis impls buildtools -type f \
 	\( -name '*.py' -o -name '*.py[xi]' -o -name '*.pxd' -o -name '*.[ch]' -o -name py.typed \
-	-o -path 'impls/*' \
-	-o -path '*/templates/*' \)))
+	-o -path 'impls/*' -o -path '*/schemas/*.json' -o -path '*/templates/*' \)))
 PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE
 
 # keep_if_same: write standard input to $@, touching it only when it would change. The name in

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.metrics import scrape_text
 from support.processes import REPOSITORY, Running, free_port, run, wait_until
 from support.server import running_server
 
@@ -117,15 +118,28 @@ def test_every_panel_has_data(tmp_path: Path) -> None:
 
 
 def test_our_metrics_follow_the_rules(tmp_path: Path) -> None:
-    """`promtool` finds nothing to say of names and help of ours."""
-    from support.metrics import scrape_text
+    """`promtool` finds nothing to say of names and help of ours: a server's, and a run's."""
+    ours, runs = free_port(), free_port()
+    with (
+        running_server(tmp_path, metrics_port=ours) as server,
+        Running([
+            sys.executable, "-m", "quiver_fast.cli.pair.command",
+            f"//127.0.0.1:{server.port}/q", "--rate", "500", "--duration", "30s",
+            "--metrics-port", str(runs), "--quiet", "--output", str(tmp_path / "out"),
+        ]),
+    ):  # fmt: skip
+        wait_until(lambda: has_metrics(runs), "the run has metrics", 20)
+        for port in (ours, runs):
+            (tmp_path / "metrics.txt").write_text(scrape_text(port))
+            end = run(["sh", "-c", f"promtool check metrics < {tmp_path / 'metrics.txt'}"])
+            assert (end.code, end.stdout, end.stderr) == (0, "", "")
 
-    port = free_port()
-    with running_server(tmp_path, metrics_port=port):
-        text = scrape_text(port)
-    (tmp_path / "metrics.txt").write_text(text)
-    end = run(["sh", "-c", f"promtool check metrics < {tmp_path / 'metrics.txt'}"])
-    assert (end.code, end.stdout, end.stderr) == (0, "", "")
+
+def has_metrics(port: int) -> bool:
+    try:
+        return "quiver_latency_seconds_bucket{" in scrape_text(port)
+    except OSError:
+        return False
 
 
 def test_the_document_explains_what_the_dashboard_shows() -> None:

@@ -247,13 +247,13 @@ def instance(tmp_path, monkeypatch):
 
 
 def test_artemis_has_our_acceptor_alone_and_the_queue(instance, tmp_path):
-    config = parse(["host=h", "port=1", 'path=a "b" & <c>', "user=ü", "password=a=\\😀"])
+    config = parse(["host=::1", "port=1", 'path=a "b" & <c>', "user=ü", "password=a=\\😀"])
     [daemon] = artemis.BROKER.prepare(config, tmp_path)
     assert daemon.command == [str(tmp_path / "broker" / "bin" / "artemis"), "run"]
     [core] = ElementTree.parse(instance / "broker.xml").getroot()
     [acceptor] = core.find("acceptors")
     assert acceptor.text == (
-        "tcp://h:1?protocols=AMQP,CORE;amqpCredits=1000;amqpLowCredits=300;saslMechanisms=PLAIN"
+        "tcp://[::1]:1?protocols=AMQP,CORE;amqpCredits=1000;amqpLowCredits=300;saslMechanisms=PLAIN"
     )
     address, other = core.find("addresses")
     assert (address.get("name"), other.get("name")) == ('a "b" & <c>', "DLQ")

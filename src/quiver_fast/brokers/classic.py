@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from quiver_fast import arguments
 from quiver_fast.brokers import java
 from quiver_fast.server.config import ServerConfig
 
@@ -37,7 +36,6 @@ class Classic(java.JavaBroker):
             java.trusted_pkcs12(config, trust_store, password)
         return super().values(config, directory) | {
             "conf": conf,
-            "endpoint": arguments.endpoint(config.host, config.port),
             "key_store": key_store,
             "trust_store": trust_store,
             "store_password": password,

@@ -115,6 +115,8 @@ def _run(
         ).stdout  # fmt: skip
     except FileNotFoundError as error:
         raise QuiverError(f"scheme=amqps: {error.filename} is not there") from None
+    except subprocess.TimeoutExpired:
+        raise QuiverError(f"{command[0]} took over {START_SECONDS:.0f} seconds") from None
     except subprocess.CalledProcessError as error:
         said = (error.stderr + error.stdout).decode(errors="replace").strip().splitlines()
         raise QuiverError(f"{name}: {said[0] if said else error}") from None

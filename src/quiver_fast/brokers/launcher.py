@@ -118,6 +118,7 @@ class Broker(ABC):
             "broker": self,
             "config": config,
             "directory": directory,
+            "endpoint": arguments.endpoint(config.host, config.port),
             "home": self.home(),
             "queue": config.addresses[0],
             "tls": config.scheme == "amqps",
