@@ -82,7 +82,7 @@ def _or_null(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-# Every configuration has these keys, which upstream and we share.
+# A configuration of today has these keys.
 _CONFIG: dict[str, Check] = {
     "operation": lambda value: value in ("send", "receive"),
     "impl": _or_null(_is_text),
@@ -97,8 +97,8 @@ _CONFIG: dict[str, Check] = {
     "durable": _is_flag,
     "set_message_id": _is_flag,
 }
-# Upstream's names before 0.2, and the keys that its versions came to write, with the value of an
-# option that nobody gave. Its last version has no `set_message_id`.
+# Two keys have other names in upstream 0.1. Other keys came later, `set_message_id` with us: a
+# configuration without one has the value of an option that is not given.
 _EARLIER_NAMES = {"address": "url", "messages": "count"}
 _LATER_KEYS = {"duration": 0, "transaction_size": 0, "durable": False, "set_message_id": False}
 # Other parts may have these keys; null is the same as no key.

@@ -4,8 +4,8 @@
 #                                 └─> Outlet (to a consumer) <─ Consumer ─┘
 #
 # Plain C structs, because none of this may hold the GIL or allocate Python objects. Each is in
-# `structures.pxi` of the folder that makes and frees it. They hold each other by value and by
-# pointer, in a circle that Cython writes in the right order only within one module: this one.
+# `structures.pxi` of the folder that makes and frees it. They refer to each other in a circle, and
+# some embed others: Cython orders them for C only within one module, so this one includes all.
 #
 # A field with an underscore is for its own folder alone; a test of the layers holds that.
 
