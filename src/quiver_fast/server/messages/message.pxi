@@ -234,6 +234,15 @@ cdef void message_empty(Message *message) noexcept nogil:
     message.first.readers = message.readers
 
 
+cdef void message_join(Message *message) noexcept nogil:
+    """Note that one more entry of a stream will send all bytes that are there."""
+    cdef Chunk *chunk = message.first
+    message.readers += 1
+    while chunk != NULL:
+        chunk.readers += 1
+        chunk = chunk.next
+
+
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil:
     """Note that one entry of a stream stops sending at ``position``."""
     message.readers -= 1

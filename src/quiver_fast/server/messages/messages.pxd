@@ -83,6 +83,7 @@ cdef void message_fit(Message *message) noexcept nogil
 cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
 cdef void message_trim(Message *message) noexcept nogil
 cdef void message_empty(Message *message) noexcept nogil
+cdef void message_join(Message *message) noexcept nogil
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
 cdef size_t encode_header(

@@ -196,6 +196,7 @@ cdef void queue_restore(Entry *entry) noexcept nogil:
     entry.acquired = False
     entry.used = True
     queue.available += 1
+    queue.streams += entry.message.stream != NULL
     if entry.message.expires:
         note_expiry(queue, entry)
     if queue.watchers:

@@ -176,13 +176,31 @@ cdef void refuse_frame(Peer *peer, const amqp_refusal_t *refusal) noexcept nogil
     if peer.plane.session != NULL:
         session = <Session *>peer.plane.session.user
     if refusal.extent == AMQP_OF_LINK and end != NULL and end.user != NULL:
-        link_refuse(<Link *>end.user, refusal.condition, refusal.why)
+        refuse_link(<Link *>end.user, refusal.condition, refusal.why)
     elif refusal.extent == AMQP_OF_SESSION and session != NULL:
         set_condition(pn_session_condition(session.session), refusal.condition, refusal.why)
         pn_session_close(session.session)
+        refuse_links(session)
         peer_dirty(peer)
     else:
         peer_refuse(peer, refusal.condition, refusal.why)
+
+
+cdef void refuse_link(Link *link, const char *condition, const char *why) noexcept nogil:
+    """Detach a link with an error; a message that it is sending goes on without it."""
+    link_refuse(link, condition, why)
+    if link.kind == OUTLET:
+        outlet_refused(<Outlet *>link)
+
+
+cdef void refuse_links(Session *session) noexcept nogil:
+    """Take the messages from the consumers of a session that we end with an error."""
+    cdef Link *link = session.links
+    while link != NULL:
+        if link.kind == OUTLET:
+            link.refused = True
+            outlet_refused(<Outlet *>link)
+        link = link.next
 
 
 cdef void opened(Peer *peer) noexcept nogil:

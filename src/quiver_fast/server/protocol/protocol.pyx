@@ -84,8 +84,8 @@ from quiver_fast.server.streams.streams cimport (
 )
 from quiver_fast.server.transactions.transactions cimport coordinator_detached, coordinator_receive
 from quiver_fast.server.transfer.transfer cimport (
-    end_accepted, inlet_arrived, inlet_detached, outlet_detached, outlet_flow, outlet_updated,
-    peer_holds, peer_ring, queue_left, take_whole,
+    end_accepted, inlet_arrived, inlet_detached, outlet_detached, outlet_flow, outlet_refused,
+    outlet_updated, peer_holds, peer_ring, queue_left, take_whole,
 )
 from quiver_fast.sockets import resolve
 

@@ -140,10 +140,7 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     cdef Consumer *consumer
     cdef Outlet *outlet
     cdef bint later
-    if is_stranded(queue, entry):
-        release_stream(queue, entry)
-        return True
-    if is_unwanted(queue, entry.message):
+    if is_stranded(queue, entry) or is_unwanted(queue, entry.message) or not is_attended(queue):
         release_stream(queue, entry)
         return True
     if entry.message.complete:
@@ -164,6 +161,14 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     serve_consumer(outlet, consumer.outlet)
     outlet_send(outlet, entry)
     return True
+
+
+cdef bint is_attended(const Queue *queue) noexcept nogil:
+    """Say whether a queue has a consumer whose link we did not refuse."""
+    cdef const Consumer *consumer = queue.consumers
+    while consumer != NULL and consumer.outlet.base.refused:
+        consumer = consumer.next
+    return consumer != NULL
 
 
 cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
@@ -212,7 +217,7 @@ cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noe
     cdef Consumer *consumer = queue.consumers
     cdef Consumer *best = NULL
     while consumer != NULL:
-        if consumer.trunk == trunks and (
+        if consumer.trunk == trunks and not consumer.outlet.base.refused and (
                 consumer.ready or consumer.outlet.base.peer.streaming_links):
             if (best == NULL or consumer.outlet.streams < best.outlet.streams) and (
                     wants(consumer, message)):

@@ -11,14 +11,17 @@ cdef inline uint32_t credit(const Outlet *outlet) noexcept nogil:
     return end.counts.credit if end != NULL else 0
 
 cdef inline bint is_beyond(const Outlet *outlet, const Message *message) noexcept nogil:
-    """Say whether a message is larger than a client's link takes (part 2.7.3).
+    """Say whether a message is larger than a client's link takes (part 2.7.3)."""
+    return exceeds(outlet, message.size)
 
-    Another server sends such a message back. Nobody knows how long a stream will be.
+cdef inline bint exceeds(const Outlet *outlet, uint64_t size) noexcept nogil:
+    """Say whether the bytes of a message that have come are more than a client's link takes.
+
+    Another server sends such a message back.
     """
     cdef const amqp_link_end_t *end = outlet.base.deliveries.end
     return end != NULL and end.max_message_size[<int>AMQP_THEIRS] != 0 and (
-        message.size > end.max_message_size[<int>AMQP_THEIRS]
-        and outlet.base.role == CLIENT and not outlet.consumer.trunk)
+        size > end.max_message_size[<int>AMQP_THEIRS] and not outlet.base.peer.trunk)
 
 # The most waiting output for a stream of ours, whose bytes also count in the stream's memory.
 cdef size_t STREAM_OUTGOING_MAX = 32768

@@ -313,6 +313,9 @@ cdef bint stream_more(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
             pending = 0
             continue
         reader = NULL if has_spilled(inlet) else sole_reader(message)
+        if reader != NULL and exceeds(reader, message.size + pending):
+            refuse_size(reader)
+            continue
         if reader != NULL:
             passed = stream_pass(reader, delivery)
             if passed == 0:

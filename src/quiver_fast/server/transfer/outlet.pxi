@@ -39,10 +39,7 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     """Send an entry that was acquired for this outlet, whole or in parts."""
     if outlet.base.peer.plane.output.buffer == NULL:
         peer_lend_output(outlet.base.peer)
-    if is_beyond(outlet, entry.message):
-        refuse_size(outlet, entry)
-        return
-    if send_whole(outlet, entry):
+    if not is_beyond(outlet, entry.message) and send_whole(outlet, entry):
         if not may_send(outlet):
             update_readiness(outlet)
         peer_dirty(outlet.base.peer)
@@ -77,12 +74,43 @@ cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
     peer_dirty(outlet.base.peer)
 
 
-cdef void refuse_size(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Detach a consumer that refuses the message's size; the message is available to others."""
+cdef void refuse_size(Outlet *outlet) noexcept nogil:
+    """Detach a consumer whose link refuses the message's size (part 2.7.3)."""
+    if outlet._consumer_link != NULL:
+        # A new link for streams to the same consumer would refuse the message as well.
+        refuse_link(outlet._consumer_link)
+    refuse_link(outlet)
+    outlet_refused(outlet)
+
+
+cdef void refuse_link(Outlet *outlet) noexcept nogil:
     link_refuse(&outlet.base, b"amqp:link:message-size-exceeded",
                 b"the next message is larger than this link's max-message-size")
-    return_entry(entry)
     update_readiness(outlet)
+
+
+cdef void outlet_refused(Outlet *outlet) noexcept nogil:
+    """Take the current message from an outlet whose link we detach: its peer may never answer.
+
+    A message of which nothing was sent is available to others.
+    """
+    cdef Entry *entry = outlet._sending
+    cdef bint begun = outlet.delivery != NULL
+    cdef bint used
+    if entry != NULL:
+        used = entry.used
+        if not begun and entry.message.stream != NULL:
+            message_join(entry.message)
+        abort_sending(outlet)
+        if begun or entry.message.stream == NULL:
+            apply_outcome(entry, PN_RELEASED, 0, False, False)
+        else:
+            queue_restore(entry)
+            entry.used = used
+            queue_dirty(entry.queue)
+    update_readiness(outlet)
+    if outlet.base.role == STREAMS_TO_PEER:
+        pool_remove(outlet)
 
 
 cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
@@ -95,6 +123,9 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     """Send more of the current message, as far as there is room and there are bytes."""
     cdef Message *message = outlet._sending.message
     cdef bint streaming = message.stream != NULL
+    if is_beyond(outlet, message):
+        refuse_size(outlet)
+        return
     if outlet.delivery == NULL and (
             room(outlet) == 0 or not start_delivery(outlet, outlet._sending)):
         clog(outlet)

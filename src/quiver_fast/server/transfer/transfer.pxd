@@ -23,6 +23,7 @@ cdef void peer_holds(Peer *peer) noexcept nogil
 cdef void outlet_flow(Outlet *outlet) noexcept nogil
 cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil
 cdef void outlets_drained(Peer *peer) noexcept nogil
+cdef void outlet_refused(Outlet *outlet) noexcept nogil
 cdef void outlet_detached(Outlet *outlet) noexcept nogil
 
 cdef void queue_dispatch(Queue *queue) noexcept nogil

@@ -44,9 +44,9 @@ from quiver_fast.server.messages.messages cimport (
     HEADER_MALFORMED, HEADER_MAX, HEADER_MORE, HEADER_READ, ROUTE_MAX, STREAM_HIGH, STREAM_LOW,
     STREAM_SIZE, Chunk, HeaderResult, Message, Route, chain_close, chain_of, chain_open, chain_read,
     chain_was_cut, chunk_bytes, encode_header, encode_route, is_shaped, message_empty,
-    message_filled, message_fit, message_in_parts, message_new, message_plain, message_read,
-    message_read_header, message_read_route, message_release, message_space, message_strip_route,
-    message_trim, sections_are_plain,
+    message_filled, message_fit, message_in_parts, message_join, message_new, message_plain,
+    message_read, message_read_header, message_read_route, message_release, message_space,
+    message_strip_route, message_trim, sections_are_plain,
 )
 from quiver_fast.server.messages.messages import merged
 from quiver_fast.server.model.limits cimport Limits
