@@ -100,9 +100,13 @@ class FramePeer:
         trace: TracebackType | None,
     ) -> None:
         self._listener.close()
-        self._thread.join(SECONDS)
+        self.join()
         if self.error is not None:
             raise self.error
+
+    def join(self) -> None:
+        """Wait for the end of the script."""
+        self._thread.join(SECONDS)
 
     def _run(self) -> None:
         try:

@@ -40,6 +40,10 @@ amqp_plane_t *door_new(uint32_t max_frame_size, uint64_t seed, bool lenient) {
   return plane;
 }
 
+void door_hold(amqp_plane_t *plane, bool held) {
+  plane->held = held;
+}
+
 void door_free(amqp_plane_t *plane) {
   amqp_plane_free(plane);
   free(plane);

@@ -87,7 +87,7 @@ def compile_plane(folder: Path) -> ctypes.CDLL:
                  "door_output_add", "door_output_refer", "amqp_index_add", "door_arrive",
                  "door_keep", "door_current", "door_deliveries_free", "door_send_whole",
                  "amqp_timers_is_silent", "amqp_timers_owes", "amqp_unsettled_init",
-                 "amqp_read_content"):  # fmt: skip
+                 "amqp_read_content", "amqp_plane_beat"):  # fmt: skip
         getattr(library, name).restype = c_bool
     for name in ("amqp_timers_next", "amqp_wait_span"):
         getattr(library, name).restype = ctypes.c_int64
@@ -184,6 +184,17 @@ class Plane:
                 if event.kind in ("refused", "memory", "dropped"):
                     return events
         return events
+
+    def secure(self) -> None:
+        """Say that SASL has succeeded."""
+        self.library.amqp_plane_secure(self.pointer)
+
+    def hold(self, held: bool) -> None:
+        """Say whether an answer is owed within SASL."""
+        self.library.door_hold(self.pointer, c_bool(held))
+
+    def beat(self) -> bool:
+        return bool(self.library.amqp_plane_beat(self.pointer))
 
     def next(self) -> Event:
         record = CEvent()

@@ -311,6 +311,7 @@ cdef extern from "plane.h" nogil:
     ctypedef struct amqp_plane_t:
         uint32_t max_frame_size
         bint lenient
+        bint held
         amqp_input_t input
         amqp_output_t output
         amqp_endpoints_t endpoints
@@ -323,6 +324,7 @@ cdef extern from "plane.h" nogil:
 
     void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed)
     void amqp_plane_free(amqp_plane_t *plane)
+    void amqp_plane_secure(amqp_plane_t *plane)
     amqp_event amqp_plane_next(amqp_plane_t *plane)
     ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *origin)
     amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane)

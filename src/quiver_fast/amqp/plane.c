@@ -5,11 +5,15 @@
 #include <string.h>
 
 #define HEADER_SIZE 8
-/* Protocol ids, in a header's fifth byte (parts 2.2 and 5.2); SASL's is 3. */
+/* Protocol ids, in a header's fifth byte (parts 2.2 and 5.2). */
 #define TLS_TUNNEL 2
+#define SASL_LAYER 3
 #define AMQP_PROPER 0
-/* Frames of SASL have 512 bytes at most (part 5.3.1); we accept larger ones. */
-#define SASL_FRAME_MAX 65536
+/* Types of frames, in the sixth byte (parts 2.3.1 and 5.3.1). */
+#define AMQP_FRAME 0
+#define SASL_FRAME 1
+/* Names and passwords cost more than their bytes, so the limit holds (part 5.3.1). */
+#define SASL_FRAME_MAX AMQP_MIN_MAX_FRAME_SIZE
 
 void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) {
   *plane = (amqp_plane_t) {.max_frame_size = max_frame_size};
@@ -46,23 +50,41 @@ static enum amqp_event hand_over(amqp_plane_t *plane, amqp_bytes_t bytes) {
   return AMQP_FOR_ENGINE;
 }
 
+static enum amqp_event next_header(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  /* The engine does not answer the header of a TLS tunnel. It answers an unknown header with its
+   * own and ends, so it gets one of another revision instead (parts 2.2 and 5.2). */
+  if (bytes.start[4] == TLS_TUNNEL)
+    return hand_over(plane, (amqp_bytes_t) {UNKNOWN_TUNNEL, HEADER_SIZE});
+  if (bytes.start[4] == SASL_LAYER && plane->layer == AMQP_LAYER_NONE)
+    plane->layer = AMQP_LAYER_SASL;
+  if (bytes.start[4] == AMQP_PROPER) plane->layer = AMQP_LAYER_AMQP;
+  return hand_over(plane, (amqp_bytes_t) {bytes.start, HEADER_SIZE});
+}
+
+/* The engine would dispatch frames of AMQP too, before the outcome (part 5.3.2). */
+static enum amqp_event next_of_sasl(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  amqp_frame_t frame;
+  if (is_header(bytes))
+    return refuse(
+      plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error", "a header before SASL's outcome");
+  const enum amqp_fault fault = amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
+  if (fault || bytes.start[5] != SASL_FRAME || (frame.size && frame.body.size == 0))
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
+      "no SASL frame where one is due: the peer skipped authentication");
+  if (!frame.size) return AMQP_NOTHING;
+  return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
+}
+
 /* The engine gets headers, frames of SASL, and any other first bytes of a peer. */
 static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  if (bytes.size < HEADER_SIZE) return AMQP_NOTHING;
-  if (is_header(bytes)) {
-    /* The engine does not answer the header of a TLS tunnel. It answers an unknown header with its
-     * own and ends, so it gets one of another revision instead (parts 2.2 and 5.2). */
-    if (bytes.start[4] == TLS_TUNNEL)
-      return hand_over(plane, (amqp_bytes_t) {UNKNOWN_TUNNEL, HEADER_SIZE});
-    plane->opened_wire = bytes.start[4] == AMQP_PROPER;
-    return hand_over(plane, (amqp_bytes_t) {bytes.start, HEADER_SIZE});
-  }
-  amqp_frame_t frame;
-  const enum amqp_fault fault = amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
-  if (!fault && !frame.size) return AMQP_NOTHING;
-  /* The engine refuses bytes that are no frame, and gets all bytes after them. */
-  if (fault) return hand_over(plane, bytes);
-  return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
+  if (bytes.size < HEADER_SIZE || plane->held) return AMQP_NOTHING;
+  if (plane->layer == AMQP_LAYER_SASL) return next_of_sasl(plane, bytes);
+  /* The engine refuses bytes that are no header, and gets all of them. */
+  return is_header(bytes) ? next_header(plane, bytes) : hand_over(plane, bytes);
+}
+
+void amqp_plane_secure(amqp_plane_t *plane) {
+  plane->layer = AMQP_LAYER_SECURED;
 }
 
 /* ---- Numbers */
@@ -328,14 +350,17 @@ static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t 
 }
 
 static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  const uint8_t *start = plane->input.buffer + plane->input.from;
   bool memory;
+  if (start[5] != AMQP_FRAME)
+    return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
+      "a frame of another layer among AMQP's");
   const enum amqp_fault fault = amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
   plane->recent = NULL;
   plane->likeness.count = 0;
   if (fault) return refuse_frame(plane, fault);
   if (!memory) return AMQP_NO_MEMORY;
   if (plane->endpoints.detached_displaced) return AMQP_NOTHING;
-  const uint8_t *start = plane->input.buffer + plane->input.from;
   return hand_over(plane, (amqp_bytes_t) {start, frame->size});
 }
 
@@ -398,7 +423,7 @@ enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
     const amqp_bytes_t bytes = amqp_input_bytes(&plane->input);
     plane->frame_size = 0;
     if (bytes.size == 0) return AMQP_NOTHING;
-    if (!plane->opened_wire) return next_before_amqp(plane, bytes);
+    if (plane->layer != AMQP_LAYER_AMQP) return next_before_amqp(plane, bytes);
     bool whole;
     const enum amqp_event event = take_next(plane, bytes, &whole);
     if (event != AMQP_NOTHING) return event;
@@ -519,6 +544,8 @@ bool amqp_plane_answer_run(amqp_plane_t *plane, amqp_session_end_t *session, amq
 }
 
 bool amqp_plane_beat(amqp_plane_t *plane) {
+  /* Our header and our open come first (parts 2.2 and 2.4.1). */
+  if (!plane->endpoints.opened[AMQP_OURS].seen) return true;
   uint8_t *room = amqp_output_room(&plane->output, AMQP_FRAME_HEADER);
   if (!room) return false;
   amqp_output_add(&plane->output, amqp_write_empty(room));

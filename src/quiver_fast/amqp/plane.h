@@ -22,6 +22,14 @@ enum amqp_event {
   AMQP_DROPPED, /* a transfer for a link that we closed: plane->arrival, without its bytes */
 };
 
+/* What the peer's next bytes are. The values are ordered: no layer is left for one before it. */
+enum amqp_layer {
+  AMQP_LAYER_NONE,    /* its first header */
+  AMQP_LAYER_SASL,    /* frames of SASL */
+  AMQP_LAYER_SECURED, /* AMQP's header, after SASL's outcome */
+  AMQP_LAYER_AMQP,    /* frames of AMQP */
+};
+
 /* The endpoint that a refusal closes. */
 enum amqp_extent {
   AMQP_OF_LINK,
@@ -55,7 +63,8 @@ typedef struct amqp_plane {
   amqp_endpoints_t endpoints;
   uint32_t max_frame_size; /* ours */
   bool lenient;            /* accept deliveries beyond the credit: RabbitMQ 3 sends them */
-  bool opened_wire;        /* AMQP's header came: frames of AMQP follow */
+  enum amqp_layer layer;
+  bool held;               /* the user owes an answer within SASL: no events until then */
   size_t frame_size;       /* of the incomplete frame; 0 if unknown */
   size_t passed;           /* bytes of the last event, which the next call skips */
   /* The last event. */
@@ -79,6 +88,9 @@ void amqp_plane_free(amqp_plane_t *plane);
 
 /* Return the next event of the input. Its pointers are valid until the next call. */
 enum amqp_event amqp_plane_next(amqp_plane_t *plane);
+
+/* SASL has succeeded: the user has judged the outcome. Until then no AMQP is accepted. */
+void amqp_plane_secure(amqp_plane_t *plane);
 
 /* Read once from a source, after AMQP_NOTHING. Returns the source's result. */
 ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *from);
@@ -110,7 +122,7 @@ bool amqp_plane_answer(
 /* Send a run of accepted or released incoming deliveries, and empty the run. */
 bool amqp_plane_answer_run(amqp_plane_t *plane, amqp_session_end_t *session, amqp_run_t *run);
 
-/* Send an empty frame, a heartbeat. */
+/* Send an empty frame, a heartbeat; nothing before our open frame. */
 bool amqp_plane_beat(amqp_plane_t *plane);
 
 #endif

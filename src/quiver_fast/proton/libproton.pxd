@@ -283,6 +283,7 @@ cdef extern from "proton/sasl_plugin.h" nogil:
         SASL_POSTED_RESPONSE
         SASL_POSTED_CHALLENGE
         SASL_POSTED_OUTCOME
+        SASL_RECVED_FAILURE
     ctypedef struct pnx_sasl_implementation:
         void (*free)(pn_transport_t *transport) noexcept nogil
         const char *(*list_mechanisms)(pn_transport_t *transport) noexcept nogil

@@ -1,3 +1,4 @@
+from quiver_fast.amqp.data_plane cimport amqp_plane_t
 from quiver_fast.amqp.tls cimport TlsContext, tls_t
 from quiver_fast.proton.libproton cimport pn_transport_t
 
@@ -18,16 +19,16 @@ cdef class Security:
     # Made with the first connection, or by prepare_server.
     cdef TlsContext context
 
-    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, int fd,
-                   bytes hostname) except -1
+    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, amqp_plane_t *plane,
+                   int fd, bytes hostname) except -1
     cdef int make_context(self, bint server) except -1
 
 
 cdef enum SaslStage:
-    SASL_IDLE       # no SASL header came
+    SASL_IDLE       # no SASL header came; as a client: no mechanisms
     SASL_OFFERED    # as a server: the mechanisms go out, the client's choice is due
-    SASL_RUNNING    # as a server: a challenge goes out, the client's response is due
-    SASL_DECIDED    # as a server: the outcome goes out, nothing more is due
+    SASL_RUNNING    # a response is due; as a client: a challenge or the outcome
+    SASL_DECIDED    # nothing more is due; as a server: the outcome goes out
 
 
 cdef class SaslExchange:
@@ -38,19 +39,22 @@ cdef class SaslExchange:
     cdef bint loopback
     # NULL without TLS. The connection frees it.
     cdef tls_t *tls
+    # Of the same connection; it accepts AMQP once SASL has succeeded.
+    cdef amqp_plane_t *plane
     cdef SaslStage stage
     cdef object mechanism
     cdef bytes offered
     cdef bytes outgoing
     cdef bytes user
+    # SASL has succeeded. As a client: the outcome came, and the peer has proven what it must.
+    cdef bint passed
     # The exception of a callback; the connection raises it after the engine returns.
     cdef readonly object error
 
     cdef const char *subject(self) noexcept nogil
 
 
-# The server calls this when its peer has sent its open frame. Say whether SASL permits the frame,
-# and release the exchange. If not, the engine writes an outcome and closes.
+# Say whether the peer's open frame may be taken, and release the exchange if so.
 cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil
 
 # Say whether the peer of a connected socket is on this machine.

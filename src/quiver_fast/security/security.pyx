@@ -9,16 +9,15 @@ from libc.string cimport memcmp
 
 import os
 
+from quiver_fast.amqp.data_plane cimport amqp_plane_secure, amqp_plane_t
 from quiver_fast.amqp.tls cimport tls_peer_subject
 from quiver_fast.amqp.tls import present as tls_present
-from quiver_fast.errors import UsageError
+from quiver_fast.errors import SecurityError, UsageError
 from quiver_fast.proton.engine_log import follow_engine_log
 from quiver_fast.proton.libproton cimport (
     PN_SASL_OK, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS,
-    SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, c_bool, pn_bytes, pn_bytes_t,
-    pn_condition_set_description, pn_condition_set_name, pn_connection_close,
-    pn_connection_condition, pn_connection_t, pn_sasl, pn_sasl_outcome,
-    pn_sasl_set_allow_insecure_mechs, pn_transport_connection, pn_transport_require_auth,
+    SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, SASL_RECVED_FAILURE, c_bool, pn_bytes, pn_bytes_t,
+    pn_sasl, pn_sasl_outcome, pn_sasl_set_allow_insecure_mechs, pn_transport_require_auth,
     pn_transport_t, pnx_sasl_get_context, pnx_sasl_implementation, pnx_sasl_set_bytes_out,
     pnx_sasl_set_context, pnx_sasl_set_desired_state, pnx_sasl_set_failed,
     pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
@@ -28,8 +27,7 @@ from quiver_fast.proton.libsys cimport (
     sockaddr_storage, socklen_t,
 )
 
-cdef const char *FRAMING_ERROR = b"amqp:connection:framing-error"
-cdef const char *STRAY_SASL = b"a SASL frame where none is due"
+STRAY_SASL = "SASL: the peer sent a frame of SASL where none is due"
 
 cdef unsigned char[12] V4_MAPPED = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
 cdef unsigned char[16] LOOPBACK_V6 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
@@ -107,9 +105,11 @@ cdef class Security:
             trust_store=self.trust_store, peer="required" if wanted else "any")
         return 0
 
-    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, int fd,
-                   bytes hostname) except -1:
+    cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, amqp_plane_t *plane,
+                   int fd, bytes hostname) except -1:
         """Set up SASL for a transport that is not bound yet, and TLS at its socket.
+
+        The plane, whose owner frees it after the transport, learns when SASL has succeeded.
 
         The engine keeps a reference to the exchange until the transport is freed or
         `release_sasl` is called. The caller frees the TLS of the exchange.
@@ -117,6 +117,7 @@ cdef class Security:
         if self.tls:
             self.make_context(exchange.server)
             exchange.tls = self.context.open(fd, None if exchange.server else hostname)
+        exchange.plane = plane
         # We decide which mechanisms are allowed, not the engine.
         pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
         Py_INCREF(exchange)
@@ -144,6 +145,7 @@ cdef class SaslExchange:
         self.offered = b""
         self.outgoing = b""
         self.user = b""
+        self.passed = False
         self.error = None
 
     cdef const char *subject(self) noexcept nogil:
@@ -194,13 +196,14 @@ cdef class SaslExchange:
         self.outgoing = self.mechanism.additional
         user = (self.mechanism.user or "").encode()
         self.user = self.security.users.setdefault(user, user)
+        self.passed = bool(user)
         self.mechanism = None
 
-    def fail(self, error: Exception) -> None:
-        """Refuse the client because of our own error; the connection raises the error later."""
+    def fail(self, error: Exception | None) -> None:
+        """Refuse the peer; the connection raises the error, if there is one, later."""
         self.stage = SASL_DECIDED
         self.outgoing = b""
-        self.user = b""
+        self.passed = False
         self.error = error
 
 
@@ -229,16 +232,12 @@ cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil:
 
 
 cdef bint is_concluded(pn_transport_t *transport) noexcept with gil:
-    """Say whether an open frame may come; if not, refuse the peer.
+    """Say whether the peer may open: it has passed SASL, or it is a client that needs none.
 
-    The engine accepts AMQP frames between SASL frames too, authenticated or not.
+    The engine itself refuses a client without SASL if SASL is demanded.
     """
     exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
-    # The engine itself refuses an AMQP header without SASL if SASL is demanded.
-    if exchange.stage == SASL_IDLE or exchange.user:
-        return True
-    is_due(transport, SASL_IDLE)
-    return False
+    return exchange.passed or (exchange.server and exchange.stage == SASL_IDLE)
 
 
 cdef bint peer_is_loopback(int fd) noexcept nogil:
@@ -267,7 +266,7 @@ cdef const char *on_list_mechanisms(pn_transport_t *transport) noexcept with gil
     try:
         exchange.offer()
     except Exception as error:
-        exchange.error = error
+        exchange.fail(error)
     # The engine copies the text.
     return exchange.offered
 
@@ -287,108 +286,121 @@ cdef void on_prepare_write(pn_transport_t *transport) noexcept nogil:
     return
 
 
-cdef bint is_due(pn_transport_t *transport, SaslStage stage) noexcept with gil:
-    """Say whether a frame for ``stage`` may come now; if not, end the connection.
+cdef SaslExchange due(pn_transport_t *transport, SaslStage stage):
+    """Return the exchange if a frame for ``stage`` may come now; if not, fail it and return None.
 
-    The engine passes SASL frames on at any time: before the mechanisms were sent, in another
-    order, and between AMQP frames, where it would leak a little memory with each one.
+    The engine passes frames of SASL on in any order, also before it has sent the mechanisms.
     """
-    cdef pn_connection_t *connection
-    cdef PyObject *context = <PyObject *>pnx_sasl_get_context(transport)
-    if context != NULL and (<SaslExchange>context).stage == stage:
-        return True
-    pnx_sasl_set_bytes_out(transport, pn_bytes(0, NULL))
-    pnx_sasl_set_failed(transport)
-    if context != NULL and (<SaslExchange>context).stage in (SASL_OFFERED, SASL_RUNNING):
-        (<SaslExchange>context).stage = SASL_DECIDED
-        pnx_sasl_set_desired_state(transport, SASL_POSTED_OUTCOME)
-        return False
-    connection = pn_transport_connection(transport)
-    if connection != NULL:
-        pn_condition_set_name(pn_connection_condition(connection), FRAMING_ERROR)
-        pn_condition_set_description(pn_connection_condition(connection), STRAY_SASL)
-        pn_connection_close(connection)
-    return False
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    if exchange.stage == stage:
+        return exchange
+    if exchange.stage != SASL_DECIDED:
+        exchange.fail(None if exchange.server else SecurityError(STRAY_SASL))
+        post(transport, exchange)
+    return None
 
 
 cdef void post(pn_transport_t *transport, SaslExchange exchange) noexcept:
-    """Let the engine send the exchange's next frame: a challenge or the outcome."""
-    cdef const char *outgoing = NULL
-    # Most outcomes carry no data, which is not the same as empty data.
-    if exchange.outgoing:
-        outgoing = exchange.outgoing
+    """Let the engine send the exchange's next frame, or end SASL."""
+    cdef const char *outgoing = exchange.outgoing
+    if exchange.stage == SASL_DECIDED and not exchange.outgoing:
+        # Most outcomes carry no data, which is not the same as empty data.
+        outgoing = NULL
     pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), outgoing))
-    if exchange.stage == SASL_RUNNING:
+    if exchange.stage == SASL_DECIDED:
+        conclude(transport, exchange)
+    elif exchange.server:
         pnx_sasl_set_desired_state(transport, SASL_POSTED_CHALLENGE)
-        return
-    if exchange.user:
-        pnx_sasl_set_succeeded(transport, exchange.user, exchange.user)
+    else:
+        pnx_sasl_set_desired_state(transport, SASL_POSTED_RESPONSE)
+
+
+cdef void conclude(pn_transport_t *transport, SaslExchange exchange) noexcept:
+    if exchange.passed:
+        amqp_plane_secure(exchange.plane)
     else:
         pnx_sasl_set_failed(transport)
+    if not exchange.server:
+        # After a success, the engine takes its next state from the outcome.
+        if not exchange.passed:
+            pnx_sasl_set_desired_state(transport, SASL_RECVED_FAILURE)
+        return
+    if exchange.passed:
+        pnx_sasl_set_succeeded(transport, exchange.user, exchange.user)
     pnx_sasl_set_desired_state(transport, SASL_POSTED_OUTCOME)
 
 
 cdef void on_init(pn_transport_t *transport, const char *mechanism,
                   const pn_bytes_t *received) noexcept with gil:
-    if is_due(transport, SASL_OFFERED):
+    exchange = due(transport, SASL_OFFERED)
+    if exchange is not None:
         # The field is mandatory, but the engine does not check that a client sent it.
         name = mechanism.decode("ascii", "replace") if mechanism != NULL else ""
-        take_response(transport, received, name)
+        take_response(transport, exchange, copied(received), name)
 
 
 cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
-    if is_due(transport, SASL_RUNNING):
-        take_response(transport, received, None)
+    exchange = due(transport, SASL_RUNNING)
+    if exchange is not None:
+        take_response(transport, exchange, copied(received), None)
 
 
-cdef void take_response(pn_transport_t *transport, const pn_bytes_t *received,
+cdef void take_response(pn_transport_t *transport, SaslExchange exchange, bytes received,
                         str mechanism) noexcept:
     """Answer a client's response; an initial one names its ``mechanism``."""
-    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
     try:
         if mechanism is not None:
             exchange.start(mechanism)
-        exchange.respond(copied(received))
+        exchange.respond(received)
     except Exception as error:
         exchange.fail(error)
     post(transport, exchange)
 
 
 cdef c_bool on_mechanisms(pn_transport_t *transport, const char *offered) noexcept with gil:
-    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    exchange = due(transport, SASL_IDLE)
+    if exchange is None:
+        return False
     try:
         exchange.choose(offered.decode("ascii", "replace"))
         name = exchange.mechanism.name.encode()
         pnx_sasl_set_selected_mechanism(transport, name)
     except Exception as error:
-        exchange.error = error
+        exchange.fail(error)
         return False
+    exchange.stage = SASL_RUNNING
     pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
     pnx_sasl_set_desired_state(transport, SASL_POSTED_INIT)
     return True
 
 
 cdef void on_challenge(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
-    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    exchange = due(transport, SASL_RUNNING)
+    if exchange is None:
+        return
     try:
         exchange.outgoing = exchange.mechanism.respond(copied(received))
     except Exception as error:
-        # This error ends the connection before anything else is sent.
-        exchange.error = error
-        exchange.outgoing = b""
-    pnx_sasl_set_bytes_out(transport, pn_bytes(len(exchange.outgoing), exchange.outgoing))
-    pnx_sasl_set_desired_state(transport, SASL_POSTED_RESPONSE)
+        exchange.fail(error)
+    post(transport, exchange)
 
 
 cdef void on_outcome(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
-    if pn_sasl_outcome(pn_sasl(transport)) != PN_SASL_OK:
+    cdef bint succeeded = pn_sasl_outcome(pn_sasl(transport)) == PN_SASL_OK
+    exchange = due(transport, SASL_RUNNING)
+    if exchange is None:
+        # The peer's outcome counts for nothing here.
+        pnx_sasl_set_failed(transport)
         return
-    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    exchange.stage = SASL_DECIDED
+    if not succeeded:
+        return
     try:
         exchange.mechanism.finish(copied(received))
+        exchange.passed = True
     except Exception as error:
-        exchange.error = error
-        pnx_sasl_set_failed(transport)
+        exchange.fail(error)
+    post(transport, exchange)
 
 
 cdef c_bool on_can_encrypt(pn_transport_t *transport) noexcept nogil:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import SASL_HEADER, FrameClient, encode_frame, message
+from support.amqp_frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    FrameClient,
+    encode_frame,
+    frame,
+    message,
+)
 from support.certificates import Certificates
 from support.network import other_address
-from support.server import Server, engine_is_old, running_server
+from support.server import Server, running_server
 
 from quiver_fast.security.scram import ScramClient
 
@@ -82,7 +90,67 @@ def test_amqp_frames_among_sasl_frames_do_nothing(server: Server, client: FrameC
     assert {frame.name for frame in client.read_to_end()} <= {"sasl_outcome"}
 
 
-@pytest.mark.skipif(engine_is_old(), reason="Proton before 0.40 ignores them")
+INIT = encode_frame("sasl_init", mechanism="PLAIN", initial_response=PLAIN)
+OPEN = encode_frame("open", container_id="x")
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        pytest.param(AMQP_HEADER + OPEN + INIT, id="a header of AMQP"),
+        pytest.param(SASL_HEADER + INIT, id="a header twice"),
+        pytest.param(frame(b"", kind=1) + INIT, id="an empty frame"),
+        pytest.param(frame(b"") + INIT, id="an empty frame of AMQP"),
+        pytest.param(frame(INIT[8:], kind=2), id="a frame of no type"),
+        pytest.param(encode_frame("sasl_outcome", code=0) + AMQP_HEADER + OPEN, id="an outcome"),
+        pytest.param(encode_frame("sasl_mechanisms"), id="mechanisms"),
+    ],
+)
+def test_what_is_not_due_within_sasl_ends_the_connection(client: FrameClient, stray: bytes) -> None:
+    client.exchange_header(SASL_HEADER)
+    client.expect("sasl_mechanisms")
+    client.send_bytes(stray)
+    assert {frame.name for frame in client.read_to_end()} <= {"sasl_outcome"}
+
+
+@pytest.mark.parametrize("stray", [INIT, OPEN, SASL_HEADER + INIT], ids=["init", "open", "header"])
+def test_only_amqps_header_follows_the_outcome(client: FrameClient, stray: bytes) -> None:
+    assert client.authenticate("PLAIN", PLAIN).fields == {"code": OK}
+    client.send_bytes(stray)
+    assert client.read_header() == AMQP_HEADER
+    *_, last = client.read_to_end()
+    assert last.condition == "amqp:connection:framing-error"
+
+
+def test_a_client_need_not_wait_for_the_outcome(client: FrameClient) -> None:
+    """Part 2.4.1 lets it send on; what it says counts after a success only."""
+    client.exchange_header(SASL_HEADER)
+    client.expect("sasl_mechanisms")
+    client.send_bytes(INIT + AMQP_HEADER + OPEN)
+    assert client.expect("sasl_outcome").fields == {"code": OK}
+    assert client.read_header() == AMQP_HEADER
+    client.expect("open")
+
+
+@pytest.mark.parametrize("size", [513, 65000])
+def test_a_large_name_is_refused_unread(client: FrameClient, size: int) -> None:
+    """Part 5.3.1. It takes seconds to normalise 32,500 combining marks."""
+    name = "\u0300" * (size // 4) + "\u0316" * (size // 4)
+    client.exchange_header(SASL_HEADER)
+    client.expect("sasl_mechanisms")
+    client.send("sasl_init", mechanism="PLAIN", initial_response=f"\0{name}\0x".encode())
+    assert client.read_to_end() == []
+
+
+def test_no_heartbeat_goes_before_the_header(client: FrameClient) -> None:
+    """The server owes a heartbeat as soon as it knows the client's short idle time-out."""
+    client.authenticate("PLAIN", PLAIN)
+    time.sleep(0.02)
+    client.send_bytes(AMQP_HEADER + encode_frame("open", container_id="x", idle_time_out=2))
+    assert client.read_header() == AMQP_HEADER
+    assert client.read().name == "open"
+
+
 @pytest.mark.parametrize("name", ["sasl_init", "sasl_response"])
 def test_sasl_frames_among_amqp_frames_close_the_connection(client: FrameClient, name: str) -> None:
     client.authenticate("PLAIN", PLAIN)

@@ -321,10 +321,72 @@ def test_what_comes_before_amqp_is_the_engines(plane_library: ctypes.CDLL, chunk
     mechanisms = encode_frame("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
     outcome = encode_frame("sasl_outcome", code=0)
     opened = encode_frame("open", container_id="c")
-    stream = [SASL_HEADER, mechanisms, outcome, AMQP_HEADER, opened]
     plane = Plane(plane_library)
-    events = plane.take(b"".join(stream), chunk)
-    assert events == [Event("engine", {"bytes": each}) for each in stream]
+    for stream in ([SASL_HEADER, mechanisms, outcome], [AMQP_HEADER, opened]):
+        events = plane.take(b"".join(stream), chunk)
+        assert events == [Event("engine", {"bytes": each}) for each in stream]
+        plane.secure()
+    plane.free()
+
+
+INIT = encode_frame("sasl_init", mechanism="ANONYMOUS")
+OPEN = encode_frame("open", container_id="c")
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        AMQP_HEADER,
+        SASL_HEADER,
+        OPEN,
+        frame(b""),
+        frame(b"", kind=1),
+        frame(INIT[8:], kind=2),
+        frame(b"x" * 505, kind=1),
+        b"HTTP/1.1 400 Bad Request\r\n",
+    ],
+)
+@given(chunk=st.integers(1, 600))
+def test_only_sasl_frames_come_within_sasl(
+    plane_library: ctypes.CDLL, stray: bytes, chunk: int
+) -> None:
+    """Parts 5.3.1 and 5.3.2; the engine would take frames of AMQP there."""
+    plane = Plane(plane_library)
+    *before, event = plane.take(SASL_HEADER + INIT + stray, chunk)
+    assert before == [Event("engine", {"bytes": each}) for each in (SASL_HEADER, INIT)]
+    fields = {"extent": "connection", "condition": "amqp:connection:framing-error"}
+    assert event == Event("refused", fields)
+    plane.free()
+
+
+@pytest.mark.parametrize("stray", [INIT, frame(b"", kind=1), frame(OPEN[8:], kind=2)])
+def test_frames_of_other_layers_among_amqps(plane_library: ctypes.CDLL, stray: bytes) -> None:
+    plane = Plane(plane_library)
+    *_, event = plane.take(AMQP_HEADER + OPEN + stray)
+    assert event.kind == "refused"
+    plane.free()
+
+
+def test_nothing_is_taken_while_an_answer_is_owed(plane_library: ctypes.CDLL) -> None:
+    plane = Plane(plane_library)
+    plane.take(SASL_HEADER)
+    plane.hold(True)
+    assert plane.take(INIT) == []
+    plane.hold(False)
+    assert plane.next() == Event("engine", {"bytes": INIT})
+    plane.free()
+
+
+def test_no_heartbeat_goes_before_our_open(plane_library: ctypes.CDLL) -> None:
+    """Parts 2.2 and 2.4.1."""
+    plane = Plane(plane_library)
+    for ours in (b"", AMQP_HEADER):
+        assert plane.drain(ours)
+        assert plane.beat()
+        assert plane.output.write(10**6)[1] == ours
+    assert plane.drain(OPEN)
+    assert plane.beat()
+    assert plane.output.write(10**6)[1] == OPEN + frame(b"")
     plane.free()
 
 

@@ -117,7 +117,7 @@ cdef class Connection(Transport):
         self.plane.lenient = True
         amqp_timers_init(&self.timers, <unsigned>(idle_timeout * 1000), monotonic_ns())
         amqp_wait_init(&self.patience, spin)
-        security.apply(self.sasl, self.transport, self.fd, self.hostname)
+        security.apply(self.sasl, self.transport, &self.plane, self.fd, self.hostname)
         self.tls = self.sasl.tls
         pn_connection_set_container(self.connection, self.container_id)
         pn_connection_set_hostname(self.connection, self.hostname)
@@ -156,7 +156,7 @@ cdef class Connection(Transport):
         """
         if pn_connection_state(self.connection) & PN_REMOTE_UNINIT:
             return False
-        if self.server and not conclude_sasl(self.transport):
+        if not conclude_sasl(self.transport):
             raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")
         theirs = self.remote_property(RUN_ID)
         if self.run_id and theirs and theirs != self.run_id:

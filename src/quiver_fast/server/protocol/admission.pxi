@@ -59,7 +59,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     offer_capabilities(connection, True)
     introduce(connection, __version__.encode())
     try:
-        exchange.security.apply(exchange, transport, peer.watch.fd, hostname)
+        exchange.security.apply(exchange, transport, &peer.plane, peer.watch.fd, hostname)
     except Exception:
         # The TLS session could not be made: only this connection ends, not the server.
         peer_cut(peer)

@@ -210,6 +210,7 @@ cdef void opened(Peer *peer) noexcept nogil:
         peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
         return
     if not conclude_sasl(peer.driver.transport):
+        peer_refuse(peer, b"amqp:unauthorized-access", b"the peer skipped authentication")
         return
     peer.opened = True
     # Now the peer's idle time-out is known.
