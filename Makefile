@@ -6,9 +6,13 @@ PREFIX ?= /usr/local
 DURATION ?= 15s
 # Arguments for pytest in `make test` and `make bench`, such as `-k tls`.
 PYTEST_ARGS ?=
-# The target of `make fuzz`, and its seconds.
+# The target of `make fuzz`, and its seconds; for `states` also the first seed, or a seed and its
+# steps to replay.
 TARGET ?= performatives
 TIME ?= 600
+FIRST ?=
+SEED ?=
+STEPS ?=
 # The tests of `make test` and `make test-all`: files or folders.
 TESTS ?= tests
 
@@ -143,8 +147,9 @@ sanitize: $(VENV)/.test ## Run the tests of server, streams and fuzzing with ASa
 sanitize-threads: $(VENV)/.test ## Run the tests of the server's other threads with ThreadSanitizer
 	sh buildtools/sanitize.sh $(BIN) --threads $(PYTEST_ARGS)
 
-fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwire|recovery|records with clang
-	sh buildtools/fuzz.sh $(BIN) $(TARGET) $(TIME)
+fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwire|recovery|records with clang, or states
+	sh buildtools/fuzz.sh $(BIN) $(TARGET) $(TIME) $(if $(FIRST),--first $(FIRST)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
 coverage: $(VENV)/.test $(VENV)/.coverage ## Tell which lines of Python and Cython the tests run; TESTS="tests/unit" for some
 	sh buildtools/coverage.sh $(BIN)/python $(TESTS)

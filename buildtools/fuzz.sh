@@ -1,6 +1,7 @@
 #!/bin/sh
 # Build the engine and the modules with coverage for libFuzzer, ASan and UBSan into
-# build/fuzz, and fuzz one target of tests/fuzz/targets.py for a time.
+# build/fuzz, and fuzz one target of tests/fuzz/targets.py for a time. The target `states` has
+# servers in processes of their own, from GCC's sanitizers, and a generator in place of libFuzzer.
 #
 # Arguments: the folder of the virtual environment's programs, the target, seconds, then
 # libFuzzer's own. The corpus that it grows is build/fuzz/TARGET, what it finds
@@ -12,6 +13,7 @@ bin=$(CDPATH='' cd -- "$1" && pwd)
 target=$2
 seconds=$3
 shift 3
+[ "$target" != states ] || exec sh buildtools/sanitize.sh "$bin" --states --time "$seconds" "$@"
 site=$PWD/build/fuzz/site
 clang=${CLANG:-clang}
 flags='-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=function,alignment'
