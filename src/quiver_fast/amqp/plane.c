@@ -1,19 +1,6 @@
 /* Frames in and out of one connection. */
 
-#include "plane.h"
-
-#include <string.h>
-
-#define HEADER_SIZE 8
-/* Protocol ids, in a header's fifth byte (parts 2.2 and 5.2). */
-#define TLS_TUNNEL 2
-#define SASL_LAYER 3
-#define AMQP_PROPER 0
-/* Types of frames, in the sixth byte (parts 2.3.1 and 5.3.1). */
-#define AMQP_FRAME 0
-#define SASL_FRAME 1
-/* Names and passwords cost more than their bytes, so the limit holds (part 5.3.1). */
-#define SASL_FRAME_MAX AMQP_MIN_MAX_FRAME_SIZE
+#include "plane_parts.h"
 
 void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) {
   *plane = (amqp_plane_t) {.max_frame_size = max_frame_size};
@@ -26,65 +13,8 @@ void amqp_plane_free(amqp_plane_t *plane) {
   amqp_endpoints_free(&plane->endpoints);
 }
 
-static enum amqp_event refuse(
-  amqp_plane_t *plane, enum amqp_extent extent, const char *condition, const char *why) {
-  plane->refusal = (amqp_refusal_t) {extent, condition, why};
-  return AMQP_REFUSED;
-}
-
 static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) {
   return refuse(plane, AMQP_OF_CONNECTION, amqp_condition(fault), "a malformed frame");
-}
-
-/* ---- Bytes before AMQP's frames */
-
-static const uint8_t UNKNOWN_TUNNEL[HEADER_SIZE] = {'A', 'M', 'Q', 'P', TLS_TUNNEL, 1, 0, 1};
-
-static bool is_header(amqp_bytes_t bytes) {
-  return bytes.size >= 4 && !memcmp(bytes.start, "AMQP", 4);
-}
-
-static enum amqp_event hand_over(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  plane->control = bytes;
-  plane->passed = bytes.size;
-  return AMQP_FOR_ENGINE;
-}
-
-static enum amqp_event next_header(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  /* The engine does not answer the header of a TLS tunnel. It answers an unknown header with its
-   * own and ends, so it gets one of another revision instead (parts 2.2 and 5.2). */
-  if (bytes.start[4] == TLS_TUNNEL)
-    return hand_over(plane, (amqp_bytes_t) {UNKNOWN_TUNNEL, HEADER_SIZE});
-  if (bytes.start[4] == SASL_LAYER && plane->layer == AMQP_LAYER_NONE)
-    plane->layer = AMQP_LAYER_SASL;
-  if (bytes.start[4] == AMQP_PROPER) plane->layer = AMQP_LAYER_AMQP;
-  return hand_over(plane, (amqp_bytes_t) {bytes.start, HEADER_SIZE});
-}
-
-/* The engine would dispatch frames of AMQP too, before the outcome (part 5.3.2). */
-static enum amqp_event next_of_sasl(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  amqp_frame_t frame;
-  if (is_header(bytes))
-    return refuse(
-      plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error", "a header before SASL's outcome");
-  const enum amqp_fault fault = amqp_read_frame(bytes.start, bytes.size, SASL_FRAME_MAX, &frame);
-  if (fault || bytes.start[5] != SASL_FRAME || (frame.size && frame.body.size == 0))
-    return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
-      "no SASL frame where one is due: the peer skipped authentication");
-  if (!frame.size) return AMQP_NOTHING;
-  return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
-}
-
-/* The engine gets headers, frames of SASL, and any other first bytes of a peer. */
-static enum amqp_event next_before_amqp(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  if (bytes.size < HEADER_SIZE || plane->held) return AMQP_NOTHING;
-  if (plane->layer == AMQP_LAYER_SASL) return next_of_sasl(plane, bytes);
-  /* The engine refuses bytes that are no header, and gets all of them. */
-  return is_header(bytes) ? next_header(plane, bytes) : hand_over(plane, bytes);
-}
-
-void amqp_plane_secure(amqp_plane_t *plane) {
-  plane->layer = AMQP_LAYER_SECURED;
 }
 
 /* ---- Numbers */
@@ -352,7 +282,7 @@ static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t 
 static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *frame) {
   const uint8_t *start = plane->input.buffer + plane->input.from;
   bool memory;
-  if (start[5] != AMQP_FRAME)
+  if (start[5] != AMQP_TYPE_AMQP)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
       "a frame of another layer among AMQP's");
   const enum amqp_fault fault = amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
@@ -423,7 +353,7 @@ enum amqp_event amqp_plane_next(amqp_plane_t *plane) {
     const amqp_bytes_t bytes = amqp_input_bytes(&plane->input);
     plane->frame_size = 0;
     if (bytes.size == 0) return AMQP_NOTHING;
-    if (plane->layer != AMQP_LAYER_AMQP) return next_before_amqp(plane, bytes);
+    if (plane->layer != AMQP_LAYER_AMQP) return amqp_next_before(plane, bytes);
     bool whole;
     const enum amqp_event event = take_next(plane, bytes, &whole);
     if (event != AMQP_NOTHING) return event;
