@@ -19,6 +19,7 @@ from support.bulk import (
     to,
 )
 from support.complexity import Bench, Operation
+from support.control_operations import CONTROL_OPERATIONS
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.floods import Flood
 from support.more_operations import MORE_OPERATIONS
@@ -480,5 +481,6 @@ OPERATIONS: list[Operation] = [
     Operation("messages that a subscriber leaves", unread_topic, 5000),
     *TEXT_OPERATIONS,
     *MORE_OPERATIONS,
+    *CONTROL_OPERATIONS,
     *SELECTOR_OPERATIONS,
 ]

@@ -329,12 +329,15 @@ void door_catch_up(door_deliveries_t *made) {
   amqp_session_deliveries_catch_up(&made->session);
 }
 
-/* Walk over a range, dropping each `step`-th delivery and its follower; returns the ids. */
-uint32_t door_walk(
-  door_deliveries_t *made, bool ours, uint32_t first, uint32_t last, uint32_t step, uint32_t *ids) {
+/* Walk over a range, dropping each `step`-th delivery and its follower; returns the ids, and the
+ * number of steps. */
+uint32_t door_walk(door_deliveries_t *made, bool ours, uint32_t first, uint32_t last, uint32_t step,
+  uint32_t *ids, uint32_t *steps) {
   uint32_t count = 0;
+  *steps = 0;
   amqp_walk(&made->session, ours ? AMQP_SENDER : AMQP_RECEIVER, first, last);
-  for (amqp_delivery_t *each; (each = amqp_walk_next(&made->session));) {
+  for (amqp_delivery_t *each; amqp_walk_next(&made->session, &each); ++*steps) {
+    if (!each) continue;
     ids[count++] = each->id;
     if (step == 0 || count % step) continue;
     if (each->newer) amqp_delivery_drop(each->newer);

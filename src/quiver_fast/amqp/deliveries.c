@@ -82,35 +82,54 @@ static bool is_within(const amqp_session_deliveries_t *session, const amqp_deliv
   return delivery->id - session->walk_first <= session->walk_last - session->walk_first;
 }
 
-/* Return the first delivery of the walk's range. It costs at most one step for each delivery,
- * whatever range a peer names. */
-static amqp_delivery_t *find_first(
-  const amqp_session_deliveries_t *session, const amqp_register_t *deliveries) {
-  uint32_t left = session->walk_last - session->walk_first;
-  for (uint32_t tries = 0; tries < deliveries->count; tries++) {
-    amqp_delivery_t *delivery = find(deliveries, session->walk_first + tries);
-    if (delivery) return delivery;
-    if (left-- == 0) return NULL;
+/* Cut a range to the ids from the oldest delivery to the newest; false if it has none of them. */
+static bool clip(const amqp_register_t *deliveries, uint32_t *first, uint32_t *last) {
+  /* A range whose end comes before its beginning is empty. */
+  if (!deliveries->oldest || (int32_t) (*last - *first) < 0) return false;
+  const uint32_t oldest = deliveries->oldest->id;
+  const uint32_t span = deliveries->newest->id - oldest;
+  uint32_t length = *last - *first;
+  if (*first - oldest > span) {
+    const uint32_t before = oldest - *first;
+    if (before > length) return false;
+    *first = oldest;
+    length -= before;
   }
-  amqp_delivery_t *delivery = deliveries->oldest;
-  while (delivery && !is_within(session, delivery)) delivery = delivery->newer;
-  return delivery;
+  const uint32_t left = span - (*first - oldest);
+  *last = *first + (length < left ? length : left);
+  return true;
 }
 
 void amqp_walk(
   amqp_session_deliveries_t *session, enum amqp_role role, uint32_t first, uint32_t last) {
-  session->walk_first = first;
+  const amqp_register_t *deliveries = &session->registers[role];
+  const bool any = clip(deliveries, &first, &last);
+  session->walk = any ? deliveries->oldest : NULL;
+  session->walk_role = role;
+  session->walk_first = session->walk_probe = first;
   session->walk_last = last;
-  session->walk = NULL;
-  /* A range whose end comes before its beginning is empty. */
-  if ((int32_t) (last - first) >= 0) session->walk = find_first(session, &session->registers[role]);
+  session->walk_begins = true;
 }
 
-amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) {
-  amqp_delivery_t *delivery = session->walk;
-  if (!delivery || !is_within(session, delivery)) return NULL;
-  session->walk = delivery->newer;
-  return delivery;
+/* Look for the first delivery of the range by the range's ids, and at the same time by the list:
+ * the range may begin with many ids of no delivery, and the list with many deliveries before it. */
+static amqp_delivery_t *seek(amqp_session_deliveries_t *session) {
+  amqp_delivery_t *found = find(&session->registers[session->walk_role], session->walk_probe);
+  if (found || is_within(session, session->walk)) return found ? found : session->walk;
+  session->walk = session->walk_probe == session->walk_last ? NULL : session->walk->newer;
+  session->walk_probe++;
+  return NULL;
+}
+
+bool amqp_walk_next(amqp_session_deliveries_t *session, amqp_delivery_t **delivery) {
+  *delivery = session->walk;
+  if (!session->walk) return false;
+  if (session->walk_begins) *delivery = seek(session);
+  if (!*delivery) return true;
+  session->walk_begins = false;
+  const bool within = is_within(session, *delivery);
+  session->walk = within ? (*delivery)->newer : NULL;
+  return within;
 }
 
 /* ---- Records */

@@ -54,9 +54,12 @@ typedef struct amqp_session_deliveries {
   amqp_register_t registers[2]; /* by our role */
   size_t unread;                /* bytes that came and are not read */
   amqp_delivery_t *owed;        /* aborts that wait for the peer's window */
-  /* A walk over the deliveries of a range. */
+  /* A walk over the deliveries of a range: the next one, or NULL at its end. */
   amqp_delivery_t *walk;
+  enum amqp_role walk_role;
   uint32_t walk_first, walk_last;
+  bool walk_begins;    /* its first delivery is not found yet */
+  uint32_t walk_probe; /* until then, the next id to look for */
 } amqp_session_deliveries_t;
 
 typedef struct amqp_link_deliveries {
@@ -120,11 +123,12 @@ void amqp_deliveries_accept(
 /* Free the memory of a session without deliveries. */
 void amqp_session_deliveries_free(amqp_session_deliveries_t *session);
 
-/* Walk over our deliveries in a role with ids in a range. Each call of amqp_walk_next returns
- * the next one, NULL after the last. Any delivery may be dropped during the walk. */
+/* Walk over our deliveries in a role with ids in a range. Each call of amqp_walk_next is one step,
+ * of constant cost; it returns false after the last. A step that looked for the first delivery and
+ * did not find it yet has none: `*delivery` is NULL. Any delivery may be dropped during the walk. */
 void amqp_walk(
   amqp_session_deliveries_t *session, enum amqp_role role, uint32_t first, uint32_t last);
-amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session);
+bool amqp_walk_next(amqp_session_deliveries_t *session, amqp_delivery_t **delivery);
 
 /* ---- Links */
 

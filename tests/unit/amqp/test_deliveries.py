@@ -408,6 +408,25 @@ def test_walks(
                 left = [each for each in left if each not in gone]
         ids = (c_uint32 * 64)()
         bounds = c_uint32(first % MODULUS), c_uint32(last % MODULUS)
-        found = twin.real.call("walk", c_bool(False), *bounds, c_uint32(step), ids)
+        steps = c_uint32()
+        found = twin.real.call("walk", c_bool(False), *bounds, c_uint32(step), ids, byref(steps))
         assert [ids[i] for i in range(found)] == [each % MODULUS for each in expected]
+        assert steps.value <= len(expected) + min(count, max(length, 0) + 1)
+    twin.real.free()
+
+
+@given(starts, st.integers(0, 30), st.integers(1, 2**30), st.integers(0, 2**30))
+def test_a_range_of_unknown_ids_takes_no_step(
+    plane_library: ctypes.CDLL, start: int, count: int, distance: int, length: int
+) -> None:
+    """It lies before the oldest delivery, or after the newest one."""
+    twin = Incoming(plane_library, start)
+    for _ in range(count):
+        twin.arrive(b"x", more=False, aborted=False, settled=False)
+        assert twin.real.call("keep")
+    ids, steps = (c_uint32 * 64)(), c_uint32()
+    for first in (start - distance - length, start + count - 1 + distance):
+        bounds = c_uint32(first % MODULUS), c_uint32((first + length) % MODULUS)
+        assert not twin.real.call("walk", c_bool(False), *bounds, c_uint32(0), ids, byref(steps))
+        assert steps.value == 0
     twin.real.free()
