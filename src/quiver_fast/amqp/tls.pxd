@@ -28,6 +28,7 @@ cdef extern from "tls_socket.h" nogil:
     int tls_close(tls_t *tls)
     bint tls_has_input(const tls_t *tls)
     short tls_events(const tls_t *tls)
+    size_t tls_waiting(const tls_t *tls)
     bint tls_established(const tls_t *tls)
     int tls_socket_error(const tls_t *tls)
     const char *tls_failure(const tls_t *tls)

@@ -60,6 +60,10 @@ short tls_events(const tls_t *tls) {
   return 0;
 }
 
+size_t tls_waiting(const tls_t *tls) {
+  return 0;
+}
+
 bool tls_established(const tls_t *tls) {
   return false;
 }

@@ -238,6 +238,10 @@ short tls_events(const tls_t *tls) {
   return (short) (POLLIN | (writes ? POLLOUT : 0));
 }
 
+size_t tls_waiting(const tls_t *tls) {
+  return tls_unsent(tls);
+}
+
 bool tls_established(const tls_t *tls) {
   return tls->established;
 }

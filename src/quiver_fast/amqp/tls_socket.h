@@ -85,6 +85,9 @@ bool tls_has_input(const tls_t *tls);
 /* Return the events to poll for: POLLIN, and POLLOUT while bytes are unsent. */
 short tls_events(const tls_t *tls);
 
+/* Return how many bytes of records are unsent. */
+size_t tls_waiting(const tls_t *tls);
+
 /* Say whether the handshake is done. */
 bool tls_established(const tls_t *tls);
 

@@ -10,7 +10,7 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.amqp.tls cimport tls_free
 from quiver_fast.loop.balance cimport CONNECTION, freed
 from quiver_fast.loop.heap cimport heap_first
-from quiver_fast.loop.memory cimport holder_end
+from quiver_fast.loop.memory cimport hold, holder_end
 from quiver_fast.loop.reactor cimport watch_remove
 from quiver_fast.proton.libproton cimport pn_connection_driver_destroy
 from quiver_fast.proton.libsys cimport monotonic_ns, malloc_trim
@@ -222,6 +222,7 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     amqp_deliveries_free(&peer.deliveries)
     tls_free(peer.tls)
     freed(CONNECTION)
+    hold(&peer.holder, &peer.counted, 0)
     holder_end(&peer.holder)
     free(peer.transactions)
     free(peer)

@@ -16,7 +16,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_close, tls_events, tls_flush, tls_has_input, tls_read, tls_t,
-    tls_write,
+    tls_waiting, tls_write,
 )
 from quiver_fast.loop.balance cimport LINK, freed, made as count_made
 from quiver_fast.loop.memory cimport hold

@@ -1,8 +1,12 @@
 """The bytes of one connection: between its socket, the data plane and the engine."""
 
-# A peer that does not read is not read after so many unanswered frames. With a lower limit, two
-# servers that fill each other's sockets could both stop reading.
-cdef size_t UNANSWERED_MAX = 256
+# A peer whose socket is full is not read while so many bytes of output wait for it. Deliveries are
+# no more than OUTGOING_MAX of these bytes, so they alone never keep dispositions and credit from
+# being read. The rest answers frames of the peer, and is no longer than those frames in the
+# ordinary case. So two servers that fill each other's sockets do not both stop: before the second
+# one owes so many bytes it has read more than so many of the first one's, whose output has room
+# then. With a lower limit the kernel might not report that room.
+cdef size_t WAITING_MAX = 1 << 20
 # Frames for the engine are small, except an attach with a long filter.
 cdef size_t FEED_SIZE = 4096
 cdef int64_t MILLISECOND = 1000000
@@ -56,7 +60,7 @@ cdef void peer_lend_output(Peer *peer) noexcept nogil:
 
 
 cdef void peer_return(Peer *peer) noexcept nogil:
-    """Take empty buffers back from a connection.
+    """Take empty buffers back from a connection, and count the memory of the others.
 
     The server keeps several output buffers, because growing one costs more than filling it.
     """
@@ -67,6 +71,18 @@ cdef void peer_return(Peer *peer) noexcept nogil:
         container.input = peer.plane.input
         memset(&peer.plane.input, 0, sizeof(peer.plane.input))
     amqp_output_give_buffer(&peer.plane.output, &container.outputs)
+    peer_count(peer)
+
+
+cdef void peer_count(Peer *peer) noexcept nogil:
+    """Count the bytes that wait in both directions."""
+    hold(&peer.holder, &peer.counted, peer.plane.input.capacity + waiting(peer))
+
+
+cdef inline size_t waiting(const Peer *peer) noexcept nogil:
+    """Return how many bytes of output the socket has not taken."""
+    return amqp_output_waiting(&peer.plane.output) + (
+        tls_waiting(peer.tls) if peer.tls != NULL else 0)
 
 
 cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:
@@ -143,8 +159,7 @@ cdef void peer_write(Peer *peer) noexcept nogil:
     Write nothing while the socket is full, nor after the connection was cut.
     """
     cdef uint32_t events = 0
-    if not (peer.full or peer.cut):
-        write_some(peer)
+    peer_flush(peer)
     if peer.cut:
         return
     if peer.full:
@@ -157,8 +172,18 @@ cdef void peer_write(Peer *peer) noexcept nogil:
 
 
 cdef void peer_flush(Peer *peer) noexcept nogil:
-    """Write during a turn, if the socket is not full."""
-    if not (peer.full or peer.cut):
+    """Write, if the socket is not full.
+
+    A full socket does not keep the engine's answers from the output, whose bytes are limited.
+    """
+    if peer.cut:
+        return
+    peer_lend(peer)
+    peer_drain(peer)
+    peer.ending_sessions = 0
+    if peer.deliveries.failed:
+        peer_cut(peer)
+    elif not peer.full:
         write_some(peer)
 
 
@@ -189,19 +214,12 @@ cdef void peer_keep(Peer *peer, const amqp_hold_t *hold) noexcept nogil:
 
 cdef bint wants_input(const Peer *peer) noexcept nogil:
     return not (peer.behind or peer.holder.slowed) and (
-        not peer.full or peer.unanswered < UNANSWERED_MAX)
+        not peer.full or waiting(peer) < WAITING_MAX)
 
 
 cdef void write_some(Peer *peer) noexcept nogil:
     """Write until there is no more, or the socket is full."""
     cdef int state
-    peer_lend(peer)
-    peer_drain(peer)
-    peer.ending_sessions = 0
-    peer.unanswered = 0
-    if peer.deliveries.failed:
-        peer_cut(peer)
-        return
     if amqp_output_waiting(&peer.plane.output):
         peer.timers.spoken = peer.container.now_ms * MILLISECOND
     if peer.tls != NULL:

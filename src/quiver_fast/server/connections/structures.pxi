@@ -78,8 +78,8 @@ cdef struct Peer:
     tls_t *tls              # NULL where there is no TLS
     # The socket is full; until it drains, nothing is framed for it.
     bint full
-    # Unanswered begins, attaches, detaches and ends: they could grow while the socket is full.
-    size_t unanswered
+    # Bytes that wait in both directions, as counted for the connection.
+    size_t counted
     # The engine takes no more: the peer has closed, or broke the protocol.
     bint deaf
     # Events are left for the next round; until then nothing is read.

@@ -65,16 +65,12 @@ cdef void take_engine_events(Peer *peer) noexcept nogil:
 cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
     cdef int kind = pn_event_type(event)
     if kind == PN_LINK_REMOTE_OPEN:
-        peer.unanswered += 1
         link_attached(peer, pn_event_link(event))
     elif kind == PN_LINK_REMOTE_CLOSE or kind == PN_LINK_REMOTE_DETACH:
-        peer.unanswered += 1
         link_ended(peer, pn_event_link(event), kind == PN_LINK_REMOTE_CLOSE)
     elif kind == PN_SESSION_REMOTE_OPEN:
-        peer.unanswered += 1
         begin(peer, pn_event_session(event))
     elif kind == PN_SESSION_REMOTE_CLOSE:
-        peer.unanswered += 1
         end(peer, pn_event_session(event))
     elif kind == PN_CONNECTION_REMOTE_OPEN:
         opened(peer)
@@ -127,14 +123,17 @@ cdef void disposition_came(Peer *peer, const amqp_disposition_t *told) noexcept 
 
 
 cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
-    """Apply the last disposition to its deliveries; return how many events are left."""
+    """Apply the last disposition to its deliveries; return how many events are left.
+
+    A step that finds no delivery counts as well: a range may have many settled ids.
+    """
     cdef amqp_delivery_t *delivery
     while left > 0:
-        delivery = amqp_walk_next(&peer.walked.deliveries)
-        if delivery == NULL:
+        if not amqp_walk_next(&peer.walked.deliveries, &delivery):
             peer.walked = NULL
             return left
-        take_outcome(delivery, &peer.plane.disposition)
+        if delivery != NULL:
+            take_outcome(delivery, &peer.plane.disposition)
         left -= 1
     return left
 
