@@ -68,7 +68,7 @@ class Client:
             self.note(f"> {shown(frame)}")
             if frame.kind == 0:
                 with contextlib.suppress(KeyError, TypeError, AttributeError):
-                    self.known.sent(frame)
+                    self.known.sent(frame, size)
             data = data[size:]
 
     def flush(self, *, cut: bool = False) -> None:
@@ -112,10 +112,12 @@ class Client:
                 data = b""
             if not data:
                 self.gone = True
-                self.note("< end")
                 break
             self.input += data
         self.judge()
+        if self.gone:
+            self.note("< end")
+            self.known.over()
 
     def judge(self) -> None:
         data = self.input
@@ -156,8 +158,7 @@ class Client:
                 else:
                     self.socket.close()
         self.gone = True
-        for session in self.known.sessions:
-            self.known.ledger.left(session)
+        self.known.over()
 
 
 def shown(frame: Frame) -> str:

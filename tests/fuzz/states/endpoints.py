@@ -54,14 +54,14 @@ def open(peer: Peer, draw: Draw) -> bytes:  # noqa: A001  # the frame's name
 
 @action(1)
 def close(_peer: Peer, draw: Draw) -> bytes:
-    if not draw.one_in(3):
+    if not draw.one_in(10):
         return b""
     return encode_frame("close", error=composite("error", condition="fuzz:close"))
 
 
 @action(1)
 def empty(_peer: Peer, draw: Draw) -> bytes:
-    return frame(b"", channel=draw.pick([0, 1, 300]))
+    return frame(b"", channel=draw.pick([1, 300, 65535]) if draw.wrong() else 0)
 
 
 @action(1)
@@ -82,10 +82,11 @@ def garbage(_peer: Peer, draw: Draw) -> bytes:
 # -- sessions
 
 
-@action(6)
+@action(3)
 def begin(peer: Peer, draw: Draw) -> bytes:
     used = {s.ours for s in peer.known.sessions if not s.ours_ended}
-    most = min(peer.known.their_channel_max, 5 if peer.known.their_opened else 0)
+    limits = [peer.known.their_channel_max, peer.known.channel_max]
+    most = min(*limits, 5 if peer.known.their_opened else 0)
     number = free(used) if not draw.one_in(3) else free(used | {0, 1, 3})
     if number > most and not draw.wrong():
         return b""
@@ -98,7 +99,7 @@ def begin(peer: Peer, draw: Draw) -> bytes:
     return encode_frame("begin", channel=number, **fields, **windows(draw))
 
 
-@action(3)
+@action(1)
 def end(peer: Peer, draw: Draw) -> bytes:
     number = channel(peer, draw)
     if number is None:
@@ -119,7 +120,8 @@ def answer_begin(peer: Peer, draw: Draw) -> bytes:
         remote = draw.pick(waiting).theirs or 0
     else:
         return b""
-    if number > peer.known.their_channel_max and not draw.wrong():
+    limits = [peer.known.their_channel_max, peer.known.channel_max]
+    if number > min(limits) and not draw.wrong():
         return b""
     return encode_frame("begin", channel=number, remote_channel=remote, next_outgoing_id=0,
                         **windows(draw))  # fmt: skip
@@ -226,7 +228,7 @@ def attach_sender(peer: Peer, draw: Draw) -> bytes:
     if found is None:
         return b""
     session, _, fields = found
-    kind = draw.pick(["plain"] * 4 + ["stream"] * 3 + ["anonymous", "dynamic", "coordinator"])
+    kind = draw.pick(["plain"] * 4 + ["stream"] * 3 + ["anonymous", "dynamic"])
     target: dict[str, Any] = {"address": draw.pick(peer.addresses)}
     if kind == "anonymous":
         target = {}
@@ -235,12 +237,40 @@ def attach_sender(peer: Peer, draw: Draw) -> bytes:
     if kind == "stream" or (kind == "anonymous" and draw.one_in(2)):
         target["capabilities"] = [STREAMING]
     fields["target"] = composite("target", **target)
-    if kind == "coordinator":
-        fields["target"] = composite("coordinator")
     fields |= {"source": composite("source"), "initial_delivery_count": draw.pick([0, 0, MASK])}
     if draw.wrong():
         fields["target"] = draw.pick([Value("null", None), composite("source", address="q")])
     return encode_frame("attach", channel=session.ours or 0, **fields)
+
+
+@action(3)
+def attach_control(peer: Peer, draw: Draw) -> bytes:
+    """A link to the coordinator of transactions (part 4.5.1)."""
+    found = attaching(peer, draw, False)
+    if found is None:
+        return b""
+    fields = found[2] | {"source": composite("source"), "target": composite("coordinator")}
+    return encode_frame("attach", channel=found[0].ours or 0, initial_delivery_count=0, **fields)
+
+
+@action(3)
+def loop(peer: Peer, draw: Draw) -> bytes:
+    """A consumer and a sender of streams, of one queue in one session."""
+    found = attaching(peer, draw, True)
+    if found is None or found[1] + 1 > found[0].their_handle_max or found[0].handle_max < 9:
+        return b""
+    session, handle, fields = found
+    address, number = peer.addresses[0], session.ours or 0
+    target = composite("target", address=address, capabilities=[STREAMING])
+    consumer = encode_frame(
+        "attach", channel=number, **{**fields, "name": f"in-{peer.number}-{draw.number()}"},
+        source=composite("source", address=address), target=composite("target"),
+    )  # fmt: skip
+    producer = encode_frame(
+        "attach", channel=number, name=f"out-{peer.number}-{draw.number()}", handle=handle + 1,
+        role=False, source=composite("source"), target=target, initial_delivery_count=0,
+    )  # fmt: skip
+    return consumer + credit_frame(session, handle, draw.pick([1, 10, 100]), 0) + producer
 
 
 @action(6)
@@ -270,7 +300,7 @@ def answer_attach(peer: Peer, draw: Draw) -> bytes:
     return answer
 
 
-@action(5)
+@action(2)
 def detach(peer: Peer, draw: Draw) -> bytes:
     found = links(peer)
     number = channel(peer, draw)

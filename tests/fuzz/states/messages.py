@@ -41,7 +41,6 @@ def credit(peer: Peer, draw: Draw) -> bytes:
     if draw.one_in(6):
         fields["incoming_window"] = draw.pick([0, 1, 2**31 - 1])
     if draw.wrong():
-        link.wild = session.wild = True
         count = draw.pick(EDGES)
         fields["next_incoming_id"] = draw.pick([*EDGES, session.next_incoming or 0])
         handle = draw.pick([handle, 0, 1, 50])
@@ -58,6 +57,16 @@ def echo(peer: Peer, draw: Draw) -> bytes:
     flow = encode_frame("flow", channel=session.ours or 0, echo=True,
                         **session_fields(session, draw.pick([1000, 1000, 0, 1])))  # fmt: skip
     return flow * draw.pick([1, 1, 2, 50])
+
+
+@action(2)
+def stall(peer: Peer, draw: Draw) -> bytes:
+    """Close a session's window, whatever its links have credit for."""
+    found = sessions(peer)
+    if not found:
+        return b""
+    session = draw.pick(found)
+    return encode_frame("flow", channel=session.ours or 0, **session_fields(session, 0))
 
 
 # -- transfers
@@ -224,6 +233,18 @@ def tear(peer: Peer, draw: Draw) -> bytes:
     return encode_frame("transfer", channel=number, payload=message(b"z"), **fields)
 
 
+@action(1)
+def stray(peer: Peer, draw: Draw) -> bytes:
+    """A transfer on a handle that is not attached, which ends its session."""
+    found = sessions(peer)
+    if not found or draw.wildness == 0:
+        return b""
+    peer.known.honest = False
+    session = draw.pick(found)
+    return encode_frame("transfer", channel=session.ours or 0, handle=900, delivery_id=0,
+                        delivery_tag=b"s", payload=message(b"stray"))  # fmt: skip
+
+
 # -- outcomes
 
 
@@ -240,6 +261,9 @@ def state_of(peer: Peer, draw: Draw) -> Value:
         fields = {"delivery_failed": draw.one_in(2), "undeliverable_here": draw.one_in(3),
                   "annotations": Value("map", annotation)}  # fmt: skip
     state = composite(name, **fields)
+    if name == "received":
+        # It is no outcome (part 3.4).
+        return state
     return under_transaction(peer, draw, state) or state
 
 
@@ -261,6 +285,37 @@ def settle(peer: Peer, draw: Draw) -> bytes:
     if state:
         fields["state"] = state_of(peer, draw)
     return encode_frame("disposition", channel=session.ours or 0, role=True, **fields)
+
+
+@action(2)
+def receive(peer: Peer, draw: Draw) -> bytes:
+    """Say how far deliveries came, without an end to them (part 3.4.1)."""
+    session = having(peer, draw)
+    if session is None:
+        return b""
+    state = composite("received", section_number=0, section_offset=draw.pick([0, 5]))
+    return encode_frame(
+        "disposition", channel=session.ours or 0, role=True, first=min(session.got),
+        last=max(session.got), state=state,
+    )  # fmt: skip
+
+
+@action(2)
+def forget(peer: Peer, draw: Draw) -> bytes:
+    """Settle deliveries without a state."""
+    session = having(peer, draw)
+    if session is None:
+        return b""
+    return encode_frame(
+        "disposition", channel=session.ours or 0, role=True, first=min(session.got),
+        last=max(session.got), settled=True,
+    )  # fmt: skip
+
+
+def having(peer: Peer, draw: Draw) -> Session | None:
+    """Return a session with deliveries whose ids do not wrap."""
+    found = [s for s in sessions(peer) if s.got and max(s.got) - min(s.got) < 1000]
+    return draw.pick(found) if found else None
 
 
 @action(3)

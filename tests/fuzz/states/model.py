@@ -48,9 +48,9 @@ class Connection:
 
     # -- what we said
 
-    def sent(self, frame: Frame) -> None:
+    def sent(self, frame: Frame, size: int) -> None:
         """Note a frame of ours; one that is impossible makes this side dishonest."""
-        if self.closed:
+        if self.closed or size > self.their_frame_size:
             self.honest = False
         handler = getattr(self, f"sent_{frame.name}", None)
         if handler is not None:
@@ -77,7 +77,8 @@ class Connection:
         self.capable = bool({"qd.streaming-links", "quiver.trunk"} & set(offered))
 
     def sent_begin(self, frame: Frame, fields: dict[str, Any]) -> None:
-        most = self.their_channel_max if self.their_opened else 3
+        # The engine takes the lower of both sides' limits.
+        most = min(self.their_channel_max, self.channel_max) if self.their_opened else 0
         self.honest &= self.opened and self.ours(frame.channel) is None and frame.channel <= most
         remote = fields.get("remote_channel")
         session = Session()
@@ -133,6 +134,10 @@ class Connection:
 
     def sent_close(self, _frame: Frame, _fields: dict[str, Any]) -> None:
         self.closed = True
+        self.over()
+
+    def over(self) -> None:
+        """Note that the connection ends: the server has all its deliveries again."""
         for session in self.sessions:
             self.ledger.left(session)
 
@@ -147,7 +152,8 @@ class Connection:
             session.wild |= incoming is None and expected is not None
             session.allowed.allow(fields.get("incoming_window", 0))
         else:
-            session.allowed.allow(later(incoming, expected) + fields.get("incoming_window", 0))
+            session.wild |= incoming != expected
+            session.allowed.allow(fields.get("incoming_window", 0))
         if "handle" in fields:
             self.give(session, fields)
 
@@ -155,8 +161,8 @@ class Connection:
         link = session.by_ours(fields["handle"])
         self.honest &= link is not None
         if link is not None and link.receives and "link_credit" in fields:
-            ahead = later(fields.get("delivery_count", link.count), link.count)
-            link.credit.allow(ahead + fields["link_credit"])
+            link.wild |= fields.get("delivery_count", link.count) != link.count
+            link.credit.allow(fields["link_credit"])
 
     def sent_transfer(self, frame: Frame, fields: dict[str, Any]) -> None:
         session = self.session(frame)
@@ -192,7 +198,10 @@ class Connection:
         name, settled = state.name if state is not None else None, bool(fields.get("settled"))
         for delivery in list(session.got):
             if 0 <= later(delivery, first) <= span:
-                number = session.got[delivery][1]
+                link, number = session.got[delivery]
+                if number is None:
+                    # Judged before its end, which may have the number.
+                    self.ledger.leaky.add(link.address or "")
                 if number is not None:
                     self.ledger.said(number, name, settled)
                 if settled:
@@ -207,9 +216,6 @@ class Connection:
         Raises:
             Wrong: The server must not send it.
         """
-        limit = self.frame_size if self.opened else LEAST_FRAME
-        if size > limit:
-            raise Wrong(f"a frame that is too large: {frame.name}")
         if self.their_closed:
             raise Wrong(f"a frame after close: {frame.name}")
         if frame.name not in ("open", "empty") and not self.their_opened and frame.kind == 0:
@@ -217,6 +223,8 @@ class Connection:
         handler = getattr(self, f"came_{frame.name}", None)
         if handler is not None:
             handler(frame, frame.fields)
+        if size > (self.frame_size if self.opened else LEAST_FRAME):
+            raise Wrong(f"a frame that is too large: {frame.name}")
 
     def theirs(self, frame: Frame) -> Session:
         for each in self.sessions:
@@ -235,7 +243,8 @@ class Connection:
         """Judge the reason of an end or a close."""
         error = fields.get("error")
         condition = error.fields.get("condition") if error is not None else None
-        if self.honest and condition not in REFUSALS:
+        description = error.fields.get("description", "") if error is not None else ""
+        if self.honest and condition not in REFUSALS and "container-id" not in description:
             raise Wrong(f"an honest peer was refused by {what}: {condition}: "
                         f"{error.fields.get('description')}")  # fmt: skip
         if condition == "amqp:internal-error":
@@ -276,6 +285,7 @@ class Connection:
 
     def came_close(self, _frame: Frame, fields: dict[str, Any]) -> None:
         self.their_closed = True
+        self.over()
         self.refused("close", fields)
 
     def came_attach(self, frame: Frame, fields: dict[str, Any]) -> None:
@@ -372,7 +382,7 @@ class Connection:
             # We settled it before its end.
             self.ledger.doubt(number)
             return
-        self.ledger.came(session, link.delivery, number, settled)
+        self.ledger.came(session, link, number, settled)
         if not settled:
             session.got[link.delivery] = link, number
         if session.ours_ended or link.ours_ended or self.closed:

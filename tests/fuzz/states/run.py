@@ -27,7 +27,7 @@ from tests.fuzz.states.serving import BATCH, SETUPS, Finding, Serving, setup_of 
 
 __all__ = ["BATCH", "SETUPS", "Fuzzer"]
 
-SHRINK_SECONDS = 20.0
+SHRINK_SECONDS = 15.0
 
 
 class Fuzzer:

@@ -29,15 +29,28 @@ FRAGMENTS: list[list[Part]] = [
     [("part", False), ("settle", False), ("settle", False), ("send", False)],
     [("part", False), ("answer_begin", False), ("answer_attach", False), ("settle", False)],
     [("part", False), ("answer_begin", False), ("send", True), ("tear", False)],
-    [("part", False), ("send", True), ("tear", False), ("end", False)],
+    [("part", False), ("send", True), ("stray", False), ("answer_end", False)],
+    [("loop", False), ("stall", False), ("part", False), ("send", False), ("stray", False),
+     ("answer_end", False)],
+    [("loop", False), ("part", False), ("send", False), ("stray", False), ("answer_end", False)],
+    [("loop", False), ("send", False), ("receive", False), ("burst", False), ("forget", False)],
+    [("receive", False), ("settle", False)],
+    [("receive", False), ("detach", False)],
+    [("receive", True), ("forget", False)],
     [("begin", True), ("attach_receiver", True), ("attach_receiver", True), ("end", False)],
-    [("control", False), ("send", False), ("settle", False), ("control", False)],
-    [("control", False), ("send", True), ("end", False)],
+    [("attach_control", False), ("control", False), ("send", False), ("settle", False),
+     ("control", False)],
+    [("attach_control", False), ("control", False), ("send", True), ("settle", True),
+     ("end", False)],
+    [("control", False), ("send", False), ("detach", False)],
     [("send", True), ("close", False)],
     [("begin", True), ("close", False)],
     [("attach_receiver", True), ("close", False)],
     [("part", False), ("abort", True), ("detach", False)],
 ]  # fmt: skip
+# How a peer begins.
+FIRST = [["loop"], ["loop", "attach_control"], ["attach_receiver", "attach_sender"],
+         ["attach_sender", "credit"], ["attach_receiver"], []]  # fmt: skip
 # What a listener may say inside of SASL to a server that connects to it.
 MECHANISMS = encode_frame("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
 
@@ -90,9 +103,8 @@ def steps(seed: int, peers: int) -> tuple[int, list[Step]]:
 
     for peer in range(peers):
         add(peer, "start", False)
-        for name in rng.choice([["attach_receiver", "attach_sender"], ["attach_sender"],
-                                ["attach_receiver"], []]):  # fmt: skip
-            add(peer, name, rng.random() < 0.2)
+        for name in rng.choice(FIRST):
+            add(peer, name, rng.random() < 0.1)
     for _ in range(rng.choice([5, 10, 20, 40])):
         peer = rng.randrange(peers)
         if rng.random() < 0.25:

@@ -93,6 +93,8 @@ class Session:
     last_delivery: int | None = None
     allowed: Allowance = field(default_factory=Allowance)
     got: dict[int, tuple[Link, int | None]] = field(default_factory=dict)
+    # It ended, or its connection did.
+    over: bool = False
     handle_max: int = MASK
     their_handle_max: int = MASK
     wild: bool = False
@@ -119,29 +121,32 @@ class Ledger:
 
     def __init__(self) -> None:
         self.accepted: dict[int, str] = {}
-        # By message: the session and delivery that hold it unsettled.
-        self.held: dict[int, tuple[Session, int]] = {}
+        # By message: who holds it unsettled.
+        self.held: dict[int, tuple[Session, Link]] = {}
+        # Those who held a message when it came to another: wrong, unless they have ended.
+        self.doubted: list[tuple[Session, Link]] = []
         self.consumed: set[int] = set()
         # Addresses whose messages may be lost with a link: it asked for settled deliveries.
         self.leaky: set[str] = set()
         # Anybody may have these once more: their delivery was given back, or ended.
         self.returned: set[int] = set()
 
-    def came(self, session: Session, delivery: int, number: int, settled: bool) -> None:
+    def came(self, session: Session, link: Link, number: int, settled: bool) -> None:
         """Note a delivery of a queue's message to a consumer that does not browse."""
         if number in self.held and number not in self.returned:
-            raise Wrong("a message is with two consumers at once")
+            self.doubted.append(self.held[number])
         if number in self.consumed and number not in self.returned:
             raise Wrong("a message is delivered after its acceptance")
         self.returned.discard(number)
         if settled:
             self.consumed.add(number)
         else:
-            self.held[number] = session, delivery
+            self.held[number] = session, link
 
     def said(self, number: int, state: str | None, settled: bool) -> None:
         """Note our outcome of a delivery."""
-        if state not in ("accepted", "rejected", None) or not settled:
+        # Without a state, the default outcome counts.
+        if state not in ("accepted", "rejected") or not settled:
             self.returned.add(number)
         if state != "released":
             self.consumed.add(number)
@@ -153,10 +158,18 @@ class Ledger:
 
     def left(self, session: Session, link: Link | None = None) -> None:
         """Note that a link or a session ended: the server has its deliveries again."""
+        session.over |= link is None
         for of, number in session.got.values():
             if number is not None and (link is None or of is link):
                 self.returned.add(number)
                 self.held.pop(number, None)
+
+    def settle(self) -> None:
+        """Judge doubts, when the frames of all connections were read."""
+        doubted, self.doubted = self.doubted, []
+        for session, link in doubted:
+            if not (session.over or session.theirs_ended or link.theirs_ended):
+                raise Wrong("a message is with two consumers at once")
 
     def judge(self, address: str, found: list[int]) -> None:
         """Compare the rest of a queue with the messages that nobody consumed."""
