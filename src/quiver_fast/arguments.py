@@ -21,11 +21,22 @@ class Given(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def split(arguments: list[str], known: Collection[str], required: Collection[str]) -> Given:
+def split(
+    arguments: list[str],
+    known: Collection[str],
+    required: Collection[str],
+    filled: Collection[str] = (),
+) -> Given:
     """Return the values by key; an optional key with an empty value counts as absent.
 
+    Args:
+        arguments: the words.
+        known: all keys.
+        required: the keys that must be there.
+        filled: the optional keys whose value may not be empty.
+
     Raises:
-        UsageError: a word has no ``=``, or a key is missing or given twice; the message
+        UsageError: a word has no ``=``, or a key is missing, empty or given twice; the message
             names it.
     """
     given: dict[str, str] = {}
@@ -34,6 +45,8 @@ def split(arguments: list[str], known: Collection[str], required: Collection[str
         key, equals, value = argument.partition("=")
         if not equals:
             raise UsageError(f"'{argument}' is not KEY=VALUE")
+        if not value and key in filled:
+            raise UsageError(f"{key}: empty, as of a variable that is not set")
         if not value and key not in required:
             # Wrappers pass every key that they know, with or without a value: upstream's wrapper
             # passes `scheme=` for a URL without a scheme.
@@ -116,7 +129,7 @@ def password(given: dict[str, str], key: str = "password") -> str | None:
     """Return a password from ``key`` or from the descriptor of ``key`` with ``-fd``.
 
     Raises:
-        UsageError: both are given, or the descriptor cannot be read.
+        UsageError: both are given, or the descriptor cannot be read, or has nothing.
     """
     by_descriptor = f"{key}-fd"
     if by_descriptor not in given:
@@ -125,8 +138,11 @@ def password(given: dict[str, str], key: str = "password") -> str | None:
         raise UsageError(f"{key} and {by_descriptor} exclude each other")
     try:
         with open(int(given[by_descriptor]), encoding="utf-8-sig") as stream:
-            return stream.read().rstrip("\n")
+            found = stream.read().rstrip("\n")
     except (OSError, ValueError):
         raise UsageError(
             f"cannot read a password from {by_descriptor}={given[by_descriptor]}"
         ) from None
+    if not found:
+        raise UsageError(f"{by_descriptor}: the password is empty")
+    return found

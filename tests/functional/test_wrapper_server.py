@@ -63,7 +63,7 @@ OURS = {
     "--verify": None, "--max-sessions": "5", "--max-links": "5", "--max-frame-size": "4k",
     "--handshake-timeout": "5", "--credit": "5", "--sasl-mechanisms": "ANONYMOUS",
     "--connect-count": "2", "--connect-user": "u", "--connect-trust-store": "t",
-    "--connect-password-file": "/dev/null", "--stream-sessions": "shared",
+    "--connect-password-file": __file__, "--stream-sessions": "shared",
     "--connect-tls-insecure": None, "--max-transactions": "5", "--max-queues": "5",
     "--memory-limit": "1m", "--priorities": "a",
 }  # fmt: skip

@@ -58,7 +58,7 @@ def compile_layer(folder: Path) -> ctypes.CDLL:
         ("context_new", pointer, [ctypes.c_bool]),
         ("context_free", None, [pointer]),
         ("context_identify", ctypes.c_bool, [pointer, text, text]),
-        ("context_trust", ctypes.c_bool, [pointer, text, ctypes.c_int]),
+        ("context_trust", ctypes.c_bool, [pointer, text, ctypes.c_int, ctypes.c_bool]),
         ("context_failure", text, [pointer]),
         ("new", pointer, [pointer, ctypes.c_int, text]),
         ("free", None, [pointer]),
@@ -94,6 +94,7 @@ class Context:
         key: str | None = None,
         store: str | None = None,
         peer: int = ANY,
+        old: bool = False,
     ) -> None:
         self.layer = layer
         self.pointer = layer.tls_context_new(server)
@@ -101,7 +102,7 @@ class Context:
         fine = True
         if cert is not None:
             fine = layer.tls_context_identify(self.pointer, cert.encode(), (key or cert).encode())
-        fine = fine and layer.tls_context_trust(self.pointer, store and store.encode(), peer)
+        fine = fine and layer.tls_context_trust(self.pointer, store and store.encode(), peer, old)
         if not fine:
             self.failure = layer.tls_context_failure(self.pointer).decode()
 

@@ -224,3 +224,14 @@ def test_mechanisms_without_a_dialogue() -> None:
 def test_credentials_that_no_client_could_send(user: str, password: str) -> None:
     with pytest.raises(SecurityError, match="prohibits"):
         Credentials(user, password)
+
+
+@pytest.mark.parametrize(
+    ("response", "user"),
+    [(b"", "CN=a"), (b"CN=a", "CN=a"), (b"CN=b", None), (b"a", None), (b"\xff", None)],
+)
+def test_external_acts_for_nobody_else(response: bytes, user: str | None) -> None:
+    """RFC 4422, appendix A: the response is the identity to act as."""
+    server = make_server_mechanism("EXTERNAL", credentials=None, external="CN=a")
+    assert server.respond(response) is None
+    assert server.user == user

@@ -67,6 +67,7 @@ complete -c quiver-server -n _shtab_quiver_server_using -l cert -xka "(__fish_co
 complete -c quiver-server -n _shtab_quiver_server_using -l key -xka "(__fish_complete_path (commandline -ct))" -d 'The server'"'"'s TLS private key file'
 complete -c quiver-server -n _shtab_quiver_server_using -l trust-store -xka "(__fish_complete_path (commandline -ct))" -d 'Require client certificates of an authority in FILE'
 complete -c quiver-server -n _shtab_quiver_server_using -l sasl-mechanisms -x -d 'The only SASL mechanisms to offer, separated by spaces'
+complete -c quiver-server -n _shtab_quiver_server_using -l allow-old-tls -d 'Take clients that know only TLS 1'
 complete -c quiver-server -n _shtab_quiver_server_using -l allow-insecure-plain -d 'Take passwords without TLS from other hosts as well'
 complete -c quiver-server -n _shtab_quiver_server_using -l password-file -xka "(__fish_complete_path (commandline -ct))" -d 'Read the password from the first line of FILE'
 complete -c quiver-server -n _shtab_quiver_server_using -l expose-password -d 'Pass the password on the command line to implementations that have no other way'

@@ -18,7 +18,7 @@ cdef extern from "tls_socket.h" nogil:
     tls_context_t *tls_context_new(bint server)
     void tls_context_free(tls_context_t *context)
     bint tls_context_identify(tls_context_t *context, const char *certificate, const char *key)
-    bint tls_context_trust(tls_context_t *context, const char *store, tls_peer peer)
+    bint tls_context_trust(tls_context_t *context, const char *store, tls_peer peer, bint old)
     const char *tls_context_failure(const tls_context_t *context)
     tls_t *tls_new(tls_context_t *context, int fd, const char *host)
     void tls_free(tls_t *tls)

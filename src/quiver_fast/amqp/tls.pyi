@@ -9,4 +9,5 @@ class TlsContext:
         key: str | None = None,
         trust_store: str | None = None,
         peer: str = "required",
+        old: bool = False,
     ) -> None: ...

@@ -25,6 +25,8 @@ cdef class TlsContext:
         peer: whether the peer must show a valid certificate: ``required``, ``requested`` (if
             a client has one), or ``any`` (never). Clients with ``required`` also compare
             the certificate with the server's name.
+        old: accept TLS before 1.2, and the keys and ciphers of its time. A client with ``any``
+            does so in any case: it verifies nothing.
 
     Raises:
         SecurityError: a file cannot be used; the message has its name and the reason.
@@ -34,7 +36,8 @@ cdef class TlsContext:
         self.context = NULL
 
     def __init__(self, *, server: bool, certificate: str | None = None, key: str | None = None,
-                 trust_store: str | None = None, peer: str = "required") -> None:
+                 trust_store: str | None = None, peer: str = "required",
+                 old: bool = False) -> None:
         self.context = tls_context_new(server)
         if self.context == NULL:
             raise SecurityError("TLS: OpenSSL makes no context")
@@ -44,7 +47,8 @@ cdef class TlsContext:
                 f"TLS: cannot use certificate {certificate} with its key: {self.failure()}")
         store = os.fsencode(trust_store) if trust_store is not None else None
         if not tls_context_trust(
-                self.context, <const char *>store if store is not None else NULL, PEERS[peer]):
+                self.context, <const char *>store if store is not None else NULL, PEERS[peer],
+                old):
             raise SecurityError(
                 f"TLS: cannot use trust store {trust_store or 'of the system'}: {self.failure()}")
 

@@ -9,9 +9,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Ciphers of TLS 1.2 with a certificate and forward secrecy, and without SHA-1. */
+static const char *const OF_TODAY = "HIGH:!aNULL:!eNULL:!kRSA:!PSK:!SRP:!SHA1";
 /* All ciphers of OpenSSL that authenticate a server, or all that encrypt. */
 static const char *const WITH_CERTIFICATES = "ALL:!aNULL:!eNULL:@STRENGTH";
 static const char *const WITH_ANY = "ALL:aNULL:!eNULL:@STRENGTH";
+/* Keys of 112 bits, and no SHA-1: OpenSSL's default since 3.2. */
+#define LEVEL_OF_TODAY 2
 
 bool tls_present(void) {
   return true;
@@ -111,17 +115,25 @@ static bool load_store(tls_context_t *context, const char *store) {
   return read;
 }
 
-bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer peer) {
+/* TLS before 1.2 is refused (RFC 8996), except where a user allows it, or a client verifies nothing:
+ * then short keys are allowed too, and the client allows anonymous ciphers. */
+static bool set_age(tls_context_t *context, bool old) {
+  SSL_CTX *ssl = context->ssl;
+  const bool any = context->peer == TLS_PEER_ANY && !context->server;
+  const char *ciphers = any ? WITH_ANY : old ? WITH_CERTIFICATES : OF_TODAY;
+  const int usual = context->usual_level;
+  SSL_CTX_set_security_level(ssl, any || old ? 0 : usual > LEVEL_OF_TODAY ? usual : LEVEL_OF_TODAY);
+  return SSL_CTX_set_min_proto_version(ssl, any || old ? 0 : TLS1_2_VERSION) == 1 &&
+    SSL_CTX_set_cipher_list(ssl, ciphers) == 1;
+}
+
+bool tls_context_trust(
+  tls_context_t *context, const char *store, enum tls_peer peer, bool old) {
   ERR_clear_error();
   if ((store || peer != TLS_PEER_ANY) && !load_store(context, store)) return refuse(context);
   int mode = peer == TLS_PEER_ANY ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (peer == TLS_PEER_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(context->ssl, mode, tls_on_verify);
   context->peer = peer;
-  /* Without verification, old peers and short keys are allowed too, and a client allows
-   * anonymous ciphers. */
-  SSL_CTX_set_security_level(context->ssl, peer == TLS_PEER_ANY ? 0 : context->usual_level);
-  const bool any = peer == TLS_PEER_ANY && !context->server;
-  return SSL_CTX_set_cipher_list(context->ssl, any ? WITH_ANY : WITH_CERTIFICATES) == 1 ||
-    refuse(context);
+  return set_age(context, old) || refuse(context);
 }

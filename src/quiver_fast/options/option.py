@@ -50,6 +50,7 @@ class Option(NamedTuple):
         acts: the only operation on which it has an effect; both arrows get it.
         group: the heading in the help of the commands.
         help: its text in the help of the commands, without default and limits.
+        guards: whether it keeps strangers out: an empty value is an error, not an absent key.
     """
 
     key: str
@@ -76,6 +77,7 @@ class Option(NamedTuple):
     acts: str = ""
     group: str = ""
     help: str = ""
+    guards: bool = False
 
     @property
     def name(self) -> str:

@@ -112,7 +112,7 @@ def make_server_mechanism(
     if name == "ANONYMOUS":
         return ServerMechanism("anonymous")
     if name == "EXTERNAL":
-        return ServerMechanism(external)
+        return ExternalServer(external)
     if credentials is None:
         raise SecurityError(f"SASL {name}: no user is known here")
     if name == "PLAIN":
@@ -120,6 +120,24 @@ def make_server_mechanism(
     from quiver_fast.security.scram import ScramServer
 
     return ScramServer(credentials)
+
+
+class ExternalServer(ServerMechanism):
+    """EXTERNAL (RFC 4422, appendix A) as a server.
+
+    Args:
+        subject: the subject of the client's certificate; None without one.
+    """
+
+    def __init__(self, subject: str | None) -> None:
+        super().__init__()
+        self._subject = subject
+
+    def respond(self, response: bytes) -> None:
+        """Decide on the client's only message, the identity that it asks for."""
+        # A client may not act for another user.
+        if self._subject is not None and response in (b"", self._subject.encode()):
+            self.user = self._subject
 
 
 class PlainServer(ServerMechanism):

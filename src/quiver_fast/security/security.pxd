@@ -12,6 +12,7 @@ cdef class Security:
     cdef readonly bint verify
     cdef readonly object mechanisms
     cdef readonly bint allow_insecure_plain
+    cdef readonly bint allow_old_tls
     # The server's user; made when the first client authenticates, or by prepare_server.
     cdef object credentials
     # Names of authenticated users: the engine points to them after an exchange is gone.
@@ -21,6 +22,7 @@ cdef class Security:
 
     cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, amqp_plane_t *plane,
                    int fd, bytes hostname) except -1
+    cdef bint serves_strangers(self) except -1
     cdef int make_context(self, bint server) except -1
 
 

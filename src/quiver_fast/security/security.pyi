@@ -7,6 +7,7 @@ class Security:
     verify: bool
     mechanisms: list[str] | None
     allow_insecure_plain: bool
+    allow_old_tls: bool
     def __init__(
         self,
         *,
@@ -19,6 +20,7 @@ class Security:
         verify: bool = True,
         mechanisms: list[str] | None = None,
         allow_insecure_plain: bool = False,
+        allow_old_tls: bool = False,
     ) -> None: ...
     def prepare_server(self) -> None: ...
 

@@ -48,6 +48,7 @@ cdef class Security:
         verify: check the peer's certificate and name (client only).
         mechanisms: the only SASL mechanisms to use, in order, or None.
         allow_insecure_plain: as a server, accept PLAIN without TLS also from other machines.
+        allow_old_tls: as a server, accept TLS before 1.2, and keys and ciphers of its time.
 
     Raises:
         UsageError: TLS is not in this build, or a file is missing.
@@ -57,7 +58,7 @@ cdef class Security:
                  password: str | None = None, certificate: str | None = None,
                  key: str | None = None, trust_store: str | None = None, verify: bool = True,
                  mechanisms: list[str] | None = None,
-                 allow_insecure_plain: bool = False) -> None:
+                 allow_insecure_plain: bool = False, allow_old_tls: bool = False) -> None:
         if tls and not tls_present():
             raise UsageError("TLS is not in this build (OpenSSL was missing when it was built)")
         for role, path in (("cert", certificate), ("key", key), ("trust-store", trust_store)):
@@ -72,6 +73,7 @@ cdef class Security:
         self.verify = verify
         self.mechanisms = mechanisms
         self.allow_insecure_plain = allow_insecure_plain
+        self.allow_old_tls = allow_old_tls
         self.users = {}
 
     def prepare_server(self) -> None:
@@ -94,6 +96,12 @@ cdef class Security:
             self.credentials = Credentials(self.username, self.password or "")
         return self.credentials
 
+    cdef bint serves_strangers(self) except -1:
+        """Say whether a client may skip SASL."""
+        if self.mechanisms is not None:
+            return "ANONYMOUS" in self.mechanisms
+        return self.username is None
+
     cdef int make_context(self, bint server) except -1:
         """Make the TLS context that all connections share, once."""
         if self.context is not None:
@@ -102,7 +110,8 @@ cdef class Security:
         wanted = self.trust_store is not None if server else self.verify
         self.context = TlsContext(
             server=server, certificate=self.certificate, key=self.key,
-            trust_store=self.trust_store, peer="required" if wanted else "any")
+            trust_store=self.trust_store, peer="required" if wanted else "any",
+            old=self.allow_old_tls)
         return 0
 
     cdef int apply(self, SaslExchange exchange, pn_transport_t *transport, amqp_plane_t *plane,
@@ -122,7 +131,7 @@ cdef class Security:
         pn_sasl_set_allow_insecure_mechs(pn_sasl(transport), True)
         Py_INCREF(exchange)
         pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
-        if exchange.server and self.username is not None:
+        if exchange.server and not self.serves_strangers():
             pn_transport_require_auth(transport, True)
         return 0
 

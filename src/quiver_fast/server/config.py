@@ -22,11 +22,16 @@ _HEAD = """\
 Usage: quiver-server-pyfast KEY=VALUE...
 
 Serve AMQP 1.0 queues, remote queues (csp), or both. Without arguments, print what this server is;
-with --version, its version. An optional key with an empty value counts as absent. An unknown key is
-named in a warning and ignored.
+with --version, its version. An optional key with an empty value counts as absent, but users,
+passwords, trust stores and mechanisms may not be empty. An unknown key is named in a warning and
+ignored.
 """
 
 KNOWN = keys(SERVER_OPTIONS)
+# An unset variable in one of these would serve everybody.
+GUARDS = keys(one for one in SERVER_OPTIONS if one.guards)
+# The settings that each mechanism of ours needs, by the keys.
+MECHANISMS = {"SCRAM-SHA-256": "user", "PLAIN": "user", "EXTERNAL": "trust-store", "ANONYMOUS": ""}
 # The keys that remote queues support: they have no users and no TLS.
 CSP_KEYS = keys(one for one in SERVER_OPTIONS if one.csp)
 
@@ -102,6 +107,7 @@ class ServerConfig:
     trust_store: str | None
     sasl_mechanisms: list[str] | None
     allow_insecure_plain: bool
+    allow_old_tls: bool
     quiet: bool
     verbose: bool
     addresses: list[str]
@@ -162,7 +168,9 @@ def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
     values["connect"] = targets(given.get("connect", ""), name)
     values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")
-    values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
+    values["sasl-mechanisms"] = mechanisms and mechanisms.upper().split()
+    if values["sasl-mechanisms"] == []:
+        raise UsageError(f"{name('sasl-mechanisms')} names none")
     listed = [address for address in given.get("addresses", "").split(",") if address]
     values["priorities"] = frozenset(given.get("priorities", "").split(",")) - {""}
     values["pinned"] = "addresses" in given
@@ -192,10 +200,27 @@ def _check(config: ServerConfig, name: Naming) -> None:
         config.csp_port = config.port
     else:
         _check_beside_amqp(config, name)
+    _check_mechanisms(config, name)
     _check_pair(name, {"user": config.user, "password": config.password})
     _check_pair(
         name, {"connect-user": config.connect_user, "connect-password": config.connect_password}
     )
+
+
+def _check_mechanisms(config: ServerConfig, name: Naming) -> None:
+    """Refuse mechanisms that this server cannot offer: a list of them alone would offer none."""
+    given = {"user": config.user, "trust-store": config.trust_store, "": "nothing is needed"}
+    for mechanism in config.sasl_mechanisms or ():
+        if mechanism not in MECHANISMS:
+            raise UsageError(
+                f"{name('sasl-mechanisms')}: '{mechanism}' is none of {', '.join(MECHANISMS)}"
+            )
+        if given[MECHANISMS[mechanism]] is None:
+            raise UsageError(
+                f"{name('sasl-mechanisms')}: {mechanism} needs {name(MECHANISMS[mechanism])}"
+            )
+        if mechanism == "ANONYMOUS" and config.user is not None:
+            raise UsageError(f"{name('sasl-mechanisms')}: with {name('user')}, nobody is ANONYMOUS")
 
 
 def _check_pair(name: Naming, values: dict[str, str | None]) -> None:
@@ -247,7 +272,7 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
     Raises:
         UsageError: an argument is missing, malformed or does not fit another.
     """
-    given = arguments.split(words, KNOWN, REQUIRED)
+    given = arguments.split(words, KNOWN, REQUIRED, GUARDS)
     if given.values.get("scheme") == "csp":
         _check_csp(given.values)
     config = ServerConfig(_values(given.values, name), given.unknown)

@@ -248,6 +248,7 @@ class AmqpService:
             trust_store=config.trust_store,
             mechanisms=config.sasl_mechanisms,
             allow_insecure_plain=config.allow_insecure_plain,
+            allow_old_tls=config.allow_old_tls,
         )
         security.prepare_server()
         self.broker = Broker(reactor, config, security, files, syncer, opener)

@@ -6,7 +6,10 @@ import contextlib
 import random
 import socket
 import ssl
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from subprocess import run
 
 import pytest
 from support.certificates import Certificates
@@ -85,3 +88,59 @@ def is_tls(data: bytes) -> bool:
 @pytest.mark.parametrize("said", words().values(), ids=words().keys())
 def test_nothing_goes_out_in_clear(tls_server: Server, said: bytes) -> None:
     assert is_tls(answer(tls_server.port, said))
+
+
+ANCIENT = {
+    "TLS 1.0": (ssl.TLSVersion.TLSv1, "ALL"),
+    "TLS 1.1": (ssl.TLSVersion.TLSv1_1, "ALL"),
+    "RSA key exchange": (ssl.TLSVersion.TLSv1_2, "AES256-GCM-SHA384"),
+    "SHA-1": (ssl.TLSVersion.TLSv1_2, "ECDHE-RSA-AES256-SHA"),
+}
+
+
+def handshake(port: int, version: ssl.TLSVersion, ciphers: str) -> None:
+    """Shake hands as a client of the past.
+
+    Raises:
+        OSError: The server refused.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = version
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as sock,
+        context.wrap_socket(sock) as session,
+    ):
+        session.sendall(b"AMQP\3\1\0\0")
+        assert session.recv(8) == b"AMQP\3\1\0\0"
+
+
+@pytest.fixture(scope="module")
+def rsa(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A certificate that every cipher here can use."""
+    folder = tmp_path_factory.mktemp("rsa")
+    keys = {"cert": str(folder / "cert.pem"), "key": str(folder / "key.pem")}
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    run([*words, "-keyout", keys["key"], "-out", keys["cert"]], check=True, capture_output=True)
+    return keys
+
+
+@pytest.mark.parametrize("kind", ANCIENT)
+def test_tls_of_the_past(tmp_path: Path, rsa: dict[str, str], kind: str) -> None:
+    """RFC 8996: refused, but taken on demand."""
+    with (
+        running_server(tmp_path, scheme="amqps", **rsa) as server,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        handshake(server.port, *ANCIENT[kind])
+    with running_server(tmp_path, scheme="amqps", allow_old_tls=1, **rsa) as server:
+        handshake(server.port, *ANCIENT[kind])
+
+
+def test_tls_of_today(tls_server: Server) -> None:
+    handshake(tls_server.port, ssl.TLSVersion.TLSv1_2, "ECDHE+AESGCM")
+    handshake(tls_server.port, ssl.TLSVersion.TLSv1_3, "ALL")

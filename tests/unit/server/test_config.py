@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,10 +43,48 @@ def test_port_and_ready_file_have_defaults() -> None:
     assert (found.port, found.ready_file) == (5672, None)
 
 
-@pytest.mark.parametrize("key", sorted(KNOWN - set(config_module.REQUIRED)))
+@pytest.mark.parametrize("key", sorted(KNOWN - set(config_module.REQUIRED) - config_module.GUARDS))
 def test_an_optional_key_with_an_empty_value_is_as_absent(key: str) -> None:
     given = [word for word in REQUIRED if not word.startswith(f"{key}=")]
     assert vars(parse([*given, f"{key}="])) == vars(parse(given))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "user", "password", "password-fd", "trust-store", "sasl-mechanisms", "connect-user",
+        "connect-password", "connect-password-fd", "connect-trust-store",
+    ],
+)  # fmt: skip
+def test_an_unset_variable_opens_no_door(key: str) -> None:
+    with pytest.raises(UsageError, match=f"{key}: empty"):
+        config(f"{key}=")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["sasl-mechanisms=SCRAM-SHA-256"], "SCRAM-SHA-256 needs user"),
+        (["sasl-mechanisms=PLAIN"], "PLAIN needs user"),
+        (["sasl-mechanisms=ANONYMOUS PLAIN"], "PLAIN needs user"),
+        (["sasl-mechanisms=EXTERNAL"], "EXTERNAL needs trust-store"),
+        (["sasl-mechanisms=ANONYMOUS", "user=u", "password=p"], "nobody is ANONYMOUS"),
+        (["sasl-mechanisms=SCRAM-SHA-1", "user=u", "password=p"], "'SCRAM-SHA-1' is none of"),
+        (["sasl-mechanisms=  "], "names none"),
+    ],
+)
+def test_mechanisms_that_the_server_cannot_offer(words: list[str], why: str) -> None:
+    """Such a list could offer nothing, and let in whoever skips SASL."""
+    with pytest.raises(UsageError, match=why):
+        config(*words)
+
+
+def test_an_empty_password_of_a_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("\n")
+    with open(tmp_path / "password") as stream:
+        fd = os.dup(stream.fileno())
+        with pytest.raises(UsageError, match="the password is empty"):
+            config("user=u", f"password-fd={fd}")
 
 
 def test_a_server_may_begin_without_a_queue_and_on_every_address() -> None:
@@ -132,4 +173,6 @@ def test_refused(words: list[str], about: str) -> None:
 
 
 def test_mechanisms() -> None:
-    assert config("sasl-mechanisms=plain external").sasl_mechanisms == ["PLAIN", "EXTERNAL"]
+    guarded = ["user=u", "password=p", "trust-store=t", "scheme=amqps", "cert=c", "key=k"]
+    found = config("sasl-mechanisms=plain external", *guarded)
+    assert found.sasl_mechanisms == ["PLAIN", "EXTERNAL"]

@@ -16,11 +16,13 @@ def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
         sources: the values by the names of their sources.
 
     Raises:
-        UsageError: two are given.
+        UsageError: two are given, or the value is empty.
     """
     given = [source for source, value in sources.items() if value is not None]
     if len(given) > 1:
         raise UsageError(f"{given[0]} and {given[1]} {sentence}")
+    if given and not sources[given[0]]:
+        raise UsageError(f"{given[0]}: empty, as of a variable that is not set")
     return sources[given[0]] if given else None
 
 
@@ -30,7 +32,7 @@ def read_password(
     """Return the password: the first line of ``file``, which ``flag`` names, or another source's.
 
     Raises:
-        UsageError: two sources have one, or the file cannot be read.
+        UsageError: two sources have one, or the file cannot be read, or it has none.
     """
     password = only_one("both give a password", {flag: file, **sources})
     if file is None:
@@ -38,11 +40,14 @@ def read_password(
     try:
         # Editors of Windows begin a file with a byte-order mark.
         with open(file, encoding="utf-8-sig") as lines:
-            return lines.readline().rstrip("\r\n")
+            first = lines.readline().rstrip("\r\n")
     except OSError as error:
         raise UsageError(f"{flag}: {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{flag}: {file} is not UTF-8 text") from None
+    if not first:
+        raise UsageError(f"{flag}: the first line of {file} is empty")
+    return first
 
 
 def check_certificate(cert: str | None, key: str | None) -> None:
