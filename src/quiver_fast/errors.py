@@ -9,6 +9,14 @@ EXIT_THRESHOLD = 99
 EXIT_INTERRUPTED = 130
 
 
+def one_line(text: str) -> str:
+    """Return ``text`` in one line, its control characters escaped: a peer may have written it."""
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
 class QuiverError(Exception):
     """A failure that is reported to the user as one line on standard error."""
 

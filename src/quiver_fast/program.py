@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from quiver_fast import __version__
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError, one_line
 
 
 def run_program(
@@ -89,7 +89,7 @@ def _is_unread(descriptor: int) -> bool:
 
 def _fail(name: str, message: str, exit_code: int) -> int:
     """Print ``message`` on one line of standard error, and return ``exit_code``."""
-    sys.stderr.write(f"{name}: error: {' '.join(message.split())}\n")
+    sys.stderr.write(f"{name}: error: {one_line(message)}\n")
     return exit_code
 
 
@@ -104,7 +104,7 @@ def warn_of_unknown(name: str, keys: tuple[str, ...]) -> None:
 
 def warn(name: str, what: str) -> None:
     """Write a warning as one line of standard error."""
-    sys.stderr.write(f"{name}: warning: {' '.join(what.split())}\n")
+    sys.stderr.write(f"{name}: warning: {one_line(what)}\n")
 
 
 def describe(name: str, *extra_features: str) -> str:

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 from support.amqp_codec import symbols
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, FrameClient, encode_frame, frame
+from support.amqp_frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    FrameClient,
+    composite,
+    encode_frame,
+    frame,
+)
 from support.arrows import arguments, pyfast
 from support.frame_peer import SECONDS, FramePeer, Talk
 from support.judgement import assert_error
@@ -283,3 +290,19 @@ def test_the_same_dialogue_in_order_is_taken() -> None:
         with Running(pyfast(*words)) as running:
             running.wait()
     assert opened
+
+
+def test_a_peers_words_reach_no_terminal() -> None:
+    """Its error is printed with control characters escaped."""
+
+    def script(talk: Talk) -> None:
+        passed(talk)
+        error = composite("error", condition="amqp:x", description="\x1b[2J\u009b2J\u202eup")
+        talk.send("close", error=error)
+
+    with FramePeer(script) as peer:
+        words = arguments("send", peer.port, username=USER, password=PASSWORD, count=1)
+        with Running(pyfast(*words)) as running:
+            finished = running.wait()
+    assert_error(finished, r"\x1b[2J\x9b2J\u202eup")
+    assert finished.stderr.rstrip("\n").isprintable()

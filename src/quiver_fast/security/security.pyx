@@ -94,6 +94,7 @@ cdef class Security:
             # Imported when a peer speaks SASL: most arrows need no hashes.
             from quiver_fast.security.scram import Credentials
             self.credentials = Credentials(self.username, self.password or "")
+            self.password = None
         return self.credentials
 
     cdef bint serves_strangers(self) except -1:

@@ -251,6 +251,8 @@ class AmqpService:
             allow_old_tls=config.allow_old_tls,
         )
         security.prepare_server()
+        # The keys are derived: nothing needs the password any more.
+        config.password = None
         self.broker = Broker(reactor, config, security, files, syncer, opener)
         if files is not None:
             restore_subscriptions(self.broker)

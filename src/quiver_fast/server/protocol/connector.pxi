@@ -100,7 +100,7 @@ cdef class Connector:
     def say(self, what: str) -> None:
         """Report a change on standard error, in one line."""
         if what != self.said and not self.broker.config.quiet:
-            sys.stderr.write(f"trunk to {self.target}: {' '.join(what.split())}\n")
+            sys.stderr.write(f"trunk to {self.target}: {one_line(what)}\n")
         self.said = what
 
     cdef int ended(self, Peer *peer) except -1:

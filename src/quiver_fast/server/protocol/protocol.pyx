@@ -21,7 +21,7 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_timers_init, amqp_timers_take_open, amqp_walk, amqp_walk_next,
 )
 from quiver_fast.amqp.tls cimport tls_failure
-from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.errors import QuiverError, UsageError, one_line
 from quiver_fast.loop.balance cimport CONNECTION, made
 from quiver_fast.loop.reactor cimport Watch, watch_add, watch_change, watch_remove
 from quiver_fast.proton.conditions cimport condition_text
