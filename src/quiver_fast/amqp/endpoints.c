@@ -12,6 +12,8 @@
 #define MIXED 2
 /* A default outcome that is longer is refused. */
 #define LONGEST_OUTCOME 1024
+/* So is a longer name: clients put an address and two ids into it. */
+#define LONGEST_NAME 2048
 
 /* ---- Keys of the index */
 
@@ -279,6 +281,7 @@ static enum amqp_fault read_attach(amqp_fields_t *fields, enum amqp_side side, a
     attach->name = (amqp_bytes_t) {(const uint8_t *) "", 0};
     attach->flaw = "the attach has no name";
   }
+  if (attach->name.size > LONGEST_NAME) attach->flaw = "a link's name has more than 2048 bytes";
   if (attach->snd_settle_mode > MIXED || attach->rcv_settle_mode > AMQP_SECOND)
     return AMQP_INVALID_FIELD;
   return AMQP_FINE;

@@ -105,6 +105,39 @@ def test_link_limit(connect: Connect) -> None:
     clients.producer(clients.connect(), "queue0").publish("y")
 
 
+def test_refused_links_that_stay(start: Callable[..., Server]) -> None:
+    """Links beyond max-links, of which none is detached; a client that detaches goes on."""
+    server = start(max_links=5)
+    termini = {"source": composite("source"), "target": composite("target", address="queue0")}
+    for detaches in (True, False):
+        with FrameClient(server.port, timeout=HANG_SECONDS) as client:
+            client.open()
+            client.begin()
+            for number in range(1100):
+                client.send("attach", name=f"l{number}", handle=number, role=False,
+                    initial_delivery_count=0, **termini)  # fmt: skip
+                if detaches:
+                    client.send("detach", handle=number, closed=True)
+            if detaches:
+                client.send("close")
+            last = client.read_to_end()[-1]
+        assert last.name == "close"
+        assert last.condition == (None if detaches else "amqp:resource-limit-exceeded")
+
+
+@pytest.mark.parametrize(("size", "flawed"), [(2048, False), (2049, True)])
+def test_the_length_of_a_name(start: Callable[..., Server], size: int, flawed: bool) -> None:
+    server = start()
+    with FrameClient(server.port, timeout=HANG_SECONDS) as client:
+        client.open()
+        client.begin()
+        client.attach_sender("queue0", name="n" * size)
+        if flawed:
+            assert client.expect("detach").condition == "amqp:invalid-field"
+        else:
+            assert client.wait_for_credit()
+
+
 def test_connection_limit(connect: Connect) -> None:
     server, clients = connect(max_connections=3)
     connections = [clients.connect() for _ in range(3)]

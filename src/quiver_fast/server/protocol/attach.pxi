@@ -3,6 +3,10 @@
 Attaching is not a hot path, so it holds the GIL and describes every error.
 """
 
+# The most refused links that a peer has not detached: an honest one detaches them at once.
+cdef size_t REFUSED_MAX = 1024
+
+
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach with a working link, or with a detach that gives the reason."""
     cdef Session *session
@@ -40,7 +44,20 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             refuse(link, b"amqp:internal-error", str(error))
         except Exception as error:
             refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
+    if link_of(link) == NULL and keeps_refused(peer):
+        peer_close(peer, b"amqp:resource-limit-exceeded", b"too many refused links are attached")
     peer_dirty(peer)
+
+
+cdef bint keeps_refused(Peer *peer) noexcept nogil:
+    """Say whether a peer has not detached too many links that have no link of ours any more."""
+    cdef const Session *session = peer.sessions
+    cdef size_t attached = 0
+    while session != NULL:
+        if session.end != NULL:
+            attached += session.end.attached[<int>AMQP_THEIRS]
+        session = session.next
+    return attached > peer.link_count + peer.own_links + REFUSED_MAX
 
 
 cdef void refuse_late(Peer *peer, pn_link_t *link, const char *why) noexcept nogil:
