@@ -1,14 +1,22 @@
-"""Serving metrics by HTTP, as OpenMetrics or as Prometheus' older text, in its own thread."""
+"""Serving metrics by HTTP, as OpenMetrics or as Prometheus' older text, in its own thread.
+
+The thread never waits for one client: it serves all connections at once. A connection beyond
+`_REQUESTS_MAX` ends the oldest one, so slow clients keep nobody else from the metrics.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
+import selectors
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from typing import Any, Protocol
 
 from quiver_fast.errors import QuiverError
@@ -17,8 +25,15 @@ from quiver_fast.extras import how_to_install
 LOOPBACK = "127.0.0.1"
 """The default host for metrics."""
 
-# Requests are served one after the other; a silent client delays the next one so long.
-_REQUEST_SECONDS = 2.0
+# The connections that are served at once, and the time of each: for request and answer together.
+_REQUESTS_MAX = 16
+_REQUEST_SECONDS = 5.0
+# The most bytes of a request's head, and of all input of a connection.
+_HEAD_MAX = 16384
+_INPUT_MAX = 65536
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+# How long to wait before accepting again, after a lack of descriptors.
+_PAUSE_SECONDS = 0.1
 # How long another thread waits for the interpreter while text is made, in seconds: the server's
 # loop needs it now and then, and Python's default of 5 ms would show in its latencies.
 _SWITCH_SECONDS = 0.0005
@@ -53,29 +68,133 @@ class MetricsServer:
         Raises:
             QuiverError: ``prometheus_client`` is not installed, or the address cannot be used.
         """
-        registry = _registry(collector)
-        self._server = _listening(host, port, registry)
-        self.port = int(self._server.server_address[1])
+        self._registry = _registry(collector)
+        self._socket = _listening(host, port)
+        self._selector = selectors.PollSelector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._requests: list[_Request] = []
+        self._closed = threading.Event()
+        self.port = int(self._socket.getsockname()[1])
         self.url = f"http://{_shown(host)}:{self.port}/metrics"
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread = threading.Thread(target=self._serve, name="metrics", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
-        while True:
-            try:
-                request, address = self._server.get_request()
-            except OSError:
-                return
-            with contextlib.suppress(OSError):
-                self._server.process_request(request, address)
+        while not self._closed.is_set():
+            for key, _ in self._selector.select(self._seconds_left()):
+                if key.data in self._requests:
+                    self._go_on(key.data)
+                elif key.data is None:
+                    self._accept()
+            while self._requests and self._requests[0].seconds_left() <= 0:
+                self._end(self._requests[0])
+        for request in self._requests:
+            request.sock.close()
+        self._socket.close()
+
+    def _seconds_left(self) -> float | None:
+        return max(self._requests[0].seconds_left(), 0) if self._requests else None
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._socket.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError:
+            # There is no descriptor left, or `close` was called.
+            self._closed.wait(_PAUSE_SECONDS)
+            return
+        if len(self._requests) == _REQUESTS_MAX:
+            self._end(self._requests[0])
+        request = _Request(sock)
+        self._requests.append(request)
+        self._selector.register(sock, request.events, request)
+
+    def _go_on(self, request: _Request) -> None:
+        goes_on = False
+        with contextlib.suppress(OSError):
+            goes_on = request.go_on(self._registry)
+        if goes_on:
+            self._selector.modify(request.sock, request.events, request)
+        else:
+            self._end(request)
+
+    def _end(self, request: _Request) -> None:
+        self._requests.remove(request)
+        self._selector.unregister(request.sock)
+        request.sock.close()
 
     def close(self) -> None:
-        """Answer no more; a request that is being answered goes on."""
+        """Answer no more."""
+        self._closed.set()
         # Wakes the thread that waits for a connection.
         with contextlib.suppress(OSError):
-            self._server.socket.shutdown(socket.SHUT_RDWR)
-        self._server.server_close()
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class _Request:
+    """A connection, which gets one answer.
+
+    Args:
+        sock: the connected socket.
+
+    Attributes:
+        events: those of its socket that it waits for.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.events = selectors.EVENT_READ
+        self._until = time.monotonic() + _REQUEST_SECONDS
+        self._input = bytearray()
+        self._unsent = memoryview(b"")
+        self._answered = False
+
+    def seconds_left(self) -> float:
+        """Return the time that request and answer may still take."""
+        return self._until - time.monotonic()
+
+    def go_on(self, registry: Any) -> bool:
+        """Read or write once; return False at the end.
+
+        Raises:
+            OSError: the client has gone.
+        """
+        if self.events == selectors.EVENT_WRITE:
+            self._write()
+            return True
+        piece = self.sock.recv(_HEAD_MAX)
+        before = len(self._input)
+        self._input += piece
+        if self._answered:
+            # Closing before the client does would destroy the answer.
+            return bool(piece) and len(self._input) < _INPUT_MAX
+        if piece and not _END_OF_HEAD.search(self._input, max(before - 3, 0)):
+            return len(self._input) < _HEAD_MAX
+        if self._input:
+            self._unsent = memoryview(_answer(bytes(self._input), registry))
+            self.events = selectors.EVENT_WRITE
+        return bool(self._input)
+
+    def _write(self) -> None:
+        self._unsent = self._unsent[self.sock.send(self._unsent) :]
+        if not self._unsent:
+            self.sock.shutdown(socket.SHUT_WR)
+            self._answered = True
+            self.events = selectors.EVENT_READ
+
+
+def _answer(request: bytes, registry: Any) -> bytes:
+    """Return the answer to a request."""
+
+    class Handler(_Handler):
+        metrics = registry
+
+    handler: Any = Handler
+    answer: bytes = handler(request, None, None).wfile.getvalue()
+    return answer
 
 
 def _shown(host: str) -> str:
@@ -95,42 +214,41 @@ def _registry(collector: Collector) -> Any:
     return registry
 
 
-def _listening(host: str, port: int, registry: Any) -> HTTPServer:
+def _listening(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
         raise QuiverError(f"--metrics-host: {host}: {error.strerror}") from None
-
-    class Handler(_Handler):
-        metrics = registry
-
-    class Server(HTTPServer):
-        address_family = family
-
-        def server_bind(self) -> None:
-            # HTTPServer would ask the name service for its own name, which may take seconds.
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.socket.bind(self.server_address)
-            self.server_address = self.socket.getsockname()
-
-        def handle_error(self, _request: Any, _address: Any) -> None:
-            """Print nothing: a client that went away is no failure of ours."""
-
+    sock = None
     try:
-        return Server((str(address[0]), int(address[1])), Handler)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen()
     except OSError as error:
+        if sock is not None:
+            sock.close()
         raise QuiverError(
             f"cannot serve metrics on {_shown(host)}:{port}: {error.strerror}"
         ) from None
+    sock.setblocking(False)
+    return sock
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request, and closes the connection."""
+    """Makes the answer to one request, whose bytes are its ``request``."""
 
     metrics: Any
-    timeout = _REQUEST_SECONDS
+
+    def setup(self) -> None:
+        """Read from bytes, and write to bytes."""
+        self.rfile = BytesIO(self.request)
+        self.wfile = BytesIO()
+
+    def finish(self) -> None:
+        """Close nothing."""
 
     def do_GET(self) -> None:
         """Answer with the metrics."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,59 @@ def test_what_is_not_metrics(connect: Connect, port: int) -> None:
     text = connection.getresponse()
     assert text.getheader("Content-Type", "").startswith("text/plain; version=")
     assert b"quiver_server_connections 0.0" in text.read()
+
+
+# The connections that metrics/http.py serves at once.
+SCRAPERS = 16
+
+
+def test_slow_scrapers_keep_nobody_from_the_metrics(connect: Connect, port: int) -> None:
+    """Some say nothing, some never read the answer, and one sends its request byte by byte."""
+    connect(metrics_port=port)
+    over = threading.Event()
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            for _ in range(2 * SCRAPERS)
+        ]
+        for client in clients[::2]:
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 100)
+
+        def dribble() -> None:
+            while not over.wait(0.3):
+                clients[-1].sendall(b"x")
+
+        thread = threading.Thread(target=dribble)
+        thread.start()
+        try:
+            for _ in range(3):
+                assert scrape(port).value("quiver_server_connections") == 0
+        finally:
+            over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_scraper_has_one_deadline(connect: Connect, port: int, sent: bytes) -> None:
+    """It covers the request and the answer: such a connection ends on its own."""
+    connect(metrics_port=port)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as scraper:
+        scraper.sendall(sent)
+        while scraper.recv(65536):
+            pass
+
+
+def test_the_head_of_a_request_has_an_end(connect: Connect, port: int) -> None:
+    connect(metrics_port=port)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as scraper:
+        scraper.sendall(b"GET /metrics HTTP/1.1\r\n")
+
+        def send_for_ever() -> None:
+            while True:
+                scraper.sendall(b"Endless: header\r\n" * 1000)
+
+        with pytest.raises(ConnectionError):
+            send_for_ever()
 
 
 def test_port_0_is_told(tmp_path: Path) -> None:
