@@ -10,6 +10,8 @@ cdef enum Kind:
     CONNECTION
     # An entry that a consumer has and has not settled.
     DELIVERY
+    # An appender or tailer of a csp connection.
+    TARGET
     # Bytes that connections hold.
     HELD
     KINDS

@@ -3,7 +3,8 @@
 cdef int64_t[KINDS] COUNTS
 counts = COUNTS
 
-NAMES = ("Message", "Entry", "Stream", "Link", "Connection", "Delivery", "held byte")
+NAMES = ("Message", "Entry", "Stream", "Link", "Connection", "Delivery", "Target",
+         "held byte")
 
 
 def left() -> str:

@@ -29,7 +29,7 @@ from quiver_fast.remote.serve.outbox cimport ROOM, ROOM_LATER, ROOM_NEVER, Room
 from quiver_fast.remote.serve.reply cimport REJECTED
 from quiver_fast.remote.serve.session cimport Session
 from quiver_fast.remote.serve.store cimport Store
-from quiver_fast.remote.serve.target cimport Wait
+from quiver_fast.remote.serve.target cimport Target, Wait
 from quiver_fast.remote.wire.buffer cimport discard, pending
 
 cdef size_t SCRATCH = 262144
@@ -72,10 +72,14 @@ cdef class Peer(Session):
         return self.wants_input() and not self.holder.slowed
 
     cdef void count_held(self) noexcept nogil:
-        """Count the memory of unread documents, unsent replies and waiting requests."""
+        """Count the memory of unread documents, unsent replies, targets and waiting requests.
+
+        A request that waits may have a target of its own.
+        """
+        cdef size_t targets = self.targets.count + self.implicit_count + self.wait_count
         cdef size_t bytes = (
             self.input.capacity + self.output.capacity + self.held.capacity + self.marks.capacity
-            + self.wait_count * sizeof(Wait))
+            + self.csp_text.capacity + targets * sizeof(Target) + self.wait_count * sizeof(Wait))
         if bytes != self.holder.bytes:
             holder_add(&self.holder, <int64_t>(bytes - self.holder.bytes))
 

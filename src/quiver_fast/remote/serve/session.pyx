@@ -17,7 +17,8 @@ from quiver_fast.remote.serve.reply cimport (
 from quiver_fast.remote.serve.store cimport MESSAGE_SIZE, Queue, Refusal, Store
 from quiver_fast.remote.serve.tailing cimport Tailing, is_beyond
 from quiver_fast.remote.serve.target cimport (
-    APPENDER, TAILER, Target, TargetKind, Wait, add_target, find_target, new_target, remove_target,
+    APPENDER, TAILER, Target, TargetKind, Wait, add_target, find_target, free_target, new_target,
+    remove_target,
 )
 from quiver_fast.remote.wire.base64 cimport decoded_size
 from quiver_fast.remote.wire.buffer cimport Buffer, append, discard, pending, release
@@ -407,7 +408,7 @@ cdef class Session(Tailing):
             return NULL
         target = new_target(kind, self.last_cid + 1, self.csp_queue, <void *>self)
         if target == NULL or not add_target(&self.targets, target):
-            free(target)
+            free_target(target)
             self.replied(False)
             return NULL
         self.last_cid += 1
@@ -509,7 +510,7 @@ cdef class Session(Tailing):
         cdef char[128] message
         if request.has_index and is_beyond(target, request.index, message):
             self.refuse(OUT_OF_BOUNDS, message)
-        elif target.cid == 0:
+        if target.cid == 0:
             self.dispose(target)
 
     # ---- the end -----------------------------------------------------------------
@@ -538,7 +539,8 @@ cdef class Session(Tailing):
         while self.implicit != NULL:
             target = self.implicit
             self.implicit = target.session_next
-            free(target)
+            free_target(target)
+        self.implicit_count = 0
         release(&self.input)
         release(&self.csp_text)
         self.free_replies()

@@ -1,7 +1,6 @@
 """Tailers: requests that wait for entries, in order, and batches of entries (B.6)."""
 
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
 
 from quiver_fast.remote.serve.outbox cimport ROOM_LATER, ROOM_NEVER, Outbox, Room
 from quiver_fast.remote.serve.reply cimport (
@@ -12,7 +11,7 @@ from quiver_fast.remote.serve.store cimport (
     FOUND, MESSAGE_SIZE, READ_FAILED, Entry, Found, Queue, Store,
 )
 from quiver_fast.remote.serve.target cimport (
-    Target, Wait, add_wait, clear_timer, pop_wait, set_timer,
+    Target, Wait, add_wait, clear_timer, free_target, pop_wait, set_timer,
 )
 from quiver_fast.remote.wire.buffer cimport Buffer, pending
 
@@ -51,6 +50,8 @@ cdef class Tailing(Outbox):
     cdef bint wait_for(self, Target *target, const Wait *wait, int64_t now) noexcept nogil:
         """Append a request to those of its tailer, and answer it if possible."""
         if not add_wait(target, wait):
+            if target.cid == 0:
+                self.dispose(target)
             return False
         self.wait_count += 1
         self.list_target(target)
@@ -199,4 +200,4 @@ cdef class Tailing(Outbox):
         """Free a target without waiting requests."""
         self.unlist_target(target)
         (<Queue>target.queue).readers.release(&target.cursor)
-        free(target)
+        free_target(target)

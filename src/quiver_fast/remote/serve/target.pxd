@@ -50,6 +50,7 @@ cdef struct Targets:
 
 cdef Target *new_target(
     TargetKind kind, int64_t cid, void *queue, void *session) noexcept nogil
+cdef void free_target(Target *target) noexcept nogil
 cdef bint add_wait(Target *target, const Wait *wait) noexcept nogil
 cdef void pop_wait(Target *target) noexcept nogil
 

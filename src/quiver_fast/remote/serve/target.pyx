@@ -4,12 +4,14 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memmove
 
+from quiver_fast.loop.balance cimport TARGET, freed, made
 
 cdef Target *new_target(
         TargetKind kind, int64_t cid, void *queue, void *session) noexcept nogil:
-    """Return a new target, to be freed with free(); NULL without memory."""
+    """Return a new target, which its session frees; NULL without memory."""
     cdef Target *target = <Target *>calloc(1, sizeof(Target))
     if target != NULL:
+        made(TARGET)
         target.kind = kind
         target.cid = cid
         target.queue = queue
@@ -17,6 +19,13 @@ cdef Target *new_target(
         target.last_index = -1
         target.slot = -1
     return target
+
+
+cdef void free_target(Target *target) noexcept nogil:
+    """Free a target that no list has."""
+    if target != NULL:
+        freed(TARGET)
+    free(target)
 
 
 cdef bint add_wait(Target *target, const Wait *wait) noexcept nogil:
