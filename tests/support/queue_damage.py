@@ -5,11 +5,20 @@ from __future__ import annotations
 import functools
 import random
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from hypothesis import strategies as st
 
+from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.layout import ROLL_CYCLES
+from quiver_fast.queuefile.live import (
+    mark_decision,
+    mark_prepared,
+    mark_transaction,
+    remove_entries,
+)
 from quiver_fast.queuefile.verify import crc32c
 from support.queue_twin import END, META, NOT_READY, TwinFile, raw
 
@@ -142,3 +151,65 @@ DAMAGES = st.lists(
     min_size=1,
     max_size=4,
 )
+
+
+# Every kind of record that a server reads at its start
+
+MESSAGE = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x77\xa1\x03abc"
+# With a time to live: it has a state.
+MORTAL = (
+    b"\x00\x53\x70\xc0\x09\x03\x41\x40\x70"
+    + struct.pack(">I", 4_000_000)
+    + b"\x00\x53\x77\xa1\x01x"
+)
+HOME = "home"
+
+
+def state(index: int, end: int, failures: int) -> bytes:
+    numbers = struct.pack("<QQQ", index, end, failures)
+    return b"\xb9\x0cquiver.state\x82" + struct.pack("<I", 1 + len(numbers)) + b"\x8a" + numbers
+
+
+def part(chain: int, number: int, ending: int, content: bytes) -> bytes:
+    named = struct.pack("<QII", chain, number, ending) + content
+    return b"\xb9\x0bquiver.part\x82" + struct.pack("<I", 1 + len(named)) + b"\x8a" + named
+
+
+def write_records(directory: Path) -> list[int]:
+    """Make a queue with each kind of record; return the indexes of its live entries."""
+    with Appender(directory, roll=ROLL.name) as appender:
+        indexes = [appender.append_raw(MESSAGE) for _ in range(8)]
+        mortal = appender.append_raw(MORTAL)
+        appender.append_meta_data(state(mortal, 1 << 42, 3))
+        remove_entries(appender, [indexes[0], indexes[2], indexes[3]])
+        mark_transaction(appender, "begin")
+        kept = appender.append_raw(MESSAGE)
+        remove_entries(appender, [indexes[1]])
+        mark_transaction(appender, "commit")
+        mark_transaction(appender, "begin")
+        appender.append_raw(MESSAGE)
+        mark_transaction(appender, "rollback")
+        mark_transaction(appender, "begin")
+        decided = appender.append_raw(MESSAGE)
+        mark_prepared(appender, 7, HOME)
+        mark_decision(appender, 7)
+        appender.append_meta_data(part(5, 0, 0, MESSAGE[:10]))
+        appender.append_meta_data(part(5, 1, 1, MESSAGE[10:]))
+        named = struct.pack("<QIIQ", 5, 2, 0, len(MESSAGE))
+        long = appender.append_raw(b"\xffquiver\x02" + named + MESSAGE)
+        mark_transaction(appender, "begin")
+        appender.append_raw(MESSAGE)
+        mark_prepared(appender, 8, HOME)
+    return [*indexes[4:], mortal, kept, decided, long]
+
+
+def flips(data: bytes, stride: int = 1) -> Iterator[bytes]:
+    """Yield a file's bytes with one bit of a record, or of its header, the other way.
+
+    Args:
+        data: the file.
+        stride: from one bit to the next.
+    """
+    begin = next(at for at in offsets(data) if data[at + 3] & 0xC0 == 0)
+    for bit in range(8 * begin, 8 * offsets(data)[-1], stride):
+        yield data[: bit >> 3] + bytes([data[bit >> 3] ^ 1 << (bit & 7)]) + data[(bit >> 3) + 1 :]

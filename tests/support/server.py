@@ -94,6 +94,7 @@ def running_server(
     end_seconds: float = END_SECONDS,
     environment: dict[str, str] | None = None,
     descriptors: int = 0,
+    address_space: int = 0,
     **keys: object,
 ) -> Iterator[Server]:
     """Run a server until the end of the block, which it must reach alive or killed by the test.
@@ -106,6 +107,8 @@ def running_server(
         end_seconds: The limit of its end.
         environment: Variables besides those inherited.
         descriptors: How many it may have; 0 for as many as the test has.
+        address_space: The bytes that it may map; 0 for any number. Builds that look for leaks
+            map terabytes, and have no limit.
         keys: As of `command`.
     """
     port = port or free_port()
@@ -115,6 +118,8 @@ def running_server(
     words = command(port, ready_file, **keys)  # type: ignore[arg-type]
     if descriptors:
         words = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *words]
+    if address_space and not looking_for_leaks():
+        words = ["sh", "-c", f'ulimit -v {address_space // 1024}; exec "$@"', "sh", *words]
     with Running(words, env={**looking_for_leaks(), **(environment or {})}) as running:
         wait_until(
             lambda: running.process.poll() is not None or is_ready(ready_file),

@@ -18,8 +18,11 @@ cdef class LiveEntries:
     cdef readonly Mark owed
     # The first index of the transaction that is being read; -1 outside of one.
     cdef int64_t open_from
-    # The last entry that was read.
+    # The last entry that was read; and the number of entries of files that were read, by cycle.
     cdef int64_t last
+    cdef dict counts
+    # The notes that name no entry before them.
+    cdef int64_t damaged
     # The removals of the transaction, and its id and queue.
     cdef list tentative
     cdef object prepared
@@ -31,6 +34,11 @@ cdef class LiveEntries:
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1
     cdef bint next_meta(
         self, const char **start, size_t *size, int64_t *index, bint *meta) except -1
+    cdef int note_count(self) except -1
+    cdef int64_t sequence_of(self, uint64_t index) noexcept
+    cdef bint names_entries(self, uint64_t first, uint64_t last, int64_t cycle) except -1
+    cdef int mark(self, int64_t cycle, int64_t first, int64_t last) except -1
+    cdef int take_state(self, const char *start, int64_t cycle) except -1
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1
     cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1
 

@@ -17,12 +17,13 @@ The next writer ends it first, so that no later document counts as part of it.
 """
 
 from libc.errno cimport EFBIG
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cpython cimport array
 
 import array
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,10 @@ cdef size_t HEAD = 22
 cdef size_t RANGES = 4096
 # The longest name of a queue (B.3).
 cdef size_t NAME_MAX = 1024
+# No time to live ends later, in ms since 1970: a timer's ns are a signed number of 64 bits.
+cdef uint64_t END_MAX = <uint64_t>1 << 43
+
+LOG = logging.getLogger(__name__)
 
 
 cdef int write_removals(
@@ -180,7 +185,8 @@ def was_committed(directory: Path, transaction: int) -> bool:
 cdef class LiveEntries:
     """The entries of a queue that were not removed, in order.
 
-    The files are read twice, because a removal is written after its entries.
+    The files are read twice, because a removal is written after its entries. A removal or state
+    of an entry that does not come before it is damaged. It is ignored, and a warning counts it.
 
     Args:
         directory: the queue's; nobody may write to it meanwhile.
@@ -203,8 +209,10 @@ cdef class LiveEntries:
         self.directory = directory
         self.removed = {}
         self.oldest = {}
+        self.counts = {}
         self.open_from = -1
         self.last = -1
+        self.damaged = 0
         self.tentative = []
         self.prepared = None
         self.owed = MARK_NONE
@@ -222,6 +230,9 @@ cdef class LiveEntries:
             if not self.is_removed(index)
         }
         del self.noted[:]
+        if self.damaged:
+            LOG.warning("%s: damaged notes of removed or failed messages are ignored: %d",
+                        directory, self.damaged)
 
     def read_notes(self) -> None:
         """Read the removals."""
@@ -235,9 +246,37 @@ cdef class LiveEntries:
             if meta:
                 self.take_note(start, size, index)
             else:
+                if index >> self.tailer.shift != self.last >> self.tailer.shift:
+                    self.note_count()
                 self.last = index
             step = tailer.next_meta(&start, &size, &index, &meta)
         tailer.check(step)
+
+    cdef int note_count(self) except -1:
+        """Note how many entries of the last entry's file were read."""
+        if self.last >= 0:
+            self.counts[self.last >> self.tailer.shift] = self.sequence_of(self.last) + 1
+        return 0
+
+    cdef int64_t sequence_of(self, uint64_t index) noexcept:
+        return index & ((<uint64_t>1 << self.tailer.shift) - 1)
+
+    cdef bint names_entries(self, uint64_t first, uint64_t last, int64_t cycle) except -1:
+        """Say whether a note in a cycle's file is about entries before it, and not damaged."""
+        cdef int64_t named = first >> self.tailer.shift
+        cdef int64_t count
+        if self.last >= 0 and named == self.last >> self.tailer.shift:
+            count = self.sequence_of(self.last) + 1
+        else:
+            count = self.counts.get(named, 0)
+        if named < cycle and count == 0:
+            # Their file was deleted.
+            return False
+        if first <= last and last >> self.tailer.shift == <uint64_t>named and (
+                self.sequence_of(last) < count):
+            return True
+        self.damaged += 1
+        return False
 
     cdef int take_note(self, const char *start, size_t size, int64_t index) except -1:
         cdef uint64_t id
@@ -257,9 +296,20 @@ cdef class LiveEntries:
             memcpy(&id, start, sizeof(id))
             self.prepared = id, start[sizeof(id):sizeof(id) + size].decode("utf-8", "replace")
         elif size == STATE_SIZE + BLOCK_HEAD + 24 and memcmp(start, STATE, STATE_SIZE) == 0:
-            self.noted.frombytes(start[STATE_SIZE + BLOCK_HEAD:size])
+            self.take_state(start + STATE_SIZE + BLOCK_HEAD, index >> self.tailer.shift)
         elif size > HEAD and memcmp(start, REMOVED, REMOVED_SIZE) == 0:
             self.take_ranges(start + HEAD, size - HEAD, index >> self.tailer.shift)
+        return 0
+
+    cdef int take_state(self, const char *start, int64_t cycle) except -1:
+        cdef uint64_t[3] numbers
+        memcpy(numbers, start, sizeof(numbers))
+        if not self.names_entries(numbers[0], numbers[0], cycle):
+            return 0
+        if numbers[1] > END_MAX or numbers[2] > UINT32_MAX:
+            self.damaged += 1
+            return 0
+        self.noted.frombytes(start[:sizeof(numbers)])
         return 0
 
     cdef int take_ranges(self, const char *start, size_t size, int64_t cycle) except -1:
@@ -267,36 +317,39 @@ cdef class LiveEntries:
         cdef size_t i
         for i in range(size // sizeof(pair)):
             memcpy(pair, start + i * sizeof(pair), sizeof(pair))
+            if not self.names_entries(pair[0], pair[1], cycle):
+                continue
             named = <int64_t>pair[0] >> self.tailer.shift
             self.oldest[cycle] = min(self.oldest.get(cycle, named), named)
             if self.open_from >= 0:
                 self.tentative.append((pair[0], pair[1]))
             else:
-                self.mark(pair[0], pair[1])
+                self.mark(named, self.sequence_of(pair[0]), self.sequence_of(pair[1]))
         return 0
 
     def end_transaction(self, committed: bool) -> None:
         """After a commit, mark the entries that the transaction removed; else its own entries."""
         if self.open_from >= 0 and committed:
             for first, last in self.tentative:
-                self.mark(first, last)
+                self.mark(first >> self.tailer.shift, self.sequence_of(first),
+                          self.sequence_of(last))
         elif self.open_from >= 0 and self.last >= self.open_from:
-            self.mark(self.open_from, self.last)
+            self.note_count()
+            for cycle, count in self.counts.items():
+                begin = self.open_from - (cycle << self.tailer.shift)
+                if begin < count:
+                    self.mark(cycle, max(begin, 0), count - 1)
         self.open_from = -1
         self.tentative = []
         self.prepared = None
 
-    def mark(self, first: int, last: int) -> None:
-        """Take a range of indexes as removed."""
-        shift = self.tailer.shift
-        mask = (1 << shift) - 1
-        for cycle in range(first >> shift, (last >> shift) + 1):
-            begin = first & mask if cycle == first >> shift else 0
-            bits = self.removed.setdefault(cycle, bytearray())
-            end = last & mask if cycle == last >> shift else 8 * len(bits) - 1
-            if len(bits) <= end >> 3:
-                bits.extend(bytes(max((end >> 3) + 1 - len(bits), len(bits))))
-            set_bits(bits, begin, end)
+    cdef int mark(self, int64_t cycle, int64_t first, int64_t last) except -1:
+        """Take a range of sequences of a cycle's file as removed."""
+        cdef bytearray bits = self.removed.setdefault(cycle, bytearray())
+        if len(bits) <= last >> 3:
+            bits.extend(bytes(max((last >> 3) + 1 - len(bits), len(bits))))
+        set_bits(bits, first, last)
+        return 0
 
     cdef bint is_removed(self, int64_t index) except -1:
         """Say whether the documents read so far remove an entry."""

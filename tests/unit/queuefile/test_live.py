@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.queue_damage import flips, offsets, write_records
 
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.live import (
@@ -143,3 +146,50 @@ def test_many_ranges(tmp_path: Path, count: int) -> None:
     remove_entries(appender, indexes[::2])
     appender.close()
     assert [index for index, _ in live(tmp_path)] == indexes[1::2]
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Let the process take 1 GiB more, in builds that do not reserve terabytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    taken = pages * resource.getpagesize()
+    if taken < 1 << 40:
+        resource.setrlimit(resource.RLIMIT_AS, (taken + (1 << 30), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_no_damaged_note_counts_beyond_the_entries(tmp_path: Path) -> None:
+    """Each bit of each record in turn: notes are taken only for entries that were read."""
+    directory = tmp_path / "q"
+    kept = write_records(directory)
+    assert [index for index, _ in live(directory)] == kept
+    (path,) = directory.glob("*.cq4")
+    intact = path.read_bytes()
+    entries = len(offsets(intact))
+    for data in flips(intact):
+        path.write_bytes(data)
+        found = LiveEntries(directory)
+        assert sum(len(bits) for bits in found.removed.values()) <= entries
+        assert len(found.states) <= 1
+        assert len(list(found)) <= entries
+
+
+def test_a_damaged_note_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Removals of entries that never were, in cycles that never were, or after the note."""
+    with Appender(tmp_path, roll="TEST4_DAILY") as appender:
+        index = appender.append_text("one")
+        remove_entries(appender, [index + 1, index + (1 << 40), (1 << 63) + 5, (1 << 64) - 1])
+        for ends in ((index, index + (1 << 31)), (index, (1 << 64) - 1), (index + 1, index)):
+            removed = b"\xb9\x0equiver.removed\x82\x11\0\0\0\x8a"
+            appender.append_meta_data(removed + b"".join(end.to_bytes(8, "little") for end in ends))
+        # The file of an older cycle may have been deleted, after all of it was removed.
+        remove_entries(appender, [index - (1 << 40)])
+        appender.append_text("two")
+    assert [text for _, text in live(tmp_path)] == [b"one", b"two"]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{tmp_path}: damaged notes of removed or failed messages are ignored: 7"
+    )

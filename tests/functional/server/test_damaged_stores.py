@@ -1,0 +1,68 @@
+"""A store with damaged records: the server starts, and the other queues are served."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.clients import Clients
+from support.queue_damage import HOME, flips, write_records
+from support.server import running_server
+
+# The bits from one damaged queue to the next; odd, so that each bit of a byte has its turn.
+STRIDE = 23
+ADDRESS_SPACE = 4 << 30
+
+
+def damaged_store(store: Path, stride: int) -> int:
+    """Make a store with many queues, each with one wrong bit; return their number."""
+    write_records(store / "whole")
+    write_records(store / HOME)
+    (path,) = (store / "whole").glob("*.cq4")
+    count = 0
+    for count, data in enumerate(flips(path.read_bytes(), stride), 1):
+        folder = store / f"q{count}"
+        folder.mkdir()
+        shutil.copy(store / "whole" / "metadata.cq4t", folder)
+        (folder / path.name).write_bytes(data)
+    return count
+
+
+def check(tmp_path: Path, stride: int) -> None:
+    store = tmp_path / "store"
+    assert damaged_store(store, stride) > 100
+    with running_server(
+        tmp_path, store=store, says=None, address_space=ADDRESS_SPACE, start_seconds=120,
+        end_seconds=120,
+    ) as server, Clients(server.port) as clients:  # fmt: skip
+        connection = clients.connect()
+        consumer = clients.consumer(connection, "whole", credit=20)
+        assert len(consumer.take(8)) == 8
+
+
+def test_each_kind_of_record(tmp_path: Path) -> None:
+    check(tmp_path, STRIDE)
+
+
+@pytest.mark.slow
+def test_each_bit_of_each_record(tmp_path: Path) -> None:
+    check(tmp_path, 1)
+
+
+def test_one_wrong_bit_in_a_removal(tmp_path: Path) -> None:
+    """Its range ends far behind the file, in a later cycle."""
+    store = tmp_path / "store"
+    write_records(store / "whole")
+    (path,) = (store / "whole").glob("*.cq4")
+    data = bytearray(path.read_bytes())
+    last = data.index(b"quiver.removed") + 14 + 6 + 8
+    data[last + 5] ^= 0x40
+    path.write_bytes(data)
+    says = "damaged notes of removed or failed messages are ignored: 1"
+    with running_server(
+        tmp_path, store=store, says=says, address_space=ADDRESS_SPACE
+    ) as server, Clients(server.port) as clients:  # fmt: skip
+        # The message whose removal is damaged is delivered again.
+        consumer = clients.consumer(clients.connect(), "whole", credit=20)
+        assert len(consumer.take(9)) == 9
