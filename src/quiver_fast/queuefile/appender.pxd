@@ -31,8 +31,6 @@ cdef class Appender:
     cdef size_t tail
     cdef int64_t sequence
     cdef Space space
-    # Room for the documents that may come with an entry.
-    cdef size_t room
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held

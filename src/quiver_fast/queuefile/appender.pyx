@@ -42,7 +42,7 @@ DOCUMENT_MAX = (1 << 30) - 1
 cdef int64_t MILLISECOND = 1000000
 # Before the bytes of a raw entry: block, length of the block, byte array (A.6).
 cdef size_t RAW_HEAD = 6
-# Room on top of an entry and its index page: a checkpoint, headers and pad, the next header.
+# Room on top of an entry or an index page: a checkpoint, headers and pad, the next header.
 cdef size_t SLACK = CHECKPOINT_MAX + 32
 
 LOG = logging.getLogger(__name__)
@@ -192,7 +192,6 @@ cdef class Appender:
         self.sum = 0
         self.checkpoint_due = False
         space_begin(&self.space, &file, self.tail)
-        self.room = page_size(0, file.count) + SLACK
         return 0
 
     cdef void leave_file(self) noexcept nogil:
@@ -277,13 +276,15 @@ cdef class Appender:
             return False
         if load(&self.checkpoint_due):
             self.write_checkpoint()
-        if not self.reserve(self.tail + size + self.room):
+        # A.7, 3: also if a crash or another writer left none. Spacings are powers of two.
+        if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
+            if not self.reserve(self.tail + page_size(self.tail, self.file.count) + size + SLACK):
+                return False
+            self.tail = write_page(&self.file, self.tail, self.sequence)
+        if not self.reserve(self.tail + size + SLACK):
             return False
         if self.tail + size + 8 > self.space.populated:
             space_populate(&self.space, &self.file, self.tail, self.tail + size)
-        # A.7, 3: also if a crash or another writer left none. Spacings are powers of two.
-        if self.sequence & (self.file.spacing - 1) == 0 and page_missing(&self.file, self.sequence):
-            self.tail = write_page(&self.file, self.tail, self.sequence)
         return True
 
     cdef bint is_whole(self) noexcept nogil:

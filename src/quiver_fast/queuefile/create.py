@@ -1,4 +1,7 @@
-"""New files of a queue: complete and on disk before they have their name (A.1)."""
+"""New files of a queue: complete and on disk before they have their name (A.1).
+
+Only the user of the process may read files and folders, whatever the umask.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,28 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.layout import RollCycle, cycle_file_head, index_document
 
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
-def create_complete(path: Path, content: bytes) -> None:
+
+def create_complete(path: Path, content: bytes, size: int = 0) -> None:
     """Make a file that no reader ever meets half written.
+
+    Args:
+        path: the file.
+        content: its first bytes.
+        size: its size; the bytes after the content are zero, and take no disk space.
 
     Raises:
         OSError: it cannot be written.
     """
     partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("wb") as stream:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(open_private(partial, flags), "wb") as stream:
+            # One that a crash left may have another mode.
+            os.fchmod(stream.fileno(), PRIVATE_FILE)
             stream.write(content)
-            stream.flush()
+            stream.truncate(max(size, len(content)))
             os.fsync(stream.fileno())
         partial.rename(path)
     except OSError:
@@ -29,6 +42,15 @@ def create_complete(path: Path, content: bytes) -> None:
             partial.unlink()
         raise
     sync_folder(path.parent)
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """Open a file, or make one that no other user may read; return its descriptor.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
 
 
 def sync_folder(path: Path) -> None:
@@ -45,7 +67,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its missing parents, and sync their names to disk.
+    """Make a private folder and its missing parents, and sync their names to disk.
 
     Raises:
         OSError: one cannot be made.
@@ -53,7 +75,7 @@ def make_folder(path: Path) -> None:
     if path.is_dir():
         return
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    path.mkdir(PRIVATE_FOLDER, exist_ok=True)
     sync_folder(path.parent)
 
 

@@ -6,6 +6,7 @@ import fnmatch
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Collection
 from pathlib import Path
 
@@ -83,6 +84,7 @@ class QueueDirectory:
         self._text_check = text_check
         self._appenders: dict[str, Appender] = {}
         self._count: int | None = None
+        self._warned = False
 
     def names(self) -> list[str]:
         """Return the addresses of the queues that exist, in order."""
@@ -144,6 +146,8 @@ class QueueDirectory:
             is_new = not self.has_entries(address)
             if is_new:
                 self._check_room(address)
+            elif not self._warned:
+                self._warn_if_shared(self.folder(address))
             appender = Appender(
                 self.folder(address),
                 roll=self._roll,
@@ -156,6 +160,16 @@ class QueueDirectory:
             if is_new and self._count is not None:
                 self._count += 1
         return self._appenders[address]
+
+    def _warn_if_shared(self, folder: Path) -> None:
+        """Warn once of folders of earlier versions that other users may read.
+
+        They stay as they are: another user's reader may need them.
+        """
+        shared = [path.stat().st_mode & stat.S_IRWXO for path in (self.path, folder)]
+        if all(shared):
+            self._warned = True
+            LOG.warning("%s: other users can read it; chmod o= ends that", self.path)
 
     def _check_room(self, address: str) -> None:
         """Check that a new queue can be made completely.

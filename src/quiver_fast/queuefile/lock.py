@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from quiver_fast.errors import OutputError
+from quiver_fast.queuefile.create import open_private
 from quiver_fast.queuefile.table import FREE, Table
 
 LOCK_NAME = ".quiver.lock"
@@ -53,7 +54,7 @@ class WriterLock:
         self._directory = directory
         self._table: Table | None = None
         try:
-            self._fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = open_private(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise OutputError(f"{directory / LOCK_NAME}: {error.strerror}") from None
         try:

@@ -1,6 +1,7 @@
 """Disk space and memory for the next entries (specification A.12)."""
 
-from libc.errno cimport errno
+from libc.errno cimport EIO, errno
+from posix.stat cimport fstat, struct_stat
 
 from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_remap
 from quiver_fast.queuefile.recovery cimport fallocate_all
@@ -16,7 +17,8 @@ cdef extern from "<sys/mman.h>" nogil:
 
 # Bytes that are brought into memory after the next entry.
 cdef size_t POPULATED = 1 << 16
-cdef size_t STEP_MIN = 1 << 20
+# A queue of one small message takes little of the disk; one that grows takes larger steps.
+cdef size_t STEP_MIN = 1 << 14
 cdef size_t STEP_MAX = 64 << 20
 
 
@@ -31,11 +33,18 @@ cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept
 cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil:
     """Allocate disk space up to ``end``, so that a full disk is an error and no SIGBUS.
 
-    Returns 0 or the error's number.
+    Returns 0 or the error's number: EIO for a file that another process truncated.
     """
     cdef size_t least = round_up(end, PAGE)
     cdef size_t target = round_up(end, space.step)
-    cdef int error = fallocate_all(file.fd, space.reserved, target)
+    cdef struct_stat status
+    cdef int error
+    if fstat(file.fd, &status) != 0:
+        return errno
+    if <size_t>status.st_size < file.size:
+        # Allocating more would fill the missing part with zeros.
+        return EIO
+    error = fallocate_all(file.fd, space.reserved, target)
     while error and target > least:
         # Perhaps there is room for a smaller step.
         target = max(least, (end + (target - end) // 2) // PAGE * PAGE)

@@ -53,6 +53,15 @@ def test_as_many_queues_as_the_limit_allows(tmp_path: Path, durability: str) -> 
         assert contents(clients, accepted) == {address: [address] * 2 for address in accepted}
 
 
+def test_the_queue_of_a_small_message_takes_little_disk(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    running = running_server(tmp_path, store=store)
+    with running as server, Clients(server.port) as clients:
+        assert send_all(clients, clients.connect(), ADDRESSES) == ADDRESSES
+        blocks = sum(path.stat().st_blocks for path in store.rglob("*"))
+        assert blocks * 512 / len(ADDRESSES) < 128 * 1024
+
+
 def streamed(producer: EngineClient, sender: Sender, data: bytes) -> None:
     """Send more of the current delivery, as fast as it goes."""
     for begin in range(0, len(data), 65536):

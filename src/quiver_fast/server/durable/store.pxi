@@ -9,8 +9,9 @@ gathers work for the next one (group commit, A.11).
 # So many gathered removals are written before the turn ends.
 cdef size_t REMOVALS = 8192
 # Disk space that messages leave free in the file: on a full disk messages are refused, but
-# removals can still be written.
+# removals can still be written. A file with few messages needs little.
 cdef size_t NOTES_ROOM = 262144
+cdef size_t NOTES_ROOM_MIN = 8192
 # An ended file is synced after so many bytes of the next file, unless its messages are removed.
 cdef size_t ENDED_AGE = 16777216
 # So many failures of a message are all written. Later ones are written at powers of two only: a
@@ -259,8 +260,7 @@ cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil:
 
 
 cdef bint write_chain(Store store, Message *message, bint last) noexcept nogil:
-    cdef size_t end = store.appender.tail + message.held + NOTES_ROOM
-    if not (write_owed(store) and store.appender.reserve(end)
+    if not (write_owed(store) and reserve_with_notes(store.appender, message.held)
             and chain_write(store.appender, store.retention, message, last)):
         return False
     if last:
@@ -269,10 +269,15 @@ cdef bint write_chain(Store store, Message *message, bint last) noexcept nogil:
 
 
 cdef char *begin_message(Store store, size_t size) noexcept nogil:
-    cdef size_t end = store.appender.tail + size + NOTES_ROOM
-    if not write_owed(store) or not store.appender.reserve(end):
+    if not write_owed(store) or not reserve_with_notes(store.appender, size):
         return NULL
     return store.appender.begin_bytes(size)
+
+
+cdef inline bint reserve_with_notes(Appender appender, size_t size) noexcept nogil:
+    """Allocate disk space for so many bytes of messages, and for the removals after them."""
+    return appender.reserve(
+        appender.tail + size + max(min(appender.tail // 8, NOTES_ROOM), NOTES_ROOM_MIN))
 
 
 cdef void report(Store store) noexcept nogil:
