@@ -175,8 +175,10 @@ SERVER_OPTIONS = (
         10, least=1, most=3600, section=_PROTOCOL, extension=True, flag="--handshake-timeout",
         metavar="DURATION", group=LIMITS,
         help="Close connections that are not open after DURATION"),
-    Option("idle-timeout", NUMBER, "SECONDS", "close connections that are silent for so long", 30,
-        zero="never", most=2**21, section=_PROTOCOL, extension=True, flag="--idle-timeout",
+    Option("idle-timeout", NUMBER, "SECONDS",
+        "close connections that are silent for so long; of csp, those whose host does not answer",
+        30, zero="never", most=2**21, section=_PROTOCOL, csp=True, extension=True,
+        flag="--idle-timeout",
         metavar="DURATION", group=LIMITS,
         help="Close connections that are silent for DURATION"),
 )  # fmt: skip

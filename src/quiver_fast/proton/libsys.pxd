@@ -52,6 +52,9 @@ cdef extern from "<netinet/in.h>" nogil:
 
 cdef extern from "<netinet/tcp.h>" nogil:
     const int TCP_NODELAY
+    const int TCP_KEEPIDLE
+    const int TCP_KEEPINTVL
+    const int TCP_KEEPCNT
 
 cdef extern from "<malloc.h>" nogil:
     int malloc_trim(size_t pad)

@@ -194,7 +194,12 @@ def open_remote_queues(
         max_queues=config.max_queues,
         max_links=config.max_links,
     )
-    service = Service(reactor, store, max_connections=config.max_connections)
+    service = Service(
+        reactor,
+        store,
+        max_connections=config.max_connections,
+        idle_timeout=config.idle_timeout,
+    )
     for sock in listen(config.host, config.csp_port, backlog=BACKLOG):
         service.listen(sock)
     return service

@@ -31,8 +31,17 @@ def borrowed(pid: int, descriptor: int) -> Iterator[socket.socket]:
         yield sock
 
 
-def options_of(pid: int, client: socket.socket) -> tuple[int, int]:
-    """Return TCP_NODELAY and SO_KEEPALIVE of the server's end of a connection."""
+OPTIONS = {
+    "nodelay": (socket.IPPROTO_TCP, socket.TCP_NODELAY),
+    "keepalive": (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+    "idle": (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+    "interval": (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+    "count": (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+}
+
+
+def options_of(pid: int, client: socket.socket) -> dict[str, int]:
+    """Return the options of the server's end of a connection."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         if not os.readlink(link).startswith("socket:"):
             continue
@@ -42,10 +51,7 @@ def options_of(pid: int, client: socket.socket) -> tuple[int, int]:
             except OSError:
                 continue  # a listening socket
             if peer == client.getsockname():
-                return (
-                    sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY),
-                    sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-                )
+                return {name: sock.getsockopt(*option) for name, option in OPTIONS.items()}
     pytest.fail("the server has no such connection")
 
 
@@ -61,9 +67,25 @@ def test_connections_do_not_delay_and_are_kept_alive(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", port), 10) as sock,
     ):
         submit(sock, 1)
-        nodelay, keepalive = options_of(server.process.pid, sock)
-        assert nodelay != 0
-        assert keepalive != 0
+        options = options_of(server.process.pid, sock)
+        assert options == {"nodelay": 1, "keepalive": 1, "idle": 30, "interval": 10, "count": 3}
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 2097152])
+def test_the_system_asks_silent_peers_whether_they_are_there(tmp_path: Path, seconds: int) -> None:
+    """So a half-open connection ends, and a tailer that waits for an entry stays."""
+    port = free_port()
+    keys = {"store": tmp_path / "s", "csp_port": port, "idle_timeout": seconds}
+    with (
+        running_server(tmp_path, **keys) as server,
+        socket.create_connection(("127.0.0.1", port), 10) as sock,
+    ):
+        submit(sock, 1)
+        options = options_of(server.process.pid, sock)
+    expected = {1: (1, 1, 3), 2097152: (32767, 32767, 3)}
+    if seconds in expected:
+        assert (options["idle"], options["interval"], options["count"]) == expected[seconds]
+    assert options["keepalive"] == 1
 
 
 def test_a_silent_connection_is_never_closed(tmp_path: Path) -> None:

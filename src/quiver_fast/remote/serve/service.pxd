@@ -54,6 +54,7 @@ cdef class Service:
     cdef void *peers
     cdef readonly int count     # connections
     cdef int max_connections
+    cdef int idle_seconds
     cdef void *dirty
     cdef void *oldest
     cdef void *youngest

@@ -22,8 +22,8 @@ from quiver_fast.loop.memory cimport (
 from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_change, watch_remove
 from quiver_fast.proton.libsys cimport (
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR,
-    SO_KEEPALIVE, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, TCP_NODELAY, accept4, monotonic_ns,
-    recv, send, setsockopt, shutdown,
+    SO_KEEPALIVE, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE,
+    TCP_KEEPINTVL, TCP_NODELAY, accept4, monotonic_ns, recv, send, setsockopt, shutdown,
 )
 from quiver_fast.remote.serve.outbox cimport ROOM, ROOM_LATER, ROOM_NEVER, Room
 from quiver_fast.remote.serve.reply cimport REJECTED
@@ -38,6 +38,9 @@ cdef int64_t SECOND = 1000000000
 cdef size_t UNREAD = 65536
 # How long a peer may take to close after us.
 cdef int64_t LINGER = 2 * SECOND
+# So many probes without an answer end a connection; and the most seconds before a probe.
+cdef int PROBES = 3
+cdef int KEEPALIVE_MAX = 32767
 # How long to wait before accepting again, after a lack of descriptors.
 cdef int64_t NO_DESCRIPTORS_PAUSE = SECOND // 10
 
@@ -155,6 +158,22 @@ cdef void refuse(Holder *holder) noexcept nogil:
     (<Peer>peer).output_ready()
 
 
+cdef void set_option(int fd, int level, int option, int value) noexcept nogil:
+    setsockopt(fd, level, option, &value, sizeof(value))
+
+
+cdef void keep_alive(int fd, int seconds) noexcept nogil:
+    """Let the system end a connection whose peer has gone without a word, after twice the time.
+
+    A tailer that waits is silent, and the server sends no heartbeats (B.4).
+    """
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1)
+    if seconds:
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, min(seconds, KEEPALIVE_MAX))
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, min(max(seconds // PROBES, 1), KEEPALIVE_MAX))
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES)
+
+
 cdef class Door:
     """A listening socket of a service."""
 
@@ -189,6 +208,8 @@ cdef class Service:
         reactor: the loop.
         store: the queues.
         max_connections: the most connections; further sockets are closed.
+        idle_timeout: the seconds of silence after which the system asks whether a peer is still
+            there; 0 for the system's own.
     """
 
     def __cinit__(self) -> None:
@@ -196,8 +217,9 @@ cdef class Service:
         if self.scratch == NULL:
             raise MemoryError("no memory for a read buffer")
 
-    def __init__(self, reactor: Reactor, store: Store, *,
-                 max_connections: int = INT_MAX) -> None:
+    def __init__(self, reactor: Reactor, store: Store, *, max_connections: int = INT_MAX,
+                 idle_timeout: int = 0) -> None:
+        self.idle_seconds = idle_timeout
         self.reactor = reactor
         self.store = store
         self.max_connections = max_connections
@@ -362,14 +384,12 @@ cdef class Service:
 
     cdef int add_peer(self, int fd) noexcept:
         """Make a peer of a connected socket; close it after a failure."""
-        cdef int one = 1
         cdef Peer peer
         if self.count >= self.max_connections:
             close(fd)
             return 0
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
-        # "The server sends no heartbeats itself; use TCP keepalive" (B.4).
-        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one))
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1)
+        keep_alive(fd, self.idle_seconds)
         try:
             peer = Peer(self.store)
         except MemoryError:
