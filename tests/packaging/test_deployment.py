@@ -6,11 +6,13 @@ No tool that builds containers is needed: what the files name is looked up in th
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,10 @@ from support.processes import REPOSITORY, free_port, wait_until
 
 from quiver_fast.api import Server, measure
 from quiver_fast.cli.server.command import make_parser
+from quiver_fast.queuefile import durability
 
 CONTAINER = (REPOSITORY / "Containerfile").read_text()
+SERVE = REPOSITORY / "examples" / "quiver-serve"
 SERVICE = REPOSITORY / "examples" / "quiver-server.service"
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
@@ -55,9 +59,35 @@ def test_the_container_is_built_as_the_project_is() -> None:
     assert len({stage.split(" ")[0] for stage in stages}) == 1, "Python must be the same in both"
 
 
-def test_the_container_starts_our_server() -> None:
+def started(path: Path, *words: str, **variables: str) -> tuple[list[str], str]:
+    """Run the image's default command; return the command that it starts, and what it says."""
+    program = path / "quiver-server"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" quiver-server "$@"\n')
+    program.chmod(0o755)
+    env = {"PATH": f"{path}:{os.environ['PATH']}", **variables}
+    end = subprocess.run(
+        [SERVE, *words], env=env, capture_output=True, text=True, check=True, timeout=30
+    )
+    return end.stdout.splitlines(), end.stderr
+
+
+def test_the_container_starts_our_server(tmp_path: Path) -> None:
+    """It serves other machines only if there is a user."""
     (command,) = words_of("CMD")
-    check_server(re.findall(r'"([^"]*)"', command))
+    assert json.loads(command) == [SERVE.name]
+    assert f"examples/{SERVE.name} /usr/local/bin/{SERVE.name}" in words_of("COPY")
+    words, said = started(tmp_path)
+    check_server(words, "127.0.0.1")
+    assert said == "quiver-serve: there is no QUIVER_USER, so only this machine is served\n"
+    # An unset variable in a compose file is an empty one.
+    assert started(tmp_path, QUIVER_USER="") == (words, said)
+    words, said = started(tmp_path, "--cert", "a b", QUIVER_USER="alice")
+    assert said == ""
+    args = check_server(words, "0.0.0.0")
+    assert (args.user, args.cert) == ("alice", "a b")
+    assert args.password_file == "/run/secrets/quiver-password"
+    words, _ = started(tmp_path, QUIVER_USER="alice", QUIVER_PASSWORD_FILE="/p")
+    assert words[words.index("--password-file") + 1] == "/p"
 
 
 def test_the_health_check_tells_a_server_from_a_dead_port() -> None:
@@ -76,15 +106,46 @@ def test_the_health_check_tells_a_server_from_a_dead_port() -> None:
 
 def test_the_service_starts_our_server() -> None:
     (line,) = re.findall(r"^ExecStart=(.*)$", SERVICE.read_text(), re.MULTILINE)
-    check_server(shlex.split(line))
+    check_server(shlex.split(line), "127.0.0.1")
+    # And the lines for a user, in its comment.
+    lines = re.search(r"^#   (ExecStart=/.*\\\n#.*)$", SERVICE.read_text(), re.MULTILINE)
+    assert lines is not None
+    words = shlex.split(lines[1].replace("\\\n#", "").removeprefix("ExecStart="))
+    args = check_server(words, "0.0.0.0")
+    assert (args.user, args.password_file) == ("alice", "%d/password")
 
 
-def check_server(words: list[str]) -> None:
-    """The started command is `quiver-server`, whose queues are kept."""
+def check_server(words: list[str], host: str) -> Namespace:
+    """The started command is `quiver-server`, whose queues are kept; return its arguments."""
     assert Path(words[0]).name == "quiver-server"
     args = make_parser().parse_args(words[1:])
     assert args.store.startswith("/var/lib/quiver/")
     assert args.durability == "group"
+    assert words[1] == f"//{host}/q0"
+    return args
+
+
+def test_the_service_is_bounded() -> None:
+    lines = SERVICE.read_text().splitlines()
+    for line in ("MemoryMax=75%", "LimitCORE=0", "ProcSubset=pid", "UMask=0077"):
+        assert line in lines
+    # The kernel's file is hidden by ProcSubset, and recovery compares boot ids.
+    assert "Environment=QUIVER_BOOT_ID=%b" in lines
+
+
+def test_the_boot_id_may_come_from_the_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "01234567-89ab-cdef-0123-456789abcdef"
+    kernel = tmp_path / "boot_id"
+    kernel.write_text(words + "\n")
+    monkeypatch.setattr(durability, "BOOT_ID", kernel)
+    number = durability.boot_id()
+    assert number != 0
+    kernel.unlink()
+    for text, expected in ((words.replace("-", ""), number), ("", 0), ("%b", 0)):
+        monkeypatch.setenv("QUIVER_BOOT_ID", text)
+        assert durability.boot_id() == expected
 
 
 def test_the_service_is_one_that_systemd_takes(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ SERVER_OPTIONS = (
         metavar="DURATION", group=LIMITS,
         help="Close connections that are not open after DURATION"),
     Option("idle-timeout", NUMBER, "SECONDS",
-        "close connections that are silent for so long; of csp, those whose host does not answer",
+        "close connections that are silent for so long; csp ones if their host is gone",
         30, zero="never", most=2**21, section=_PROTOCOL, csp=True, extension=True,
         flag="--idle-timeout",
         metavar="DURATION", group=LIMITS,

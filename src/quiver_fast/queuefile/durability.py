@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from enum import IntEnum
@@ -19,12 +20,18 @@ class Policy(IntEnum):
 
 
 def boot_id() -> int:
-    """Return a number that changes when the machine restarts; 0 if it is unknown."""
+    """Return a number that changes when the machine restarts; 0 if it is unknown.
+
+    A service that cannot read the kernel's file gets the id from its unit, as `QUIVER_BOOT_ID`.
+    """
     try:
-        words = BOOT_ID.read_text().replace("-", "")
+        words = BOOT_ID.read_text()
     except OSError:
+        words = os.environ.get("QUIVER_BOOT_ID", "")
+    try:
+        return int.from_bytes(bytes.fromhex(words.replace("-", ""))[:8], "little", signed=True)
+    except ValueError:
         return 0
-    return int.from_bytes(bytes.fromhex(words)[:8], "little", signed=True)
 
 
 def parse_durability(text: str) -> tuple[Policy, float]:

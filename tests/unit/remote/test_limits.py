@@ -10,6 +10,7 @@ from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import META, MORE, document, failure, meta, replies, reply, request
 
 from quiver_fast.errors import PeerError
+from quiver_fast.loop import balance
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.remote.serve.store import Store
 from quiver_fast.remote.wire.replies import cid_of
@@ -141,3 +142,25 @@ def test_the_rfcs_reply_is_read_although_it_is_no_yaml(text: bytes, cid: int) ->
 def test_a_reply_without_a_cid_is_an_error(text: bytes) -> None:
     with pytest.raises(PeerError, match="malformed reply"):
         cid_of(text, "h:1")
+
+
+@pytest.mark.parametrize("tid", [None, 1])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "hasNext: { index: 9223372036854775807 }", "hasNext: { index: -1 }", "hasNext: { }",
+        "hasNext: { index: 0, wait: 60000 }", "hasNext: { index: 0, batch: 0 }", "submit: {",
+        "close: { }",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("view", [QUEUE, APPENDER, TAILER])
+def test_no_request_leaves_a_target_behind(
+    store: Store, view: str, asked: str, tid: int | None
+) -> None:
+    """The builds that count objects notice it."""
+    before = balance.left()
+    session = Exchange(store)
+    session.send(request(asked, csp=view, **({} if tid is None else {"tid": tid})))
+    session.half_close()
+    del session
+    assert balance.left() == before

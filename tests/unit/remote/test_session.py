@@ -20,7 +20,6 @@ from support.remote import (
     request,
 )  # fmt: skip
 
-from quiver_fast.loop import balance
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.remote.serve.store import Store
 
@@ -424,28 +423,6 @@ def test_a_has_next_that_nobody_wants_still_has_a_right_index(session: Exchange)
     said = session.send(request("hasNext: { index: 9223372036854775807 }", csp=TAILER))
     assert failure(said)[:2] == (0, OUT_OF_BOUNDS)
     assert session.over
-
-
-@pytest.mark.parametrize("tid", [None, 1])
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "hasNext: { index: 9223372036854775807 }", "hasNext: { index: -1 }", "hasNext: { }",
-        "hasNext: { index: 0, wait: 60000 }", "hasNext: { index: 0, batch: 0 }", "submit: {",
-        "close: { }",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("view", [QUEUE, APPENDER, TAILER])
-def test_no_request_leaves_a_target_behind(
-    store: Store, view: str, asked: str, tid: int | None
-) -> None:
-    """The builds that count objects notice it."""
-    before = balance.left()
-    session = Exchange(store)
-    session.send(request(asked, csp=view, **({} if tid is None else {"tid": tid})))
-    session.half_close()
-    del session
-    assert balance.left() == before
 
 
 def test_no_queue_where_creation_is_off(tmp_path: Path) -> None:
