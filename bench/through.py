@@ -90,7 +90,7 @@ def run_trunk(arrow: Command, case: Case) -> Figures:
         as of :func:`run_through`, server_cpu and server_rss of both together.
     """
     near, far = free_port(), free_port()
-    return _run([(near, our_server(near)), (far, our_trunk(far, near))], arrow, case)
+    return _run([(near, [*our_server(near), "trunks=*"]), (far, our_trunk(far, near))], arrow, case)
 
 
 def run_queues(arrow: Command, case: Case, queues: int) -> Figures:

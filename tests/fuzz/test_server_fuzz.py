@@ -26,7 +26,7 @@ UNHURRIED = settings(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server"), idle_timeout=0) as running:
+    with running_server(tmp_path_factory.mktemp("server"), idle_timeout=0, trunks="*") as running:
         yield running
 
 

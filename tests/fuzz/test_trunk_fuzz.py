@@ -171,7 +171,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     folder = tmp_path_factory.mktemp("servers")
     environment = {"MALLOC_PERTURB_": "165"}
     with (
-        running_server(folder, environment=environment) as first,
+        running_server(folder, environment=environment, trunks="*") as first,
         running_server(
             folder, environment=environment, connect=f"127.0.0.1:{first.port}", connect_count=2
         ) as second,

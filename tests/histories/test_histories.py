@@ -393,7 +393,7 @@ def test_history(tmp_path: Path, library: Path, durability: str, seconds: float)
 @pytest.mark.parametrize("seconds", [0.0, pytest.param(SECONDS, marks=pytest.mark.slow)])
 @pytest.mark.timeout(300 + 3 * SECONDS)
 def test_history_of_a_trunk(tmp_path: Path, library: Path, seconds: float) -> None:
-    near = site(tmp_path, "near", library, durability="group")
+    near = site(tmp_path, "near", library, durability="group", trunks="*")
     far = site(
         tmp_path, "far", library, durability="group", connect=f"127.0.0.1:{near.port}"
     )  # fmt: skip

@@ -272,7 +272,7 @@ def serving(directory: Path, keys: dict[str, object] | None) -> Iterator[Bench]:
         keys["store"] = directory / "store"
     if keys.get("csp_port") is True:
         keys["csp_port"] = free_port()
-    with running_server(directory, end_seconds=60, **keys) as server:
+    with running_server(directory, end_seconds=60, trunks="*", **keys) as server:
         watch = Watch(server.port, server.running.process.pid)
         csp_port = int(str(keys.get("csp_port", 0)))
         try:

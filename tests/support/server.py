@@ -142,7 +142,10 @@ def running_server(
 def connected(directory: Path, **keys: object) -> Iterator[tuple[Server, Server]]:
     """Run two servers, the second connected to the first."""
     with (
-        running_server(directory) as first,
-        running_server(directory, connect=f"127.0.0.1:{first.port}", **keys) as second,
-    ):
+        running_server(directory, trunks="second;engine-client") as first,
+        running_server(
+            directory, container_id="second", trunks="engine-client",
+            connect=f"127.0.0.1:{first.port}", **keys,
+        ) as second,
+    ):  # fmt: skip
         yield first, second

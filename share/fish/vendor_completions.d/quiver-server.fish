@@ -51,7 +51,7 @@ function _shtab_quiver_server_using
 end
 
 set -g _shtab_quiver_server_commands 
-set -g _shtab_quiver_server_opts_with_value --addresses --cert --completion --connect --connect-count --connect-password-file --connect-trust-store --connect-user --credit --csp-port --durability --handshake-timeout --idle-timeout --impl --key --max-connections --max-frame-size --max-links --max-message-size --max-queues --max-sessions --max-transactions --memory-limit --metrics-host --metrics-port --password --password-file --prelude --priorities --queue-limit --ready-file --retain --roll --roll-size --sasl-mechanisms --store --stream-sessions --trust-store --user --username
+set -g _shtab_quiver_server_opts_with_value --addresses --cert --completion --connect --connect-count --connect-password-file --connect-trust-store --connect-user --container-id --credit --csp-port --durability --handshake-timeout --idle-timeout --impl --key --max-connections --max-frame-size --max-links --max-message-size --max-queues --max-sessions --max-transactions --memory-limit --metrics-host --metrics-port --password --password-file --prelude --priorities --queue-limit --ready-file --retain --roll --roll-size --sasl-mechanisms --store --stream-sessions --trunks --trust-store --user --username
 
 complete -c quiver-server -e
 complete -c quiver-server -f
@@ -78,6 +78,8 @@ complete -c quiver-server -n _shtab_quiver_server_using -l verify -d 'Read all s
 complete -c quiver-server -n _shtab_quiver_server_using -l csp-port -x -d 'Serve the stored queues at PORT'
 complete -c quiver-server -n _shtab_quiver_server_using -l roll -x -d 'How long a file of new queues lasts'
 complete -c quiver-server -n _shtab_quiver_server_using -l retain -x -d 'Keep the newest CYCLES files of each remote queue'
+complete -c quiver-server -n _shtab_quiver_server_using -l trunks -x -d 'Let the servers NAMES, separated by '"'"''
+complete -c quiver-server -n _shtab_quiver_server_using -l container-id -x -d 'The name of this server for others'
 complete -c quiver-server -n _shtab_quiver_server_using -l connect -x -d 'Exchange messages with the server at URL'
 complete -c quiver-server -n _shtab_quiver_server_using -l connect-count -x -d 'Connect to it COUNT times'
 complete -c quiver-server -n _shtab_quiver_server_using -l connect-user -x -d 'Authenticate there as NAME'

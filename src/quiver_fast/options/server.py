@@ -115,6 +115,16 @@ SERVER_OPTIONS = (
         0, shown="all", most=2**31 - 1, section=_REMOTE, csp=True, extension=True,
         flag="--retain", metavar="CYCLES", group=STORAGE,
         help="Keep the newest CYCLES files of each remote queue"),
+    Option("trunks", TEXT, "NAME;NAME...|*",
+        "the servers that may connect to this one to exchange messages, or all: each by the user "
+        "that it authenticates as, or without authentication by its container-id",
+        shown="none", section=_CONNECT, extension=True, flag="--trunks", metavar="NAMES",
+        group=OTHERS,
+        help="Let the servers NAMES, separated by ';', connect to exchange messages: users, or "
+        "container ids where there are no users ('*' for all)"),
+    Option("container-id", TEXT, "TEXT", "the name of this server for others",
+        shown="another at each start", section=_CONNECT, extension=True, flag="--container-id",
+        metavar="NAME", group=OTHERS, help="The name of this server for others"),
     Option("connect", TEXT, "[amqp[s]://]HOST[:PORT],...",
         "other servers: each serves the consumers of the other",
         section=_CONNECT, extension=True, flag="--connect", metavar="URL", group=OTHERS,

@@ -111,6 +111,7 @@ cdef extern from "proton/connection.h" nogil:
     void pn_connection_set_hostname(pn_connection_t *connection, const char *hostname)
     const char *pn_connection_get_container(pn_connection_t *connection)
     const char *pn_connection_remote_container(pn_connection_t *connection)
+    const char *pn_transport_get_user(pn_transport_t *transport)
     pn_data_t *pn_connection_properties(pn_connection_t *connection)
     pn_data_t *pn_connection_remote_properties(pn_connection_t *connection)
     pn_data_t *pn_connection_offered_capabilities(pn_connection_t *connection)

@@ -17,6 +17,8 @@ from quiver_fast.urls import split_url
 
 DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 REQUIRED = ("host", "path")
+# The open frame must not exceed 512 bytes (AMQP 1.0 part 2.4.1).
+CONTAINER_ID_MAX = 128
 
 _HEAD = """\
 Usage: quiver-server-pyfast KEY=VALUE...
@@ -136,6 +138,8 @@ class ServerConfig:
     roll_size: int
     metrics_port: int
     metrics_host: str
+    container_id: str | None
+    trunks: frozenset[str]
     connect: list[Target]
     connect_count: int
     connect_user: str | None
@@ -166,6 +170,7 @@ def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
     values["ready-file"] = None if ready_file == "-" else ready_file
     values["password"] = arguments.password(given)
     values["connect"] = targets(given.get("connect", ""), name)
+    values["trunks"] = frozenset(given.get("trunks", "").split(";")) - {""}
     values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms and mechanisms.upper().split()
@@ -201,6 +206,8 @@ def _check(config: ServerConfig, name: Naming) -> None:
     else:
         _check_beside_amqp(config, name)
     _check_mechanisms(config, name)
+    if len((config.container_id or "").encode()) > CONTAINER_ID_MAX:
+        raise UsageError(f"{name('container-id')} has more than {CONTAINER_ID_MAX} bytes")
     _check_pair(name, {"user": config.user, "password": config.password})
     _check_pair(
         name, {"connect-user": config.connect_user, "connect-password": config.connect_password}

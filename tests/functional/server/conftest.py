@@ -17,10 +17,12 @@ def server(
 ) -> Iterator[Server]:
     """One server for a module's tests; each uses addresses of its own.
 
-    A module may have an ``ENVIRONMENT`` for it.
+    A module may have an ``ENVIRONMENT`` for it. The container of `EngineClient` may be a trunk.
     """
     environment = getattr(request.module, "ENVIRONMENT", None)
-    with running_server(tmp_path_factory.mktemp("server"), environment=environment) as server:
+    with running_server(
+        tmp_path_factory.mktemp("server"), environment=environment, trunks="engine-client"
+    ) as server:
         yield server
 
 

@@ -282,7 +282,7 @@ class TestQ2:
         message += os.urandom(body)
         keys: dict[str, object] = {"store": tmp_path / "store"} if durable else {}
         with (
-            running_server(tmp_path, **keys) as near,
+            running_server(tmp_path, trunks="*", **keys) as near,
             running_server(
                 tmp_path, queue_limit=2 * MEBIBYTE, connect=f"127.0.0.1:{near.port}"
             ) as far,

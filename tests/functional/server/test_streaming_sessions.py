@@ -76,7 +76,7 @@ class TestChannels:
         """Five addresses and five streams, of servers that allow three sessions."""
         names = [f"{address}-{number}" for number in range(5)]
         with (
-            running_server(tmp_path, max_sessions=3) as near,
+            running_server(tmp_path, max_sessions=3, trunks="*") as near,
             running_server(tmp_path, max_sessions=3, connect=f"127.0.0.1:{near.port}") as far,
             EngineClient(near.port) as producer,
             EngineClient(far.port) as consumer,

@@ -328,7 +328,7 @@ class TestFaults:
             consumer.rest(0.4)
             again = tmp_path / "again"
             again.mkdir()
-            near = stack.enter_context(running_server(again, port=port))
+            near = stack.enter_context(running_server(again, port=port, trunks="*"))
             producer = stack.enter_context(EngineClient(port))
             producer.send(producer.sender(address), head(1) + b"x")
             assert received(consumer, receiver, 9) == head(1) + b"x"
@@ -384,8 +384,8 @@ class TestSeveralConnections:
 class TestThreeServers:
     def test_one_between_two_serves_both(self, tmp_path: Path, address: str) -> None:
         with contextlib.ExitStack() as stack:
-            left = stack.enter_context(running_server(tmp_path))
-            right = stack.enter_context(running_server(tmp_path))
+            left = stack.enter_context(running_server(tmp_path, trunks="*"))
+            right = stack.enter_context(running_server(tmp_path, trunks="*"))
             both = f"127.0.0.1:{left.port},127.0.0.1:{right.port}"
             middle = stack.enter_context(running_server(tmp_path, connect=both))
             producer = stack.enter_context(EngineClient(middle.port))
@@ -404,8 +404,10 @@ class TestThreeServers:
     def test_a_triangle_of_topics_has_no_circles(self, tmp_path: Path, address: str) -> None:
         topic = f"topic.{address}"
         with contextlib.ExitStack() as stack:
-            one = stack.enter_context(running_server(tmp_path))
-            two = stack.enter_context(running_server(tmp_path, connect=f"127.0.0.1:{one.port}"))
+            one = stack.enter_context(running_server(tmp_path, trunks="*"))
+            two = stack.enter_context(
+                running_server(tmp_path, trunks="*", connect=f"127.0.0.1:{one.port}")
+            )
             both = f"127.0.0.1:{one.port},127.0.0.1:{two.port}"
             three = stack.enter_context(running_server(tmp_path, connect=both))
             clients = [stack.enter_context(EngineClient(s.port)) for s in (one, two, three)]
@@ -430,8 +432,13 @@ class TestConnecting:
     ) -> None:
         with (
             running_server(
-                tmp_path, scheme="amqps", user="u", password="p", **certificates.server.keys()
-            ) as near,
+                tmp_path,
+                scheme="amqps",
+                user="u",
+                password="p",
+                trunks="u",
+                **certificates.server.keys(),
+            ) as near,  # fmt: skip
             running_server(
                 tmp_path,
                 connect=f"amqps://127.0.0.1:{near.port}",
@@ -474,7 +481,7 @@ class TestConnecting:
 
         port = free_port()
         with (
-            running_server(tmp_path, port=port, connect=f"127.0.0.1:{port}") as server,
+            running_server(tmp_path, port=port, trunks="*", connect=f"127.0.0.1:{port}") as server,
             EngineClient(server.port) as client,
         ):
             receiver = client.receiver(address)

@@ -289,7 +289,7 @@ class TestNetwork:
     ) -> None:
         message = head(2 * MEBIBYTE) + os.urandom(2 * MEBIBYTE)
         with (
-            running_server(tmp_path) as near,
+            running_server(tmp_path, trunks="*") as near,
             Proxy(near.port, pause=pause, every=every) as proxy,
             running_server(tmp_path, connect=f"127.0.0.1:{proxy.port}") as far,
             EngineClient(near.port) as producer,
@@ -306,7 +306,7 @@ class TestNetwork:
         # As long as a client of this test may have no time to say that it is there.
         idle = 3 if how == "silence" else 30
         with (
-            running_server(tmp_path, idle_timeout=idle) as near,
+            running_server(tmp_path, trunks="*", idle_timeout=idle) as near,
             Proxy(near.port) as proxy,
             running_server(tmp_path, connect=f"127.0.0.1:{proxy.port}", idle_timeout=idle) as far,
             EngineClient(near.port) as producer,
@@ -412,7 +412,7 @@ class TestSeveralConnections:
 def two_connections(tmp_path: Path) -> Iterator[tuple[Proxy, EngineClient, EngineClient]]:
     """Yield a proxy between two servers, with a producer at one and a consumer at the other."""
     with (
-        running_server(tmp_path) as near,
+        running_server(tmp_path, trunks="*") as near,
         Proxy(near.port) as proxy,
         running_server(tmp_path, connect=f"127.0.0.1:{proxy.port}", connect_count=2) as far,
         EngineClient(near.port) as producer,
@@ -445,8 +445,10 @@ class TestThreeServers:
     @pytest.mark.parametrize("shape", ["line", "triangle"])
     def test_messages_follow_the_consumers(self, tmp_path: Path, address: str, shape: str) -> None:
         with contextlib.ExitStack() as stack:
-            one = stack.enter_context(running_server(tmp_path))
-            two = stack.enter_context(running_server(tmp_path, connect=f"127.0.0.1:{one.port}"))
+            one = stack.enter_context(running_server(tmp_path, trunks="*"))
+            two = stack.enter_context(
+                running_server(tmp_path, trunks="*", connect=f"127.0.0.1:{one.port}")
+            )
             targets = [two] if shape == "line" else [one, two]
             connect = ",".join(f"127.0.0.1:{each.port}" for each in targets)
             three = stack.enter_context(running_server(tmp_path, connect=connect))
@@ -489,7 +491,9 @@ class TestTooLarge:
         address = "orders"
         message = durable(stored) + head(MEBIBYTE) + os.urandom(MEBIBYTE)
         with (
-            running_server(tmp_path, store=tmp_path / "store" if stored else None) as near,
+            running_server(
+                tmp_path, trunks="*", store=tmp_path / "store" if stored else None
+            ) as near,
             running_server(
                 tmp_path, connect=f"127.0.0.1:{near.port}", max_message_size=limit
             ) as far,

@@ -34,7 +34,8 @@ cdef class Broker:
         self.subscriptions = {}
         self.making = {}
         self.deferred = {}
-        self.container_id = f"quiver-server-{uuid.uuid4().hex[:8]}".encode()
+        self.container_id = (
+            config.container_id or f"quiver-server-{uuid.uuid4().hex[:8]}").encode()
         self.container.broker = <void *>self
         self.container.epoll = reactor.epoll
         self.container.now_ms = reactor.now // 1000000

@@ -1,5 +1,8 @@
 """Capabilities in open frames and termini: one symbol or an array of symbols.
 
+The server offers `quiver.trunk` only to servers that may be trunks. On any other connection that
+offers it the server does as with a client.
+
 Between routers, `qd.streaming-links` means links without addresses: each message has its
 destination in sections that only routers write. So the server does not offer this capability to
 routers. A router's streams use the links that the router attached, like its messages.
@@ -14,7 +17,7 @@ cdef const char *TRUNK = b"quiver.trunk"
 
 
 cdef bint is_trunk(pn_connection_t *connection) noexcept nogil:
-    """Say whether the peer's open frame comes from another pyfast server."""
+    """Say whether the peer's open frame asks for a trunk."""
     return has_capability(pn_connection_remote_offered_capabilities(connection), TRUNK)
 
 
@@ -30,7 +33,8 @@ cdef bint takes_streaming_links(pn_connection_t *connection) noexcept nogil:
         pn_connection_remote_offered_capabilities(connection), STREAMING_LINKS)
 
 
-cdef void offer_capabilities(pn_connection_t *connection, bint streaming_links) noexcept nogil:
+cdef void offer_capabilities(
+        pn_connection_t *connection, bint streaming_links, bint trunk) noexcept nogil:
     """Offer this server's capabilities in the open frame."""
     cdef pn_data_t *data = pn_connection_offered_capabilities(connection)
     pn_data_clear(data)
@@ -41,7 +45,8 @@ cdef void offer_capabilities(pn_connection_t *connection, bint streaming_links) 
     pn_data_put_symbol(data, pn_bytes(strlen(SOLE_CONTAINER), SOLE_CONTAINER))
     if streaming_links:
         pn_data_put_symbol(data, pn_bytes(strlen(STREAMING_LINKS), STREAMING_LINKS))
-    pn_data_put_symbol(data, pn_bytes(strlen(TRUNK), TRUNK))
+    if trunk:
+        pn_data_put_symbol(data, pn_bytes(strlen(TRUNK), TRUNK))
     pn_data_exit(data)
 
 

@@ -113,7 +113,8 @@ cdef class Connector:
             reason = str(self.exchange.error)
         for condition in (
                 condition_text(pn_connection_remote_condition(peer.driver.connection)),
-                condition_text(pn_transport_condition(peer.driver.transport))):
+                condition_text(pn_transport_condition(peer.driver.transport)),
+                condition_text(pn_connection_condition(peer.driver.connection))):
             if condition:
                 reason = condition
                 break

@@ -217,14 +217,28 @@ cdef void opened(Peer *peer) noexcept nogil:
         &peer.timers, peer.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
     timer_set(peer.container, &peer.timer, 0)
     peer.streaming_links = takes_streaming_links(peer.driver.connection)
-    if is_router(peer.driver.connection):
-        offer_capabilities(peer.driver.connection, False)
+    peer.trunk = is_trunk(peer.driver.connection) and (peer.dial != NULL or is_named(peer))
+    if peer.dial == NULL:
+        offer_capabilities(
+            peer.driver.connection, not is_router(peer.driver.connection), peer.trunk)
     if not claim_container(peer):
         refuse_container(peer)
         return
     pn_connection_open(peer.driver.connection)
     trunk_opened(peer)
     peer_dirty(peer)
+
+
+cdef bint is_named(Peer *peer) noexcept with gil:
+    """Say whether the key `trunks` names the server that the peer says it is.
+
+    The name is the user, if the peer has authenticated: anybody may claim a container id.
+    """
+    cdef const char *name = pn_transport_get_user(peer.driver.transport)
+    names = (<Broker>peer.container.broker).config.trunks
+    if name == NULL or <bytes>name == b"anonymous":
+        name = pn_connection_remote_container(peer.driver.connection)
+    return name != NULL and ("*" in names or name.decode("utf-8", "replace") in names)
 
 
 cdef inline Link *link_of(pn_link_t *link) noexcept nogil:

@@ -31,7 +31,8 @@ from quiver_fast.proton.libproton cimport (
     PN_LINK_REMOTE_DETACH, PN_LINK_REMOTE_OPEN, PN_LOCAL_ACTIVE, PN_LOCAL_UNINIT, PN_NONDURABLE,
     PN_RCV_FIRST, PN_SESSION_REMOTE_CLOSE, PN_SESSION_REMOTE_OPEN, PN_SND_SETTLED, PN_UNSPECIFIED,
     pn_connection_driver_bind, pn_connection_driver_init, pn_connection_driver_next_event,
-    pn_connection_open, pn_connection_remote_condition, pn_connection_set_container,
+    pn_connection_condition, pn_connection_open, pn_connection_remote_condition,
+    pn_connection_remote_container, pn_connection_set_container,
     pn_connection_set_hostname, pn_data_t, pn_event_link, pn_event_session, pn_event_t,
     pn_event_type, pn_link_close, pn_link_condition, pn_link_detach, pn_link_free,
     pn_link_get_context, pn_link_is_sender, pn_link_open, pn_link_remote_rcv_settle_mode,
@@ -44,6 +45,7 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_is_dynamic, pn_terminus_set_address, pn_terminus_set_distribution_mode,
     pn_terminus_set_durability, pn_terminus_set_dynamic, pn_terminus_set_expiry_policy,
     pn_terminus_set_timeout, pn_terminus_set_type, pn_terminus_t, pn_transport_condition,
+    pn_transport_get_user,
     pn_transport_set_channel_max, pn_transport_set_idle_timeout, pn_transport_set_max_frame,
     pn_transport_set_server,
 )
@@ -62,8 +64,8 @@ from quiver_fast.server.addresses.addresses import TooManyQueues
 from quiver_fast.server.addresses.refusal import Refusal
 from quiver_fast.server.connections.connections cimport (
     borrowers_settle, channels, demand_began, demand_ended, demand_join, demand_leave, fit_session,
-    has_capability, has_handle, inlet_top_up, introduce, is_router, is_usable, link_abandon,
-    link_delete, link_end, link_new, link_opened, link_refuse, name_holder, name_take,
+    has_capability, has_handle, inlet_top_up, introduce, is_router, is_trunk, is_usable,
+    link_abandon, link_delete, link_end, link_new, link_opened, link_refuse, name_holder, name_take,
     offer_capabilities, open_session, peer_close, peer_cut, peer_feed, peer_flush, peer_read,
     peer_refuse, peer_return, same_server, say_transactions, session_delete, session_new,
     session_of, session_opened, set_condition, stream_inlet, takes_streaming_links, wants_input,

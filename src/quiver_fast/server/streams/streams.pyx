@@ -17,7 +17,7 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_capabilities, pn_terminus_set_address, pn_terminus_set_expiry_policy,
 )
 from quiver_fast.server.connections.connections cimport (
-    NAME_MAX, awaits_begin, has_channel, inlet_top_up, is_trunk, is_usable, link_new, link_opened,
+    NAME_MAX, awaits_begin, has_channel, inlet_top_up, is_usable, link_new, link_opened,
     peer_close, same_server, session_for, write_name,
 )
 from quiver_fast.server.messages.messages cimport Chunk, Message, message_fit, message_leave

@@ -17,10 +17,10 @@ cdef const char *TRUNK_LINK_NAME = b"quiver-trunk-"
 cdef void trunk_opened(Peer *peer) noexcept nogil:
     """Begin to exchange addresses when another server has sent its open frame."""
     cdef Container *container = peer.container
-    peer.trunk = is_trunk(peer.driver.connection)
     if not peer.trunk:
         if peer.dial != NULL:
-            peer_close(peer, b"amqp:not-allowed", b"the peer is not a pyfast server")
+            peer_close(peer, b"amqp:not-allowed",
+                       b"it is no pyfast server, or its key trunks does not name this server")
         return
     if is_ourselves(peer):
         peer.trunk = False
