@@ -5,13 +5,15 @@ Peers settle as they like: late, in reverse, in part, twice, and what they never
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.amqp_frames import composite, encode_frame
+from support.amqp_frames import SASL_HEADER, composite, encode_frame
 from support.arrows import arguments, arguments_v2, run_pyfast
 from support.frame_peer import FramePeer, Talk
 from support.judgement import assert_clean, assert_error
+from support.network import read_exactly
 from support.scripted_peer import plain_message
 
 COUNT = 40
@@ -234,6 +236,34 @@ def test_a_peer_that_takes_smaller_messages_gets_none(words: dict[str, int]) -> 
         assert_error(
             end, "takes messages of at most 1024 bytes, and ours have 20", "body-size 2000"
         )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"path": "a" * 600}, "too few for our attach"),
+        ({"id": "c" * 600}, "too few for our open"),
+        ({"username": "u" * 600, "password": "p", "sasl_mechanisms": "PLAIN"}, "our SASL"),
+    ],
+)
+def test_frames_that_the_peer_does_not_take_are_not_sent(words: dict[str, str], said: str) -> None:
+    """Parts 2.4.1, 2.7.1 and 5.3.1: one line says which."""
+
+    def script(talk: Talk) -> None:
+        with contextlib.suppress(EOFError, ConnectionError):
+            if "password" in words:
+                talk.socket.recv(8)
+                talk.send_bytes(SASL_HEADER)
+                talk.send("sasl_mechanisms", sasl_server_mechanisms=["PLAIN"])
+            else:
+                talk.answer_session(max_frame_size=512)
+            while True:
+                size = read_exactly(talk.socket, 4)
+                assert int.from_bytes(size, "big") <= 512
+                read_exactly(talk.socket, int.from_bytes(size, "big") - 4)
+
+    with FramePeer(script) as peer:
+        assert_error(run_pyfast(*arguments("send", peer.port, count=1, **words)), said)
 
 
 def test_a_message_may_be_as_large_as_the_peer_takes() -> None:

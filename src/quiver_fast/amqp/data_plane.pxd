@@ -81,6 +81,8 @@ cdef extern from "values.h" nogil:
 
     enum amqp_code:
         AMQP_CODE_NONE
+        AMQP_CODE_OPEN
+        AMQP_CODE_ATTACH
         AMQP_CODE_RECEIVED
         AMQP_CODE_ACCEPTED
         AMQP_CODE_REJECTED
@@ -257,6 +259,7 @@ cdef extern from "endpoints.h" nogil:
         uint8_t *name
         size_t name_size
         amqp_role role
+        bint unfit
         bint displaced
         amqp_bytes_t default_outcome
         amqp_phase[2] phase
@@ -312,6 +315,8 @@ cdef extern from "plane.h" nogil:
         uint32_t max_frame_size
         bint lenient
         bint held
+        amqp_code shortened
+        bint unfit
         amqp_input_t input
         amqp_output_t output
         amqp_endpoints_t endpoints
@@ -328,7 +333,6 @@ cdef extern from "plane.h" nogil:
     amqp_event amqp_plane_next(amqp_plane_t *plane)
     ssize_t amqp_plane_fill(amqp_plane_t *plane, amqp_source_t source, void *origin)
     amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane)
-    size_t amqp_plane_whole(amqp_bytes_t bytes)
     bint amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes)
     bint amqp_plane_flow(
         amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bint echo)

@@ -53,6 +53,7 @@ typedef struct amqp_link_end {
   uint8_t rcv_settle_mode[2];
   uint64_t max_message_size[2]; /* 0 for none */
   amqp_link_t counts;
+  bool unfit;                   /* our attach did not fit, and refuses it: detach the link */
   bool displaced;               /* the engine knows already that the peer detached it */
   amqp_bytes_t default_outcome; /* of the peer's source (part 3.5.3); ours echoes it */
   const char *flaw;             /* the reason to refuse the attach, or NULL */

@@ -111,6 +111,12 @@ typedef struct amqp_disposition {
 enum amqp_fault amqp_read_frame(
   const uint8_t *data, size_t size, uint32_t max_frame_size, amqp_frame_t *frame);
 
+/* Return the code of a frame's performative; AMQP_CODE_NONE for an empty frame and for SASL. */
+static inline enum amqp_code amqp_frame_code(const amqp_frame_t *frame) {
+  amqp_reader_t in = amqp_reader(frame->body.start, frame->body.size);
+  return frame->fields.start ? amqp_read_descriptor(&in) : AMQP_CODE_NONE;
+}
+
 /* Read the performative of a frame of that kind. */
 enum amqp_fault amqp_read_transfer(const amqp_frame_t *frame, amqp_transfer_t *transfer);
 enum amqp_fault amqp_read_flow(const amqp_frame_t *frame, amqp_flow_t *flow);

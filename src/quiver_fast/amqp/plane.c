@@ -1,6 +1,9 @@
 /* Frames in and out of one connection. */
 
+#include "fitting.h"
 #include "plane_parts.h"
+
+#include <stdlib.h>
 
 void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed) {
   *plane = (amqp_plane_t) {.max_frame_size = max_frame_size};
@@ -11,6 +14,7 @@ void amqp_plane_free(amqp_plane_t *plane) {
   amqp_input_free(&plane->input);
   amqp_output_free(&plane->output);
   amqp_endpoints_free(&plane->endpoints);
+  free(plane->begun);
 }
 
 static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) {
@@ -375,58 +379,6 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane) {
 
 /* ---- Out */
 
-static bool put_bytes(amqp_plane_t *plane, const uint8_t *start, size_t size) {
-  uint8_t *room = amqp_output_room(&plane->output, size);
-  if (!room) return false;
-  memcpy(room, start, size);
-  amqp_output_add(&plane->output, room + size);
-  return true;
-}
-
-/* The engine knows no default outcome, so our attach gets the one of the peer's source. */
-static bool put_attach(amqp_plane_t *plane, const amqp_frame_t *frame, amqp_bytes_t outcome) {
-  uint8_t *room = amqp_output_room(&plane->output, frame->size + outcome.size + AMQP_ATTACH_ROOM);
-  if (!room) return false;
-  amqp_output_add(&plane->output, amqp_write_attach(room, frame, outcome));
-  return true;
-}
-
-/* Learn from a frame of our engine, and append it to the output. Frames of SASL teach nothing. */
-static bool drain_frame(amqp_plane_t *plane, const uint8_t *at, const amqp_frame_t *frame) {
-  bool memory = true;
-  if (frame->kind != AMQP_FRAME_CONTROL) return put_bytes(plane, at, frame->size);
-  if (amqp_endpoints_note(&plane->endpoints, AMQP_OURS, frame, &memory) || !memory) return false;
-  const amqp_link_end_t *link = plane->endpoints.attached;
-  if (link && link->default_outcome.start) return put_attach(plane, frame, link->default_outcome);
-  return put_bytes(plane, at, frame->size);
-}
-
-size_t amqp_plane_whole(amqp_bytes_t bytes) {
-  size_t whole = 0;
-  while (bytes.size - whole >= HEADER_SIZE) {
-    const amqp_bytes_t rest = {bytes.start + whole, bytes.size - whole};
-    const size_t size = is_header(rest) ? HEADER_SIZE : number32(rest.start);
-    if (size < HEADER_SIZE || size > rest.size) break;
-    whole += size;
-  }
-  return whole;
-}
-
-bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes) {
-  const uint8_t *at = bytes.start, *end = bytes.start + bytes.size;
-  while (at < end) {
-    amqp_frame_t frame = {.size = HEADER_SIZE};
-    const amqp_bytes_t rest = {at, (size_t) (end - at)};
-    const bool header = is_header(rest);
-    if (!header && (amqp_read_frame(at, rest.size, UINT32_MAX, &frame) || !frame.size))
-      return false;
-    if (!(header ? put_bytes(plane, at, HEADER_SIZE) : drain_frame(plane, at, &frame)))
-      return false;
-    at += frame.size;
-  }
-  return true;
-}
-
 bool amqp_plane_flow(
   amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bool echo) {
   amqp_flow_t flow = {.echo = echo};
@@ -450,9 +402,20 @@ bool amqp_plane_credit(amqp_plane_t *plane, amqp_link_end_t *link, uint32_t more
   return false;
 }
 
+/* Send an outcome whose state is too long for a frame of the peer. */
+static bool answer_shorter(
+  amqp_plane_t *plane, amqp_session_end_t *session, amqp_disposition_t disposition) {
+  uint8_t state[AMQP_MIN_MAX_FRAME_SIZE];
+  const uint8_t *end =
+    amqp_write_shorter_state(state, disposition.state.encoded, sizeof state - AMQP_FRAME_ROOM);
+  disposition.state.encoded = (amqp_bytes_t) {state, (size_t) (end - state)};
+  return amqp_plane_answer(plane, session, &disposition);
+}
+
 bool amqp_plane_answer(
   amqp_plane_t *plane, amqp_session_end_t *session, const amqp_disposition_t *disposition) {
   const size_t size = AMQP_FRAME_ROOM + disposition->state.encoded.size;
+  if (size > amqp_plane_most(plane)) return answer_shorter(plane, session, *disposition);
   uint8_t *room = amqp_output_room(&plane->output, size);
   if (!room) return false;
   amqp_output_add(

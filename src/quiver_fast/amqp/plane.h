@@ -64,9 +64,16 @@ typedef struct amqp_plane {
   uint32_t max_frame_size; /* ours */
   bool lenient;            /* accept deliveries beyond the credit: RabbitMQ 3 sends them */
   enum amqp_layer layer;
-  bool held;               /* the user owes an answer within SASL: no events until then */
-  size_t frame_size;       /* of the incomplete frame; 0 if unknown */
-  size_t passed;           /* bytes of the last event, which the next call skips */
+  bool held; /* the user owes an answer within SASL: no events until then */
+  /* The last frame of our engine that was too large for the peer: it went out in a shorter form, or
+   * not at all. */
+  enum amqp_code shortened;
+  bool unfit; /* not at all: the user has to close the connection */
+  /* The beginning of a frame whose rest our engine has not written yet. */
+  uint8_t *begun;
+  size_t begun_size;
+  size_t frame_size; /* of the incomplete frame; 0 if unknown */
+  size_t passed;     /* bytes of the last event, which the next call skips */
   /* The last event. */
   amqp_arrival_t arrival;
   amqp_disposition_t disposition;
@@ -79,6 +86,12 @@ typedef struct amqp_plane {
   /* The likeness of its whole and unsettled deliveries. */
   amqp_likeness_t likeness;
 } amqp_plane_t;
+
+/* Return the size of the largest frame that the peer takes: 512 bytes before its open (part 2.4.1).
+ */
+static inline size_t amqp_plane_most(const amqp_plane_t *plane) {
+  return plane->endpoints.opened[AMQP_THEIRS].max_frame_size;
+}
 
 /* Begin with nothing; see amqp_index_init for the seed. */
 void amqp_plane_init(amqp_plane_t *plane, uint32_t max_frame_size, uint64_t seed);
@@ -100,11 +113,9 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane);
 
 /* ---- Out. Each returns false, and writes nothing, for lack of memory. */
 
-/* Return how many of the engine's bytes are whole frames and headers: its output may end within
- * a frame. */
-size_t amqp_plane_whole(amqp_bytes_t bytes);
-
-/* Append the engine's bytes to the output, and learn from them. They are whole frames and headers.
+/* Append the engine's frames and headers to the output, and learn from them. The bytes may end
+ * within a frame, whose rest then comes with the next call: the engine's buffer does not grow for
+ * a frame that is larger than the peer takes.
  * A refusal of our own engine's frames is a fault in the program. */
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes);
 

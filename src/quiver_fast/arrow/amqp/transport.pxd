@@ -56,6 +56,7 @@ cdef class Transport:
     cdef int pump(self) except -1 nogil
     cdef int feed(self, amqp_bytes_t bytes) except -1 nogil
     cdef int drain(self) except -1 nogil
+    cdef int fail_unfit(self) except -1 nogil
     cdef int finish_input(self) except -1 nogil
     cdef int refuse_frame(self) except -1
     cdef amqp_link_end_t *end_of(self, pn_link_t *link) except NULL

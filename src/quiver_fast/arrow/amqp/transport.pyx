@@ -12,14 +12,15 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_ACTIVE, AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_TRANSACTIONAL,
-    AMQP_CREDIT, AMQP_FOR_ENGINE, AMQP_FRAME_ROOM, AMQP_INPUT_AGAIN, AMQP_INPUT_END, AMQP_NOTHING,
+    AMQP_ACTIVE, AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_ATTACH, AMQP_CODE_NONE, AMQP_CODE_OPEN,
+    AMQP_CODE_TRANSACTIONAL, AMQP_CREDIT, AMQP_FOR_ENGINE, AMQP_FRAME_ROOM, AMQP_INPUT_AGAIN,
+    AMQP_INPUT_END, AMQP_NOTHING,
     AMQP_NO_MEMORY, AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER,
     AMQP_STATE_ROOM, AMQP_THEIRS, amqp_bytes_t, amqp_code, amqp_disposition_t, amqp_event,
     amqp_link_end_t, amqp_output_add, amqp_output_clear, amqp_output_room, amqp_output_waiting,
     amqp_output_write, amqp_plane_answer, amqp_plane_answer_run, amqp_plane_beat, amqp_plane_credit,
     amqp_plane_drain, amqp_plane_fill, amqp_plane_flow, amqp_plane_free, amqp_plane_next,
-    amqp_plane_rest, amqp_plane_whole, amqp_receive, amqp_role, amqp_run_add, amqp_send,
+    amqp_plane_rest, amqp_receive, amqp_role, amqp_run_add, amqp_send,
     amqp_session_end_t, amqp_session_link, amqp_timers_is_silent, amqp_timers_next,
     amqp_timers_owes, amqp_timers_take_open, amqp_transfer_t, amqp_wait_gave_way, amqp_wait_paid,
     amqp_wait_span, amqp_wait_yield, amqp_write_state, amqp_write_transfer,
@@ -28,6 +29,7 @@ from quiver_fast.amqp.tls cimport (
     TLS_AGAIN, TLS_FAILED, iovec, tls_events, tls_flush, tls_free, tls_read, tls_socket_error,
     tls_t, tls_write,
 )
+from quiver_fast.errors import PeerError
 from quiver_fast.proton.libproton cimport (
     pn_bytes_t, pn_condition_set_description, pn_condition_set_name, pn_connection_condition,
     pn_connection_driver_destroy, pn_connection_driver_read_buffer,
@@ -140,20 +142,28 @@ cdef class Transport:
     cdef int drain(self) except -1 nogil:
         """Move the engine's output into ours."""
         cdef pn_bytes_t data
-        cdef amqp_bytes_t whole
-        cdef size_t before = 0
+        cdef amqp_bytes_t bytes
         while True:
             data = pn_connection_driver_write_buffer(&self.driver)
-            # The engine's buffer grows on the next call if it holds no whole frame.
-            if data.size == before:
+            if data.size == 0:
                 return 0
-            whole.start = <const uint8_t *>data.start
-            whole.size = data.size
-            whole.size = amqp_plane_whole(whole)
-            if not amqp_plane_drain(&self.plane, whole):
+            bytes.start = <const uint8_t *>data.start
+            bytes.size = data.size
+            if not amqp_plane_drain(&self.plane, bytes):
                 no_memory()
-            before = data.size - whole.size
-            pn_connection_driver_write_done(&self.driver, whole.size)
+            pn_connection_driver_write_done(&self.driver, data.size)
+            if self.plane.unfit or self.plane.shortened == AMQP_CODE_ATTACH:
+                self.fail_unfit()
+
+    cdef int fail_unfit(self) except -1 nogil:
+        """Give up: the peer takes no frame that is large enough (parts 2.4.1 and 2.7.1)."""
+        with gil:
+            what = {
+                AMQP_CODE_OPEN: "open, with container id and host",
+                AMQP_CODE_ATTACH: "attach, with addresses, filter and capabilities",
+            }.get(self.plane.shortened, "SASL, with user and password")
+            most = self.plane.endpoints.opened[<int>AMQP_THEIRS].max_frame_size
+            raise PeerError(f"the peer takes frames of up to {most} bytes, too few for our {what}")
 
     cdef int finish_input(self) except -1 nogil:
         """Give the engine the rest of the input, after the last read."""

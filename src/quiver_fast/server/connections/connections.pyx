@@ -11,7 +11,7 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_delivery_t, amqp_hold_t, amqp_link_deliveries_drop, amqp_link_end_release, amqp_link_end_t,
     amqp_output_clear, amqp_output_give_buffer, amqp_output_keep, amqp_output_take_buffer,
     amqp_output_waiting, amqp_output_write, amqp_plane_credit, amqp_plane_drain, amqp_plane_fill,
-    amqp_plane_flow, amqp_plane_whole, amqp_receive, amqp_send, amqp_session_deliveries_free,
+    amqp_plane_flow, amqp_receive, amqp_send, amqp_session_deliveries_free,
     amqp_session_end_release, amqp_session_end_t, amqp_session_link,
 )
 from quiver_fast.amqp.tls cimport (

@@ -130,6 +130,9 @@ cdef void link_opened(Link *link) noexcept nogil:
     peer_drain(link.peer)
     if link.deliveries.end == NULL:
         link_find(link)
+    if link.deliveries.end != NULL and link.deliveries.end.unfit:
+        link_refuse(link, b"amqp:frame-size-too-small",
+                    b"our attach would be larger than your max-frame-size")
 
 
 cdef void link_delete(Link *link) noexcept nogil:

@@ -113,21 +113,29 @@ cdef void peer_drain(Peer *peer) noexcept nogil:
     Not while a begin of the peer is unanswered: the engine would forget that session's attaches.
     """
     cdef pn_bytes_t data
-    cdef amqp_bytes_t whole
-    cdef size_t before = 0
+    cdef amqp_bytes_t bytes
     amqp_deliveries_tell(&peer.deliveries)
     while not peer.deliveries.failed and peer.beginning == NULL:
         data = pn_connection_driver_write_buffer(&peer.driver)
-        # If the engine's buffer has no whole frame, the next call makes it grow.
-        if data.size == before:
+        if data.size == 0:
             return
-        whole.start = <const unsigned char *>data.start
-        whole.size = data.size
-        whole.size = amqp_plane_whole(whole)
-        if not amqp_plane_drain(&peer.plane, whole):
+        bytes.start = <const unsigned char *>data.start
+        bytes.size = data.size
+        if not amqp_plane_drain(&peer.plane, bytes):
             peer.deliveries.failed = True
-        before = data.size - whole.size
-        pn_connection_driver_write_done(&peer.driver, whole.size)
+        elif peer.plane.unfit and not peer.closed:
+            end_unfit(peer)
+        pn_connection_driver_write_done(&peer.driver, data.size)
+
+
+cdef void end_unfit(Peer *peer) noexcept nogil:
+    """End a connection to whose peer we cannot say something (part 2.8.15)."""
+    if peer.opened:
+        peer_close(peer, b"amqp:frame-size-too-small",
+                   b"a frame would be larger than your max-frame-size")
+    else:
+        # No close may come before an open.
+        peer.deliveries.failed = True
 
 
 cdef bint peer_has_rest(const Peer *peer) noexcept nogil:

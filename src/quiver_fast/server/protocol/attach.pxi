@@ -82,7 +82,7 @@ cdef int hold_name(pn_link_t *engine_link) except -1:
     """Give a link its name, and end the link that held the name before (part 2.6.1)."""
     cdef Link *link = <Link *>pn_link_get_context(engine_link)
     cdef Link *before
-    if link == NULL or link.kind == DEFERRED or link.deliveries.end == NULL:
+    if link == NULL or link.kind == DEFERRED or link.deliveries.end == NULL or link.refused:
         return 0
     before = name_take(link)
     if before != NULL:
