@@ -26,8 +26,9 @@ STREAMING = "qd.streaming-deliveries"
 
 
 def opening(peer: Peer, draw: Draw) -> bytes:
-    offered = [[], [], ["qd.streaming-links"], ["quiver.trunk"],
-               ["qd.streaming-links", "quiver.trunk"], ["ANONYMOUS-RELAY"]]  # fmt: skip
+    streams = ["qd.streaming-links"]
+    offered = [[], streams, streams, ["quiver.trunk"], [*streams, "quiver.trunk"],
+               ["ANONYMOUS-RELAY"]]  # fmt: skip
     capabilities = ["qd.streaming-links", "quiver.trunk"] if peer.dialed else draw.pick(offered)
     # Two connections of one container take links from one another.
     container = f"fuzz-{peer.scenario}-{draw.pick([peer.number, peer.number, 0])}"

@@ -99,20 +99,24 @@ def steps(seed: int, peers: int) -> tuple[int, list[Step]]:
 
     def add(peer: int, name: str, glued: bool) -> None:
         numbers = tuple(rng.randrange(2**20) for _ in range(NUMBERS))
-        found.append(Step(peer, name, numbers, glued, rng.random() < 0.05))
+        found.append(Step(peer, name, numbers, glued, rng.random() < 0.15))
+
+    def fragment(peer: int) -> None:
+        for name, glued in rng.choice(FRAGMENTS):
+            add(peer, name, glued)
 
     for peer in range(peers):
         add(peer, "start", False)
         for name in rng.choice(FIRST):
             add(peer, name, rng.random() < 0.1)
+        if rng.random() < 0.5:
+            fragment(peer)
     for _ in range(rng.choice([5, 10, 20, 40])):
         peer = rng.randrange(peers)
         if rng.random() < 0.25:
-            for name, glued in rng.choice(FRAGMENTS):
-                add(peer, name, glued)
+            fragment(peer)
         else:
             add(peer, rng.choices(names, weights)[0], rng.random() < 0.2)
     for peer in range(peers):
         add(peer, "leave", False)
-    rng.random()
     return wildness, found
