@@ -36,7 +36,7 @@ class CFrame(ctypes.Structure):
 
     _fields_ = [
         ("size", c_uint32), ("channel", c_uint16), ("kind", c_int), ("body", Bytes),
-        ("fields", Bytes),
+        ("fields", Bytes), ("code", c_int),
     ]  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from support.frames_layer import SOURCE, Bytes
 from support.session_layer import CSession
 
 OURS, THEIRS = 0, 1
-KINDS = ("nothing", "arrival", "outcome", "credit", "engine", "refused", "memory", "dropped")
+KINDS = ("nothing", "arrival", "outcome", "credit", "engine", "refused", "memory", "dropped",
+         "ending")  # fmt: skip
 EXTENTS = ("link", "session", "connection")
 UNKNOWN = 0xFF
 
@@ -178,10 +179,10 @@ class Plane:
             assert taken > 0
             data = data[taken:]
             while (event := self.next()).kind != "nothing":
-                if event.kind == "dropped":
+                if event.kind in ("dropped", "ending"):
                     continue
                 events.append(event)
-                if event.kind in ("refused", "memory", "dropped"):
+                if event.kind in ("refused", "memory"):
                     return events
         return events
 

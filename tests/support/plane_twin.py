@@ -117,14 +117,10 @@ class Twin:
         remote = fields.get("remote_channel")
         session = TwinSessionEnd()
         if remote is not None:
-            unanswered = [
-                each
-                for each in self.sessions
-                if (each.phase[side], each.channel[1 - side]) == (BEFORE, remote)
-            ]
-            if not unanswered:
+            answered = self.session(1 - side, remote)
+            if answered is None or answered.phase[side] != BEFORE:
                 raise Refused("connection", INVALID)
-            session = unanswered[0]
+            session = answered
         else:
             self.sessions.append(session)
         session.phase[side], session.channel[side] = ACTIVE, channel
@@ -173,9 +169,12 @@ class Twin:
         session = self.session(side, channel)
         if session is None:
             raise Refused("connection", NOT_ALLOWED)
-        session.phase[side] = CLOSED
-        for link in session.links:
-            link.phase[side] = CLOSED
+        # No begin answers a session that has ended.
+        sides = [OURS, THEIRS] if session.phase[1 - side] == BEFORE else [side]
+        for each in sides:
+            session.phase[each] = CLOSED
+            for link in session.links:
+                link.phase[each] = CLOSED
         return Event("engine", {})
 
     # ---- Frames of the peer that the engine does not get.
@@ -202,8 +201,10 @@ class Twin:
                      "drain": link.drain, "echo": False}  # fmt: skip
         self.flows.append((session.channel[OURS], told))
 
-    def take_flow(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
+    def take_flow(self, _: int, channel: int, fields: dict[str, Any]) -> Event | None:
         session = self.of_session(channel)
+        if session.phase[OURS] == CLOSED:
+            return None
         self.note_windows(session, fields)
         told: dict[str, Any] = {"channel": channel}
         link = None

@@ -289,6 +289,7 @@ cdef extern from "plane.h" nogil:
         AMQP_REFUSED
         AMQP_NO_MEMORY
         AMQP_DROPPED
+        AMQP_ENDING
 
     enum amqp_extent:
         AMQP_OF_LINK

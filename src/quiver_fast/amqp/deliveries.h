@@ -34,7 +34,7 @@ typedef struct amqp_deliveries {
   amqp_spares_t *spares;
   bool failed; /* a message to the peer was lost for lack of memory: cut the connection */
   /* A run of equal outcomes that is not sent yet (part 2.7.6). */
-  amqp_session_end_t *session; /* NULL while the run is empty */
+  amqp_session_end_t *session; /* NULL while the run is empty; else we have not ended it */
   enum amqp_role role;
   uint32_t first, last;
   bool accepts; /* the outcome is accepted */
@@ -88,7 +88,7 @@ struct amqp_delivery {
   /* The peer's last state. */
   enum amqp_code code;
   bool settled;
-  amqp_bytes_t said; /* the encoded state */
+  amqp_bytes_t said; /* the encoded state; in the input, so it must be copied with its event */
   uint8_t *said_copy;
   /* Unread bytes: their number, and the place of the first ones, in the input or in the first
    * chunk. */
@@ -176,10 +176,11 @@ static inline bool amqp_delivery_may_begin(const amqp_link_deliveries_t *link) {
     end->session->counts.remote_incoming_window > 0;
 }
 
-/* Say whether a frame of a delivery may go out. */
+/* Say whether a frame of a delivery may go out: none follows our own detach or end. */
 static inline bool amqp_delivery_may_go(const amqp_delivery_t *delivery) {
   if (!delivery->numbered) return amqp_delivery_may_begin(delivery->link);
-  return delivery->link->session->end->counts.remote_incoming_window > 0;
+  const amqp_link_end_t *end = delivery->link->end;
+  return end->phase[AMQP_OURS] == AMQP_ACTIVE && end->session->counts.remote_incoming_window > 0;
 }
 
 /* Make an outgoing delivery, of format 0 unless the caller sets another; NULL without memory. It

@@ -327,9 +327,11 @@ void amqp_deliveries_tell(amqp_deliveries_t *all) {
       .role = all->role, .first = all->first, .last = all->last, .settled = true});
 }
 
-/* Add an outcome to the run, or begin another one with it. */
+/* Add an outcome to the run, or begin another one with it. The run of a session ends before our end
+ * goes out, and nothing is added later: the session may be freed then. */
 static void settle_in_run(
   amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id, const amqp_saying_t *saying) {
+  if (end->session->phase[AMQP_OURS] != AMQP_ACTIVE) return;
   const bool continues = all->session == end->session && all->role == end->role &&
     id == all->last + 1 && saying->size == all->outcome.size &&
     !memcmp(saying->few, all->outcome.few, saying->size);

@@ -154,19 +154,12 @@ static enum amqp_fault read_begin(amqp_fields_t *fields, begin_t *begin) {
   return fields->in.fault;
 }
 
-/* Return the oldest session that a begin may answer: the other side began it on that channel,
- * and may have ended it since. */
+/* Return the session that a begin answers, or NULL: the other side has begun it on that channel,
+ * and has not ended it. */
 static amqp_session_end_t *answered(
   const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
-  amqp_session_end_t *oldest = amqp_endpoints_session(endpoints, other(side), channel);
-  if (oldest && oldest->phase[side] != AMQP_BEFORE) oldest = NULL;
-  if (endpoints->orphans == 0) return oldest;
-  /* New sessions come first in the list. */
-  for (amqp_session_end_t *each = endpoints->sessions; each; each = each->next) {
-    if (each->phase[side] != AMQP_BEFORE || each->channel[other(side)] != channel) continue;
-    oldest = each;
-  }
-  return oldest;
+  amqp_session_end_t *session = amqp_endpoints_session(endpoints, other(side), channel);
+  return session && session->phase[side] == AMQP_BEFORE ? session : NULL;
 }
 
 static amqp_session_end_t *new_session(amqp_endpoints_t *endpoints) {
@@ -198,7 +191,6 @@ static enum amqp_fault note_begin(amqp_endpoints_t *endpoints, enum amqp_side si
   if (begin.answers) {
     session = answered(endpoints, side, begin.remote_channel);
     if (!session) return AMQP_INVALID_FIELD;
-    if (session->phase[other(side)] == AMQP_CLOSED) endpoints->orphans--;
   } else {
     session = new_session(endpoints);
   }
@@ -394,7 +386,8 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
 amqp_link_end_t *amqp_session_link(
   const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role) {
   amqp_link_end_t *link = session->links;
-  while (link && (link->role != role || !has_name(link, name, size))) link = link->next;
+  while (link && (link->user || link->role != role || !has_name(link, name, size)))
+    link = link->next;
   return link;
 }
 
@@ -425,14 +418,17 @@ static enum amqp_fault note_end(
   amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel) {
   amqp_session_end_t *session = amqp_endpoints_session(endpoints, side, channel);
   if (!session) return AMQP_NOT_ALLOWED;
+  /* No begin answers a session that has ended. */
+  const bool unanswered = session->phase[other(side)] == AMQP_BEFORE;
   amqp_link_end_t *following;
   for (amqp_link_end_t *link = session->links; link; link = following) {
     following = link->next;
+    if (unanswered) close_link(endpoints, link, other(side));
     close_link(endpoints, link, side);
   }
   amqp_index_remove(&endpoints->index, key_of(SESSION, side, channel, 0));
   session->phase[side] = AMQP_CLOSED;
-  if (session->phase[other(side)] == AMQP_BEFORE) endpoints->orphans++;
+  if (unanswered) session->phase[other(side)] = AMQP_CLOSED;
   forget_session(endpoints, session);
   return AMQP_FINE;
 }

@@ -39,6 +39,7 @@ typedef struct amqp_incoming {
 
 typedef struct amqp_session_end amqp_session_end_t;
 
+/* Its session owns it until both sides have detached it and it has no user. */
 typedef struct amqp_link_end {
   amqp_session_end_t *session;
   struct amqp_link_end *prev, *next; /* in the session's list */
@@ -61,6 +62,7 @@ typedef struct amqp_link_end {
   void *user;                   /* keeps the link in memory; see amqp_link_end_release */
 } amqp_link_end_t;
 
+/* The connection owns it until both sides have ended it, it has no links and no user. */
 struct amqp_session_end {
   struct amqp_session_end *next;
   amqp_link_end_t *links;
@@ -84,7 +86,6 @@ static inline bool amqp_session_end_is_low(const amqp_session_end_t *session) {
 typedef struct amqp_endpoints {
   amqp_opened_t opened[2];
   amqp_session_end_t *sessions;
-  uint32_t orphans;   /* sessions that one side ended before the other began them */
   amqp_index_t index; /* of active sessions and links of a side, by channel and handle */
   /* The link that the last frame attached or detached. */
   amqp_link_end_t *attached;
@@ -109,7 +110,7 @@ amqp_session_end_t *amqp_endpoints_session(
 amqp_link_end_t *amqp_endpoints_link(
   const amqp_endpoints_t *endpoints, enum amqp_side side, uint16_t channel, uint32_t handle);
 
-/* Return the latest link with a name and our role. */
+/* Return the latest link with a name, our role, and no user. */
 amqp_link_end_t *amqp_session_link(
   const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role);
 

@@ -29,7 +29,8 @@ static enum amqp_frame_kind kind_of(enum amqp_code code) {
 static void classify(amqp_frame_t *frame) {
   const uint8_t *end = frame->body.start + frame->body.size;
   amqp_reader_t in = {frame->body.start, end, AMQP_FINE};
-  frame->kind = kind_of(amqp_read_descriptor(&in));
+  frame->code = amqp_read_descriptor(&in);
+  frame->kind = kind_of(frame->code);
   frame->fields = (amqp_bytes_t) {in.at, (size_t) (end - in.at)};
 }
 

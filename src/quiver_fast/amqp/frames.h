@@ -29,6 +29,7 @@ typedef struct amqp_frame {
   enum amqp_frame_kind kind;
   amqp_bytes_t body;   /* from the performative on */
   amqp_bytes_t fields; /* from the performative's list on; only for the data plane's frames */
+  enum amqp_code code; /* of the performative; AMQP_CODE_NONE for a frame without one */
 } amqp_frame_t;
 
 enum amqp_role {

@@ -18,6 +18,8 @@ void amqp_plane_free(amqp_plane_t *plane) {
 }
 
 static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) {
+  plane->session = NULL;
+  plane->link = NULL;
   return refuse(plane, AMQP_OF_CONNECTION, amqp_condition(fault), "a malformed frame");
 }
 
@@ -73,6 +75,7 @@ static enum amqp_event begin_delivery(
       return refuse(
         plane, AMQP_OF_LINK, "amqp:link:transfer-limit-exceeded", "a delivery without credit");
     amqp_receiver_follow(&link->counts, link->counts.delivery_count + 1);
+    if (link->counts.available) link->counts.available--;
   }
   link->incoming = (amqp_incoming_t) {true, false, step->delivery_id, step->message_format};
   return AMQP_ARRIVAL;
@@ -133,6 +136,11 @@ static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session, amqp_l
   return amqp_plane_flow(plane, session, named ? link : NULL, false);
 }
 
+/* Say whether we ended a session: its peer's frames are dropped until it has ended it, too. */
+static bool is_ended(const amqp_session_end_t *session) {
+  return session->phase[AMQP_OURS] == AMQP_CLOSED;
+}
+
 /* AMQP_NOTHING if no link of ours accepts the frame any more. */
 static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
   plane->likeness.count = 0;
@@ -142,7 +150,7 @@ static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
     link ? link->session : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
   if (!plane->session)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a transfer without a session");
-  if (plane->session->phase[AMQP_OURS] == AMQP_CLOSED) return AMQP_NOTHING;
+  if (is_ended(plane->session)) return AMQP_NOTHING;
   if (!amqp_session_receive(&plane->session->counts))
     return refuse(
       plane, AMQP_OF_SESSION, "amqp:session:window-violation", "a transfer beyond the window");
@@ -258,6 +266,7 @@ static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame)
   plane->link = NULL;
   if (!plane->session)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a flow without a session");
+  if (is_ended(plane->session)) return AMQP_NOTHING;
   amqp_session_take_flow(&plane->session->counts, &flow);
   if (flow.has_handle) {
     const enum amqp_event event = take_link_flow(plane, frame->channel, &flow);
@@ -283,12 +292,28 @@ static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t 
   return AMQP_OUTCOME;
 }
 
+/* Return the session of an end frame whose begin we have not answered; else NULL. */
+static amqp_session_end_t *unanswered(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  if (frame->code != AMQP_CODE_END) return NULL;
+  amqp_session_end_t *session =
+    amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
+  return session && session->phase[AMQP_OURS] == AMQP_BEFORE ? session : NULL;
+}
+
 static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *frame) {
   const uint8_t *start = plane->input.buffer + plane->input.from;
   bool memory;
+  plane->link = NULL;
+  plane->session = NULL;
   if (start[5] != AMQP_TYPE_AMQP)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
       "a frame of another layer among AMQP's");
+  if (!plane->ending) plane->session = unanswered(plane, frame);
+  plane->ending = plane->session;
+  if (plane->ending) {
+    plane->passed = 0;
+    return AMQP_ENDING;
+  }
   const enum amqp_fault fault = amqp_endpoints_note(&plane->endpoints, AMQP_THEIRS, frame, &memory);
   plane->recent = NULL;
   plane->likeness.count = 0;

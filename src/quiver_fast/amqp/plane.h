@@ -20,6 +20,7 @@ enum amqp_event {
   AMQP_REFUSED,    /* the peer broke the protocol: plane->refusal */
   AMQP_NO_MEMORY,
   AMQP_DROPPED, /* a transfer for a link that we closed: plane->arrival, without its bytes */
+  AMQP_ENDING,  /* an end follows: this is the last time to answer the begin of plane->session */
 };
 
 /* What the peer's next bytes are. The values are ordered: no layer is left for one before it. */
@@ -74,11 +75,12 @@ typedef struct amqp_plane {
   size_t begun_size;
   size_t frame_size; /* of the incomplete frame; 0 if unknown */
   size_t passed;     /* bytes of the last event, which the next call skips */
+  bool ending;       /* AMQP_ENDING was told, so the next call takes the end */
   /* The last event. */
   amqp_arrival_t arrival;
   amqp_disposition_t disposition;
-  amqp_session_end_t *session; /* of all events but the engine's */
-  amqp_link_end_t *link;
+  amqp_session_end_t *session; /* NULL for the engine's events and for a refused connection */
+  amqp_link_end_t *link;       /* NULL too for events of a session alone */
   amqp_bytes_t control;
   amqp_refusal_t refusal;
   /* The link of the last transfer, and most likely of the next one. */

@@ -202,39 +202,40 @@ def test_transfers_that_are_alike(plane_library: ctypes.CDLL, course: list[Step]
     plane.free()
 
 
-def test_a_begin_answers_the_oldest_session(plane_library: ctypes.CDLL) -> None:
-    """Ours may have ended before the peer's begin came, and another begun on its channel."""
+def test_a_begin_answers_no_session_that_has_ended(plane_library: ctypes.CDLL) -> None:
+    """Ours ended before the peer's begin came; another has begun on its channel."""
     plane = Plane(plane_library)
     plane.take(AMQP_HEADER)
     begin = {"next_outgoing_id": 0, "outgoing_window": 9}
-    for window in (7, 8):
-        assert plane.drain(encode_frame("begin", incoming_window=window, **begin))
-        if window == 7:
-            assert plane.drain(encode_frame("end"))
-    answer = {"remote_channel": 0, "incoming_window": 9, **begin}
-    plane.take(encode_frame("begin", channel=4, **answer))
-    plane.take(encode_frame("begin", channel=5, **answer))
-    windows = [session.incoming_window for channel in (4, 5)
-               if (session := plane.session(THEIRS, channel)) is not None]  # fmt: skip
-    assert windows == [7, 8]
-    attach = {"name": "l", "handle": 0, "role": False, "initial_delivery_count": 0}
-    plane.take(encode_frame("attach", channel=4, **attach))
-    assert plane.kept() == (2, 1)
-    plane.take(encode_frame("end", channel=4))
-    assert plane.kept() == (1, 0), "the link went with its session, which we had ended"
-    assert [event.kind for event in plane.take(encode_frame("begin", channel=6, **answer))] == [
+    answer = encode_frame("begin", channel=4, remote_channel=0, incoming_window=9, **begin)
+    assert plane.drain(encode_frame("begin", incoming_window=7, **begin) + encode_frame("end"))
+    assert plane.kept() == (0, 0)
+    assert [event.kind for event in plane.take(answer)] == ["refused"]
+    assert plane.drain(encode_frame("begin", incoming_window=8, **begin))
+    assert [event.kind for event in plane.take(answer)] == ["engine"]
+    session = plane.session(THEIRS, 4)
+    assert session is not None
+    assert session.incoming_window == 8
+    assert [event.kind for event in plane.take(answer.replace(b"\0\x04", b"\0\x05", 1))] == [
         "refused"]  # fmt: skip
     plane.free()
 
 
-def test_a_session_that_was_ended_is_answered_all_the_same(plane_library: ctypes.CDLL) -> None:
+@pytest.mark.parametrize("answers", [False, True])
+def test_the_last_time_to_answer_a_begin(plane_library: ctypes.CDLL, answers: bool) -> None:
     plane = Plane(plane_library)
-    plane.take(AMQP_HEADER)
     begin = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
-    assert plane.drain(encode_frame("begin", **begin) + encode_frame("end"))
-    events = plane.take(encode_frame("begin", channel=4, remote_channel=0, **begin))
-    assert [event.kind for event in events] == ["engine"]
-    assert plane.take(encode_frame("transfer", channel=4, handle=0, delivery_id=0)) == []
+    plane.take(AMQP_HEADER + encode_frame("begin", channel=4, **begin))
+    end = encode_frame("end", channel=4)
+    assert plane.library.door_fill(plane.pointer, end, ctypes.c_size_t(len(end)))
+    assert plane.next().kind == "ending"
+    answer = encode_frame("begin", remote_channel=4, **begin)
+    if answers:
+        assert plane.drain(answer)
+    assert plane.next().kind == "engine"
+    assert plane.next().kind == "nothing"
+    assert plane.drain(encode_frame("end") if answers else answer) == answers
+    assert plane.kept() == (0, 0)
     plane.free()
 
 

@@ -24,9 +24,11 @@ cdef bint may_reject(pn_data_t *outcomes) noexcept nogil
 
 cdef Link *name_holder(Peer *peer, const amqp_link_end_t *end) except? NULL
 cdef Link *name_take(Link *link) except? NULL
+cdef void name_leave(Link *link) noexcept nogil
 
 cdef bint peer_read(Peer *peer) noexcept nogil
 cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil
+cdef void peer_drain(Peer *peer) noexcept nogil
 cdef void peer_lend_output(Peer *peer) noexcept nogil
 cdef void peer_return(Peer *peer) noexcept nogil
 cdef bint peer_has_rest(const Peer *peer) noexcept nogil
@@ -67,6 +69,7 @@ cdef void link_abandon(Link *link) noexcept nogil
 cdef bint awaits_begin(Peer *peer) noexcept nogil
 cdef pn_session_t *session_for(Peer *peer, bint *own) noexcept nogil
 cdef Session *session_new(Peer *peer, pn_session_t *session, bint begun_here) noexcept nogil
+cdef void session_close(pn_session_t *session) noexcept nogil
 cdef void session_delete(Peer *peer, Session *session) noexcept nogil
 cdef void stream_inlet(Inlet *inlet) noexcept nogil
 cdef void open_session(Peer *peer, pn_session_t *session) noexcept nogil

@@ -28,13 +28,23 @@ cdef Session *session_new(
     return made
 
 
+cdef void session_close(pn_session_t *session) noexcept nogil:
+    """End a session of ours, if need be after the peer's begin, which must find it (part 2.7.2)."""
+    if pn_session_state(session) & PN_REMOTE_UNINIT:
+        session_of(session).ends = True
+    else:
+        pn_session_close(session)
+
+
 cdef void take_end(Peer *peer, Session *session) noexcept nogil:
     """Find the data plane's session for one whose begin was read or written.
 
     Both lists are in the same order. The engine writes no begin on a connection that it closes.
     """
     cdef amqp_session_end_t *end = peer.plane.endpoints.sessions
-    while end != NULL and end.user != NULL:
+    cdef int beginner = <int>AMQP_OURS if session.begun_here else <int>AMQP_THEIRS
+    while end != NULL and (end.user != NULL or end.phase[beginner] != AMQP_ACTIVE
+                           or end.phase[1 - beginner] != AMQP_BEFORE):
         end = end.next
     if end == NULL:
         return
@@ -106,16 +116,14 @@ cdef Link *link_new(
 cdef amqp_link_end_t *link_end(pn_link_t *link) noexcept nogil:
     """Return the data plane's link for one whose attach was read or written.
 
-    NULL before that, if another link of ours has it, or if the name has a NUL byte.
+    NULL before that, or if the name has a NUL byte.
     """
     cdef const char *name = pn_link_name(link)
     cdef const amqp_session_end_t *session = session_of(pn_link_session(link)).end
-    cdef amqp_link_end_t *end
     if session == NULL or name == NULL:
         return NULL
-    end = amqp_session_link(
+    return amqp_session_link(
         session, name, strlen(name), AMQP_SENDER if pn_link_is_sender(link) else AMQP_RECEIVER)
-    return end if end != NULL and end.user == NULL else NULL
 
 
 cdef void link_find(Link *link) noexcept nogil:
@@ -305,7 +313,7 @@ cdef bint has_channel(Peer *peer) noexcept nogil:
     The answer to the peer's next begin needs a channel, so we take at most half of the
     channels and never the last. Without a free channel the engine never writes again.
     """
-    cdef size_t used = peer.session_count + peer.own_sessions + peer.ending_sessions
+    cdef size_t used = peer.session_count + peer.own_sessions
     return peer.own_sessions < channels(peer) // 2 and used + 1 < channels(peer)
 
 

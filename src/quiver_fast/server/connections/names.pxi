@@ -34,6 +34,7 @@ cdef void name_leave(Link *link) noexcept nogil:
     """Free the name of an ending link, unless another link holds it now."""
     if not link._named:
         return
+    link._named = False
     with gil:
         key = key_of(link.peer, link.deliveries.end)
         if holders.get(key) == <size_t>link:

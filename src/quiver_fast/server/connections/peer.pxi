@@ -188,7 +188,6 @@ cdef void peer_flush(Peer *peer) noexcept nogil:
         return
     peer_lend(peer)
     peer_drain(peer)
-    peer.ending_sessions = 0
     if peer.deliveries.failed:
         peer_cut(peer)
     elif not peer.full:

@@ -1,4 +1,5 @@
-# What every session's context points to.
+# A session of one connection, which owns it until its end is answered: the engine's session and the
+# data plane's (`end.user`) point to it, and `session_delete` takes it from both.
 cdef struct Session:
     pn_session_t *session
     Session *prev
@@ -9,6 +10,8 @@ cdef struct Session:
     size_t streaming
     # We began it, not the peer.
     bint begun_here
+    # We end it as soon as the peer has answered our begin.
+    bint ends
     Session *next_beginning
     # The data plane's side of it, and its deliveries.
     amqp_session_end_t *end
@@ -22,7 +25,8 @@ cdef struct Session:
     size_t spilled
     uint32_t _mark
 
-# The context of each link, of any kind.
+# A link of any kind. Its session owns it until its detach is answered: the engine's link and the
+# data plane's (`deliveries.end.user`) point to it, and `link_forget` takes it from both.
 cdef struct Link:
     LinkKind kind
     LinkRole role
@@ -43,7 +47,7 @@ cdef struct Link:
     Queue *made             # the dynamic node that was created for it; NULL for none
     bint _named             # it held its name, or holds it: see names.pxi
 
-# One AMQP connection.
+# One AMQP connection. The container owns it, and frees it at the end of the turn in which it died.
 cdef struct Peer:
     # For idle time-outs, the handshake, and links that wait to be detached.
     Timer timer
@@ -63,10 +67,9 @@ cdef struct Peer:
     # Links that the peer attached, and those that we did.
     size_t link_count
     size_t own_links
-    # Sessions of the peer's; ours; those with a channel until their end frame is written.
+    # Sessions of the peer's, and ours.
     size_t session_count
     size_t own_sessions
-    size_t ending_sessions
     # The session that our links share; NULL as long as no link needs it.
     pn_session_t *shared_session
     bint opened

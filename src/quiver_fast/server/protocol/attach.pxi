@@ -9,18 +9,14 @@ cdef size_t REFUSED_MAX = 1024
 
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach with a working link, or with a detach that gives the reason."""
-    cdef Session *session
-    if pn_session_get_context(pn_link_session(link)) == NULL:
+    cdef Session *session = session_of(pn_link_session(link))
+    if session == NULL or pn_session_state(session.session) & PN_LOCAL_CLOSED:
         # The session or the connection was refused.
         return
-    session = session_of(pn_link_session(link))
     if not has_handle(session):
         # There is no handle for an answer, not even for a refusal (part 2.7.2).
-        set_condition(
-            pn_session_condition(pn_link_session(link)), b"amqp:resource-limit-exceeded",
-            b"the session has more links than its handle-max")
-        pn_session_close(pn_link_session(link))
-        peer_dirty(peer)
+        refuse_session(peer, session, b"amqp:resource-limit-exceeded",
+                       b"the session has more links than its handle-max")
         return
     if session.end.phase[<int>AMQP_OURS] == AMQP_BEFORE:
         session.unframed += 1
@@ -329,13 +325,14 @@ cdef void detach(Link *link, bint closed) noexcept nogil:
     else:
         pn_link_detach(link.link)
     if link.owns_session:
-        pn_session_close(link.session)
+        session_close(link.session)
     link_delete(link)
 
 
 cdef void detach_later(Link *link) noexcept nogil:
-    """Take a link out of service; `detach` answers the peer later."""
+    """Take a link out of service; `detach` answers the peer later. The name is free at once."""
     take_down(link)
+    name_leave(link)
     link.kind = DEFERRED
 
 

@@ -4,8 +4,6 @@
 cdef int EVENTS = 4096
 # A frame for the engine counts as so many more events: it costs as much as many transfers.
 cdef int CONTROL_COST = 63
-# The most sessions at a time whose end is unanswered.
-cdef size_t ENDING_MAX = 64
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
@@ -52,6 +50,8 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
         return False
     elif event == AMQP_DROPPED:
         drop(peer, &peer.plane.arrival)
+    elif event == AMQP_ENDING:
+        answer_sessions(peer)
     return event != AMQP_NOTHING
 
 
@@ -148,13 +148,10 @@ cdef void take_outcome(
     if told.state.code != AMQP_CODE_NONE:
         delivery.code = told.state.code
         delivery.said = told.state.encoded
-    if link.kind != OUTLET:
-        # The sender settled it, so we owe no answer any more.
-        amqp_delivery_keep_said(delivery)
-        return
-    outlet_updated(<Outlet *>link, delivery)
-    if (<Outlet *>link).delivery == delivery and not amqp_delivery_keep_said(delivery):
-        link.peer.deliveries.failed = True
+    # The state is in the input: it is copied or forgotten before the next frame is read.
+    if link.kind != OUTLET or outlet_updated(<Outlet *>link, delivery):
+        if not amqp_delivery_keep_said(delivery):
+            link.peer.deliveries.failed = True
 
 
 cdef void flow_came(Peer *peer) noexcept nogil:
@@ -177,10 +174,7 @@ cdef void refuse_frame(Peer *peer, const amqp_refusal_t *refusal) noexcept nogil
     if refusal.extent == AMQP_OF_LINK and end != NULL and end.user != NULL:
         refuse_link(<Link *>end.user, refusal.condition, refusal.why)
     elif refusal.extent == AMQP_OF_SESSION and session != NULL:
-        set_condition(pn_session_condition(session.session), refusal.condition, refusal.why)
-        pn_session_close(session.session)
-        refuse_links(session)
-        peer_dirty(peer)
+        refuse_session(peer, session, refusal.condition, refusal.why)
     else:
         peer_refuse(peer, refusal.condition, refusal.why)
 
@@ -192,14 +186,18 @@ cdef void refuse_link(Link *link, const char *condition, const char *why) noexce
         outlet_refused(<Outlet *>link)
 
 
-cdef void refuse_links(Session *session) noexcept nogil:
-    """Take the messages from the consumers of a session that we end with an error."""
+cdef void refuse_session(
+        Peer *peer, Session *session, const char *condition, const char *why) noexcept nogil:
+    """End a session with an error (part 2.5.5). Its links take and give no more messages."""
     cdef Link *link = session.links
+    set_condition(pn_session_condition(session.session), condition, why)
+    pn_session_close(session.session)
     while link != NULL:
+        link.refused = True
         if link.kind == OUTLET:
-            link.refused = True
             outlet_refused(<Outlet *>link)
         link = link.next
+    peer_dirty(peer)
 
 
 cdef void opened(Peer *peer) noexcept nogil:
@@ -312,11 +310,7 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
         peer_close(peer, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
     peer.session_count += 1
-    if peer.ending_sessions >= ENDING_MAX:
-        open_sessions(peer)
-        # Ended sessions keep their channels until the answer to their end is written.
-        peer_flush(peer)
-    if peer.session_count + peer.own_sessions + peer.ending_sessions > channels(peer):
+    if peer.session_count + peer.own_sessions > channels(peer):
         # There is no channel for an answer, not even for an end.
         peer_close(peer, b"amqp:resource-limit-exceeded",
                    b"the connection has no channel for another session")
@@ -335,6 +329,9 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
 cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
     """Handle the answer to our begin: now links can be attached that waited for its handle-max."""
     cdef Peer *other = peer.container.trunks
+    if session_of(session).ends:
+        pn_session_close(session)
+        peer_dirty(peer)
     if session != peer.shared_session:
         return
     offer_again(peer)
@@ -376,13 +373,30 @@ cdef void open_sessions(Peer *peer) noexcept nogil:
             open_session(peer, session.session)
         session = session.next_beginning
     peer.beginning = NULL
+    peer_drain(peer)
     session = peer.sessions
     while session != NULL:
-        if pn_session_state(session.session) & PN_LOCAL_ACTIVE:
+        if is_fresh(session):
             session_opened(peer, session)
             links_opened(session)
         session = session.next
     peer_dirty(peer)
+
+
+cdef inline bint is_fresh(const Session *session) noexcept nogil:
+    """Say whether our begin was written, and `session_opened` does not know it yet."""
+    return pn_session_state(session.session) & PN_LOCAL_ACTIVE and (
+        session.end == NULL or session.end.window != 0)
+
+
+cdef void answer_sessions(Peer *peer) noexcept nogil:
+    """Write our begins and ends, in the order of the peer's: before its end is taken, and after it.
+
+    With the peer's end the engine forgets the channel that our begin has to name (part 2.7.2).
+    """
+    if peer.beginning != NULL:
+        open_sessions(peer)
+    peer_drain(peer)
 
 
 cdef void links_opened(Session *session) noexcept nogil:
@@ -411,11 +425,11 @@ cdef void end(Peer *peer, pn_session_t *session) noexcept nogil:
     cdef Session *record = <Session *>pn_session_get_context(session)
     if record != NULL:
         forget_session(peer, record)
-    peer.ending_sessions += 1
     if session == peer.shared_session:
         peer.shared_session = NULL
     pn_session_close(session)
     pn_session_free(session)
+    answer_sessions(peer)
     peer_dirty(peer)
 
 

@@ -95,7 +95,7 @@ cdef Outlet *attach_stream_link(Peer *peer) noexcept nogil:
     outlet = <Outlet *>link_new(peer, link, OUTLET, STREAMS_TO_PEER, sizeof(Outlet))
     if outlet == NULL:
         if own:
-            pn_session_close(session)
+            session_close(session)
         return NULL
     outlet.base.owns_session = own
     outlet.consumer.outlet = outlet
@@ -118,7 +118,7 @@ cdef void trim_pool(Peer *peer) noexcept nogil:
             # When the peer answers, server.protocol.events frees link and session.
             pn_link_close(outlet.base.link)
             if outlet.base.owns_session:
-                pn_session_close(outlet.base.session)
+                session_close(outlet.base.session)
             peer_dirty(peer)
             count += 1
         outlet = following

@@ -13,12 +13,12 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_EXPIRE_WITH_LINK, PN_MODIFIED, PN_REJECTED, PN_RELEASED, PN_SND_SETTLED,
     pn_bytes, pn_connection_get_container, pn_connection_remote_container, pn_data_put_symbol,
     pn_link_close, pn_link_open, pn_link_remote_snd_settle_mode, pn_link_source, pn_link_t,
-    pn_link_target, pn_receiver, pn_sender, pn_session_close, pn_session_t,
-    pn_terminus_capabilities, pn_terminus_set_address, pn_terminus_set_expiry_policy,
+    pn_link_target, pn_receiver, pn_sender, pn_session_t, pn_terminus_capabilities,
+    pn_terminus_set_address, pn_terminus_set_expiry_policy,
 )
 from quiver_fast.server.connections.connections cimport (
-    NAME_MAX, awaits_begin, has_channel, inlet_top_up, is_usable, link_new, link_opened,
-    peer_close, same_server, session_for, write_name,
+    NAME_MAX, awaits_begin, has_channel, inlet_top_up, is_usable, link_new, link_opened, peer_close,
+    same_server, session_close, session_for, write_name,
 )
 from quiver_fast.server.messages.messages cimport Chunk, Message, message_fit, message_leave
 from quiver_fast.server.model.lists cimport list_has, list_push, list_remove

@@ -96,7 +96,7 @@ cdef void attach_receiver(Peer *peer, Queue *queue) noexcept nogil:
     inlet = <Inlet *>link_new(peer, link, INLET, TRUNK_CONSUMER, sizeof(Inlet))
     if inlet == NULL:
         if own:
-            pn_session_close(session)
+            session_close(session)
         return
     inlet.base.owns_session = own
     queue.links += 1

@@ -338,8 +338,12 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
         outlet = following
 
 
-cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
-    """Handle the consumer's outcome of a delivery (part 3.4)."""
+cdef bint outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """Handle the consumer's outcome of a delivery (part 3.4).
+
+    Return whether the delivery is still there. Then it has the outcome only if this came before
+    the message's end, and is needed after it.
+    """
     cdef Entry *entry = entry_of(delivery)
     cdef uint64_t state
     cdef bint settled = delivery.settled
@@ -347,27 +351,35 @@ cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
     if settled:
         default_outcome(outlet, delivery)
     state = delivery.code
-    if entry == NULL:
-        if settled:
-            forget_delivery(delivery)
-            amqp_delivery_settle(delivery)
-        return
-    if not settled and (
-            state == 0 or state == PN_RECEIVED or early and not outlet.base.peer.trunk):
+    if entry == NULL and settled:
+        forget_delivery(delivery)
+        amqp_delivery_settle(delivery)
+        return False
+    if not settled and early and state > PN_RECEIVED and not outlet.base.peer.trunk:
         # The outcome is not final. Another server's outcome is: it settles only at the end of
         # the message.
-        return
+        return True
+    if entry == NULL or not settled and state <= PN_RECEIVED:
+        forget_state(delivery)
+        return True
     if early:
         # The outcome came before the end of the message: do not send the rest.
         if entry.message.chain != NULL:
             chain_of(entry.message).outcome = state
         end_sending(outlet)
         update_readiness(outlet)
-    if state == TRANSACTIONAL_STATE:
-        enlist(outlet, entry, delivery, early)
-    else:
-        take_outcome(outlet, entry, delivery, early)
     peer_dirty(outlet.base.peer)
+    if state == TRANSACTIONAL_STATE:
+        return enlist(outlet, entry, delivery, early)
+    take_outcome(outlet, entry, delivery, early)
+    return False
+
+
+cdef void forget_state(amqp_delivery_t *delivery) noexcept nogil:
+    """Forget a state of the peer's that has had its effect."""
+    delivery.code = AMQP_CODE_NONE
+    delivery.said.start = NULL
+    delivery.said.size = 0
 
 
 cdef void take_outcome(
@@ -389,9 +401,12 @@ cdef void take_outcome(
     amqp_delivery_settle(delivery)
 
 
-cdef void enlist(
+cdef bint enlist(
         Outlet *outlet, Entry *entry, amqp_delivery_t *delivery, bint early) noexcept nogil:
-    """Put an outcome into its transaction; an unknown transaction is an error."""
+    """Put an outcome into its transaction; an unknown transaction is an error.
+
+    Return whether the delivery is still there, with no state.
+    """
     cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
     cdef bint ends = early or delivery.settled
     cdef bint enlisted = state.transaction != NULL and enlist_outcome(
@@ -405,15 +420,19 @@ cdef void enlist(
                         b"the server is out of memory")
         update_readiness(outlet)
         pool_remove(outlet)
+    forget_state(delivery)
     if early:
         delivery_let_go(delivery)
         amqp_delivery_abort(delivery)
         if not enlisted:
             # The message was not sent to its end: the end of the link must not find the delivery.
             return_entry(entry)
-    elif enlisted and ends:
+        return False
+    if enlisted and ends:
         delivery_let_go(delivery)
         amqp_delivery_settle(delivery)
+        return False
+    return True
 
 
 cdef void outlet_detached(Outlet *outlet) noexcept nogil:

@@ -21,7 +21,7 @@ cdef bint end_accepted(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil
 cdef void peer_holds(Peer *peer) noexcept nogil
 
 cdef void outlet_flow(Outlet *outlet) noexcept nogil
-cdef void outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil
+cdef bint outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil
 cdef void outlets_drained(Peer *peer) noexcept nogil
 cdef void outlet_refused(Outlet *outlet) noexcept nogil
 cdef void outlet_detached(Outlet *outlet) noexcept nogil

@@ -1,0 +1,357 @@
+"""Frames after which one object of a connection would outlive another that it points to.
+
+docs/internals/data-plane.md says which pointers may live how long. Most of these faults show only
+in a build with sanitizers; some end a server of any build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.amqp_codec import Value, symbols
+from support.amqp_frames import Frame, FrameClient, composite, encode_frame, message
+from support.bystander import Bystander
+from support.server import Server, running_server
+
+WINDOWS = {"next_outgoing_id": 0, "incoming_window": 1000, "outgoing_window": 1000}
+UNATTACHED = "amqp:session:unattached-handle"
+STREAMING = symbols("qd.streaming-deliveries")
+
+
+@pytest.fixture(scope="module")
+def bystander(server: Server) -> Iterator[Bystander]:
+    found = Bystander(server.port)
+    with found.client:
+        yield found
+
+
+@pytest.fixture
+def client(server: Server, bystander: Bystander) -> Iterator[FrameClient]:
+    """A connection; the server and the bystander go on after everything that it does."""
+    with FrameClient(server.port) as connection:
+        connection.open()
+        yield connection
+    bystander.check()
+
+
+def begin(channel: int, **fields: object) -> bytes:
+    return encode_frame("begin", channel=channel, **{**WINDOWS, **fields})
+
+
+def end(channel: int) -> bytes:
+    return encode_frame("end", channel=channel)
+
+
+def attach(
+    handle: int, name: str, *, channel: int = 0, receives: bool = True, address: str
+) -> bytes:
+    return encode_frame(
+        "attach", channel=channel, name=name, handle=handle, role=receives,
+        initial_delivery_count=None if receives else 0,
+        source=composite("source", address=address),
+        target=composite("target", address=address),
+    )  # fmt: skip
+
+
+def names(client: FrameClient, count: int) -> list[tuple[str, object]]:
+    """Read ``count`` frames besides flows; return names, and the remote-channel of a begin."""
+    found = read(client, count)
+    return [(each.name, each.fields.get("remote_channel")) for each in found]
+
+
+def read(client: FrameClient, count: int) -> list[Frame]:
+    """Read ``count`` frames besides flows."""
+    found: list[Frame] = []
+    while len(found) < count:
+        found += [each for each in [client.read()] if each.name != "flow"]
+    return found
+
+
+def until(client: FrameClient, name: str) -> list[Frame]:
+    """Read frames up to one of a name."""
+    found = [client.read()]
+    while found[-1].name != name:
+        found.append(client.read())
+    return found
+
+
+# ---- A begin is answered before its end is taken (part 2.7.2)
+
+
+@pytest.mark.parametrize("pairs", [1, 3, 100])
+def test_a_begin_and_its_end_in_one_write(client: FrameClient, pairs: int) -> None:
+    client.send_bytes(b"".join(begin(4) + end(4) for _ in range(pairs)))
+    assert names(client, 2 * pairs) == [("begin", 4), ("end", None)] * pairs
+
+
+def test_sessions_of_several_channels_in_one_write(client: FrameClient) -> None:
+    client.send_bytes(begin(7) + begin(5) + end(7) + begin(6) + end(5) + end(6))
+    found = sorted(names(client, 6), key=str)
+    assert found == [("begin", 5), ("begin", 6), ("begin", 7)] + [("end", None)] * 3
+
+
+def test_a_session_with_links_in_one_write(client: FrameClient, address: str) -> None:
+    client.send_bytes(
+        begin(4) + attach(0, "l", channel=4, address=address)
+        + attach(1, "m", channel=4, receives=False, address=address) + end(4)
+    )  # fmt: skip
+    found = until(client, "end")
+    assert found[0].fields["remote_channel"] == 4
+    assert [each.fields["name"] for each in found if each.name == "attach"] == ["l", "m"]
+
+
+def test_a_refused_session_and_its_end_in_one_write(tmp_path: Path) -> None:
+    with (
+        running_server(tmp_path, max_sessions=1) as server,
+        FrameClient(server.port) as client,
+    ):
+        client.open()
+        client.send_bytes(begin(0) + begin(1) + end(1))
+        found = read(client, 3)
+        begun = [each.fields["remote_channel"] for each in found if each.name == "begin"]
+        assert sorted(begun) == [0, 1]
+        assert [each.condition for each in found if each.name == "end"] == [
+            "amqp:resource-limit-exceeded"]  # fmt: skip
+
+
+def test_a_begin_that_answers_a_session_that_has_its_answer(
+    client: FrameClient, address: str
+) -> None:
+    client.send_bytes(begin(4) + end(4))
+    names(client, 2)
+    client.send_bytes(begin(3))
+    assert names(client, 1) == [("begin", 3)]
+    client.send_bytes(begin(100, remote_channel=0))
+    client.send_bytes(
+        end(100) + attach(0, "l", channel=3, address=address)
+        + attach(1, "m", channel=3, address=address)
+    )  # fmt: skip
+    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+
+
+def test_a_begin_that_answers_an_ended_session(client: FrameClient) -> None:
+    client.begin(3)
+    client.send("transfer", channel=3, handle=9, delivery_id=0, delivery_tag=b"t")
+    assert client.expect("end").condition == UNATTACHED
+    client.send_bytes(begin(100, remote_channel=0))
+    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+
+
+# ---- A state of a delivery does not point into the input beyond its frame
+
+
+def fill(client: FrameClient, address: str, handle: int, *bodies: bytes) -> None:
+    client.attach_sender(address, handle=handle)
+    client.wait_for_credit()
+    for number, body in enumerate(bodies):
+        client.transfer(number, message(body), handle=handle)
+        client.expect("disposition")
+
+
+def free_input(*clients: FrameClient) -> None:
+    """Make the server free the input's buffer that it kept: two connections need one each."""
+    frame = encode_frame("flow", **WINDOWS, next_incoming_id=0, echo=True)
+    for client in clients:
+        client.send_bytes(frame[:-1])
+        # The partial frame was read, and its connection holds a buffer.
+        Bystander(client.socket.getpeername()[1]).client.socket.close()
+    for client in clients:
+        client.send_bytes(frame[-1:])
+        client.expect("flow")
+
+
+STATES = {
+    "received": composite("received", section_number=0, section_offset=1),
+    "unknown transaction": composite(
+        "transactional_state", txn_id=b"12345678", outcome=composite("accepted")
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("size", [512, 131072])
+def test_a_state_that_is_not_final_and_then_none(tmp_path: Path, state: str, size: int) -> None:
+    """The first one lay in a buffer that was freed since; a large one is unmapped then."""
+    with (
+        running_server(tmp_path, max_frame_size=131072) as server,
+        FrameClient(server.port) as client,
+        FrameClient(server.port) as one,
+        FrameClient(server.port) as other,
+    ):
+        for each in (client, one, other):
+            each.open(max_frame_size=131072)
+            each.begin()
+        fill(client, "states", 0, b"a" * 100)
+        client.attach_receiver("states", handle=1)
+        client.give_credit(1, handle=1, next_incoming_id=0)
+        number = client.expect("transfer").fields["delivery_id"]
+        padding = Value("map", ((Value("symbol", "p"), Value("binary", b"p" * (size - 200))),))
+        client.send_bytes(
+            encode_frame("flow", **WINDOWS, next_incoming_id=1, properties=padding)
+            + encode_frame("disposition", role=True, first=number, settled=False,
+                           state=STATES[state])
+            + encode_frame("flow", **WINDOWS, next_incoming_id=1, echo=True)
+        )  # fmt: skip
+        if state == "unknown transaction":
+            client.expect("flow")
+            assert client.expect("detach").condition == "amqp:transaction:unknown-id"
+        else:
+            client.expect("flow")
+        free_input(one, other)
+        client.send("disposition", role=True, first=number, settled=True)
+        client.send("flow", **WINDOWS, next_incoming_id=1, echo=True)
+        client.expect("flow")
+
+
+# ---- Runs of outcomes, sessions of refusals
+
+
+def test_an_outcome_of_a_session_that_we_ended(client: FrameClient, address: str) -> None:
+    """Its consumer leaves a stream of the same session's producer, which gets no answer."""
+    client.begin(incoming_window=0)
+    client.send("attach", name="in", handle=0, role=False, initial_delivery_count=0,
+                source=composite("source"),
+                target=composite("target", address=address, capabilities=STREAMING))  # fmt: skip
+    client.expect("attach")
+    client.attach_receiver(address, handle=1)
+    client.send("flow", handle=1, delivery_count=0, link_credit=1, **{
+        **WINDOWS, "incoming_window": 0}, next_incoming_id=0)  # fmt: skip
+    client.wait_for_credit()
+    whole = message(b"s" * 1000)
+    client.transfer(0, whole[:500], more=True)
+    client.send("transfer", handle=0, payload=whole[500:])
+    client.send("flow", **{**WINDOWS, "incoming_window": 0}, next_incoming_id=0, echo=True)
+    client.expect("flow")
+    client.send("transfer", handle=9, delivery_id=1, delivery_tag=b"t")
+    assert client.expect("end").condition == UNATTACHED
+    client.send("end")
+    client.begin()
+    client.send_bytes(b"\0\0\0\x0c\x02\0\0\0\0\x53\x15\x45")
+    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+
+
+def test_a_refusal_after_a_session_was_freed(client: FrameClient, address: str) -> None:
+    client.begin()
+    client.attach_sender(address)
+    client.wait_for_credit()
+    client.transfer(0, message(b"x"))
+    client.expect("disposition")
+    client.send("end")
+    until(client, "end")
+    client.begin(1)
+    client.send_bytes(b"\0\0\0\x0c\x02\0\0\x01\0\x53\x15\x45")
+    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+
+
+# ---- A link, its name, and files that are being made
+
+
+def subscriber(client: FrameClient) -> bytes:
+    source = composite("source", address="topic/news", durable=2, expiry_policy="never",
+                       capabilities=symbols("topic"))  # fmt: skip
+    return encode_frame(
+        "attach", name="sub", handle=0, role=True, source=source, target=composite("target")
+    )
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_subscription_that_is_left_and_taken_again(
+    tmp_path: Path, closed: bool, times: int
+) -> None:
+    with (
+        running_server(tmp_path, store=tmp_path / "store") as server,
+        FrameClient(server.port) as client,
+    ):
+        client.open(container_id="reader")
+        client.begin()
+        client.send_bytes(subscriber(client))
+        client.expect("attach")
+        leave = encode_frame("detach", handle=0, closed=closed)
+        client.send_bytes((leave + subscriber(client)) * times)
+        found = read(client, 2 * times)
+        assert [each.condition for each in found] == [None] * 2 * times
+        assert sorted(each.name for each in found) == ["attach"] * times + ["detach"] * times
+        client.give_credit(1)
+        with FrameClient(server.port) as producer:
+            producer.open()
+            producer.begin()
+            fill(producer, "topic/news", 0, b"hello")
+        assert client.expect("transfer").payload.endswith(b"hello")
+
+
+def test_attach_detach_attach_before_the_files_are_there(tmp_path: Path) -> None:
+    with (
+        running_server(tmp_path, store=tmp_path / "store") as server,
+        FrameClient(server.port) as client,
+    ):
+        client.open(container_id="reader")
+        client.begin()
+        leave = encode_frame("detach", handle=0)
+        client.send_bytes(subscriber(client) + leave + subscriber(client))
+        found = read(client, 3)
+        assert [each.condition for each in found] == [None] * 3
+        assert sorted(each.name for each in found) == ["attach", "attach", "detach"]
+
+
+# ---- After our own detach or end nothing follows
+
+
+def parts(client: FrameClient, address: str) -> int:
+    """Receive the first frames of a message whose rest waits for the session's window."""
+    fill(client, address, 0, b"z" * 20000)
+    client.attach_receiver(address, handle=1)
+    client.give_credit(1, handle=1, incoming_window=2)
+    first = client.expect("transfer")
+    assert first.fields["more"]
+    client.expect("transfer")
+    return int(first.fields["delivery_id"])
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_no_transfer_follows_our_end(server: Server, address: str, separate: bool) -> None:
+    with FrameClient(server.port) as client:
+        client.open(max_frame_size=512)
+        client.begin(incoming_window=2)
+        parts(client, address)
+        mistake = encode_frame("transfer", handle=9, delivery_id=1, delivery_tag=b"t")
+        more = encode_frame("flow", **WINDOWS, next_incoming_id=2)
+        if separate:
+            client.send_bytes(mistake)
+            found = until(client, "end")
+            client.send_bytes(more)
+        else:
+            client.send_bytes(mistake + more)
+            found = until(client, "end")
+        assert found[-1].condition == UNATTACHED
+        client.send("end")
+        client.send_bytes(begin(1))
+        assert client.read().name == "begin", "nothing of the ended session follows"
+
+
+@pytest.mark.parametrize("whole", ["link", "session"])
+def test_a_refused_consumer_gives_way_to_others(server: Server, address: str, whole: str) -> None:
+    """It never confirms our detach or end."""
+    with FrameClient(server.port) as bad, FrameClient(server.port) as good:
+        for client in (bad, good):
+            client.open()
+            client.begin()
+            client.attach_receiver(address, handle=1)
+        bad.give_credit(10, handle=1)
+        if whole == "link":
+            bad.send("flow", **WINDOWS, next_incoming_id=0, handle=1, delivery_count=0,
+                     link_credit=5, properties=Value("map", (
+                         (Value("symbol", "txn-id"), Value("binary", b"12345678")),)))  # fmt: skip
+            assert bad.expect("detach").condition == "amqp:not-implemented"
+        else:
+            bad.send("transfer", handle=9, delivery_id=1, delivery_tag=b"t")
+            assert bad.expect("end").condition == UNATTACHED
+        good.give_credit(10, handle=1)
+        with FrameClient(server.port) as producer:
+            producer.open()
+            producer.begin()
+            fill(producer, address, 0, b"0", b"1", b"2", b"3")
+        found = [good.expect("transfer").payload[-1:] for _ in range(4)]
+        assert found == [b"0", b"1", b"2", b"3"]
