@@ -26,7 +26,7 @@ from quiver_fast.server.model.marks cimport peer_dirty
 from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue
 from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
-from quiver_fast.server.nodes.nodes cimport spare_entries_free
+from quiver_fast.server.nodes.nodes cimport spare_entries_free, take_later
 from quiver_fast.server.protocol.protocol cimport (
     go_on, peer_forget_links, peer_process, steal, take_input,
 )
@@ -38,6 +38,8 @@ from quiver_fast.server.transfer.transfer cimport (
 )
 
 cdef int64_t MILLISECOND = 1000000
+# The steps of selectors in one turn: some 1,000 messages, or half a millisecond.
+cdef int64_t JUDGING_STEP = 24576
 # Rounds of dispatch and writing in one turn, before sockets are read again.
 cdef int ROUNDS = 8
 # How long connections have to close when the server ends.
@@ -86,6 +88,7 @@ cdef class Turn:
 cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
     cdef Container *container = <Container *>owner
     timers_ring(container, now)
+    go_on_selecting(container)
     for _ in range(ROUNDS):
         if not work_left(container):
             break
@@ -96,7 +99,22 @@ cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
     end_messages(container)
     give_memory_back(container, now)
     bury(container)
-    return now if work_left(container) or ends_are_left(container) else next_due(container)
+    if work_left(container) or ends_are_left(container) or container.first_later != NULL:
+        return now
+    return next_due(container)
+
+
+cdef void go_on_selecting(Container *container) noexcept nogil:
+    """Go on with the selectors of the queues that waited for this turn, in order."""
+    cdef size_t left = container.later_count
+    cdef Queue *queue
+    container.judging_left = JUDGING_STEP
+    while left and container.judging_left > 0:
+        queue = take_later(container)
+        if queue == NULL:
+            break
+        dispatch_one(queue)
+        left -= 1
 
 
 cdef void end_messages(Container *container) noexcept nogil:
@@ -137,16 +155,20 @@ cdef void dispatch_all(Container *container) noexcept nogil:
         queue = container.dirty_queues
         container.dirty_queues = queue.next_dirty
         queue.dirty = False
-        queue_dispatch(queue)
-        if queue.discharging != NULL:
-            coordinators_resume(queue)
-        queue_resume(queue)
-        if queue.trunk_inlets != NULL:
-            trunks_top_up(queue)
-        if queue.orphaned and queue.depth == 0:
-            node_delete(queue)
-        if queue.links == 0:
-            queue_retire(queue)
+        dispatch_one(queue)
+
+
+cdef void dispatch_one(Queue *queue) noexcept nogil:
+    queue_dispatch(queue)
+    if queue.discharging != NULL:
+        coordinators_resume(queue)
+    queue_resume(queue)
+    if queue.trunk_inlets != NULL:
+        trunks_top_up(queue)
+    if queue.orphaned and queue.depth == 0:
+        node_delete(queue)
+    if queue.links == 0:
+        queue_retire(queue)
 
 
 cdef void write_all(Container *container) noexcept nogil:

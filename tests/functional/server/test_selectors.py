@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from proton import Data, Described, symbol, ulong
+from proton import Data, Delivery, Described, symbol, ulong
 from proton.reactor import Copy, Filter, ReceiverOption, Selector
 from support.clients import Clients, Consumer, Producer
 
@@ -212,3 +212,85 @@ def test_random_steps_lose_nothing_and_mix_nothing(
             received.release()
         consumer.link.flow(1)
     assert sorted(ended) == list(range(len(colors)))
+
+
+# -- selectors that are asked in several turns of the server's loop
+
+LONG = {"text": "a" * 60_000}
+# Each evaluation is a large part of what one turn may have.
+PIECES = "text LIKE '" + "%a_" * 1000
+
+
+def expensive_consumers(clients: Clients, address: str) -> tuple[list[Consumer], list[Consumer]]:
+    """Return consumers of a topic whose selectors match, and others that match nothing."""
+    return tuple(  # type: ignore[return-value]
+        [
+            clients.consumer(
+                clients.connect(), address, Topic(), Selector(PIECES + end), credit=100
+            )
+            for _ in range(8)
+        ]
+        for end in ("%'", "%b'")
+    )
+
+
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_a_topic_asks_many_expensive_selectors(
+    clients: Clients, address: str, anonymous: bool
+) -> None:
+    address = f"topic-{address}"
+    matching, others = expensive_consumers(clients, address)
+    plain = clients.consumer(clients.connect(), address, Topic(), credit=100)
+    producers = [
+        clients.producer(clients.connect(), None if anonymous else address) for _ in range(3)
+    ]
+    deliveries = [
+        each.send(f"{producer}-{number}", properties=LONG, address=address)
+        for number in range(4)
+        for producer, each in enumerate(producers)
+    ]
+    assert {clients.outcome(each) for each in deliveries} == {Delivery.ACCEPTED}
+    for consumer in [plain, *matching]:
+        bodies = consumer.accept(12)
+        for producer in range(3):
+            mine = [body for body in bodies if body.startswith(f"{producer}-")]
+            assert mine == [f"{producer}-{number}" for number in range(4)]
+    assert [consumer.bodies() for consumer in others] == [[]] * len(others)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_producer_leaves_while_selectors_are_asked(
+    clients: Clients, address: str, cut: bool
+) -> None:
+    """The topic goes on with the message of another producer."""
+    address = f"topic-{address}"
+    matching, _ = expensive_consumers(clients, address)
+    connection = clients.connect()
+    leaving = clients.producer(connection, address)
+    staying = clients.producer(clients.connect(), address)
+    leaving.send("left", properties=LONG, settled=True)
+    stayed = staying.send("stayed", properties=LONG)
+    if cut:
+        clients.cut(connection)
+    else:
+        leaving.link.close()
+    # A subscription ends meanwhile, too.
+    matching.pop().link.close()
+    assert clients.outcome(stayed) == Delivery.ACCEPTED
+    for consumer in matching:
+        clients.wait(lambda: "stayed" in consumer.bodies(), "the message")  # noqa: B023
+        assert consumer.bodies() in (["stayed"], ["left", "stayed"], ["stayed", "left"])
+
+
+def test_a_consumer_drains_behind_many_messages(clients: Clients, address: str) -> None:
+    """It gets all that match before its credit is used up (part 2.6.7)."""
+    producer = clients.producer(clients.connect(), address)
+    last = producer.send("no", properties=LONG)
+    for number in range(30):
+        last = producer.send(number, properties={**LONG, "color": "blue" if number == 29 else ""})
+    assert clients.outcome(last) == Delivery.ACCEPTED
+    other = clients.consumer(clients.connect(), address, Selector(PIECES + "%b'"), credit=10)
+    blue = clients.consumer(clients.connect(), address, Selector(PIECES + "%' AND color = 'blue'"))
+    blue.link.drain(5)
+    clients.wait(lambda: blue.link.credit == 0, "it is drained")
+    assert (blue.bodies(), other.bodies()) == ([29], [])

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from proton import Message, int32, symbol, ulong
 from support.examples import examples
 
-from quiver_fast.server.selectors.selector import DEPTH_MAX, LENGTH_MAX, SelectorError, Step, parse
+from quiver_fast.server.selectors.selector import (
+    DEPTH_MAX,
+    LENGTH_MAX,
+    WEIGHT_MAX,
+    SelectorError,
+    Step,
+    parse,
+)
 from quiver_fast.server.selectors.selectors import Selector
 
 
@@ -253,11 +260,35 @@ def test_fields_and_values(text: str, expected: bool | None) -> None:
         "a = 1" + " " * LENGTH_MAX,
         "(" * (DEPTH_MAX + 1) + "a" + ")" * (DEPTH_MAX + 1),
         "NOT " * (DEPTH_MAX + 1) + "a",
+        " OR ".join(["a LIKE '%b%'"] * (WEIGHT_MAX + 1)),
+        f"a LIKE '%{'b_' * (WEIGHT_MAX // 2)}_%'",
     ],
 )  # fmt: skip
 def test_what_is_no_selector(text: str) -> None:
     with pytest.raises(SelectorError):
         Selector(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " OR ".join(["a LIKE '%b%'"] * WEIGHT_MAX),
+        f"a LIKE '%{'b_' * (WEIGHT_MAX // 2)}%'",
+        # These are not searched for.
+        f"a LIKE '{'b_' * 500}%{'_b' * 500}'",
+        " OR ".join(["a LIKE 'b%'"] * 250),
+        "a IN (" + ", ".join(f"'{number}'" for number in range(500)) + ")",
+    ],
+)
+def test_long_selectors(text: str) -> None:
+    assert not Selector(text).matches(bytes(Message(properties={"a": "c"}).encode()))
+
+
+@pytest.mark.parametrize("size", [65535, 65536])
+def test_a_very_long_text_is_only_null_or_not(size: int) -> None:
+    encoded = bytes(Message(properties={"a": "b" * size}).encode())
+    assert Selector("a IS NOT NULL").matches(encoded)
+    assert Selector("a LIKE 'b%' AND a = a").matches(encoded) is (size == 65535)
 
 
 @pytest.mark.parametrize("cut", range(1, 80))

@@ -133,6 +133,8 @@ cdef bint can_pass(const Queue *queue) noexcept nogil
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil
 cdef void end_waiting(Inlet *inlet) noexcept nogil
+cdef bint must_be_judged(Inlet *inlet, Message *message, Queue *topic) noexcept nogil
+cdef void judging_ends(Inlet *inlet) noexcept nogil
 cdef bint must_end_later(Inlet *inlet, const Message *message) noexcept nogil
 cdef bint ends_are_left(const Container *container) noexcept nogil
 cdef bint endings_begin(Container *container) noexcept nogil

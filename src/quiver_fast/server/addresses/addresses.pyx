@@ -58,11 +58,11 @@ from quiver_fast.server.model.structures cimport (
     Consumer, Container, Inlet, Link, Peer, Queue, Transaction, Work,
 )
 from quiver_fast.server.nodes.nodes cimport (
-    consumer_unready, queue_append, queue_free, queue_new, want,
+    consumer_unready, later_forget, queue_append, queue_free, queue_new, select_later, want,
 )
 from quiver_fast.server.selectors.selectors cimport Selector, filter_take
 from quiver_fast.server.streams.streams cimport (
-    is_for, stream_begin, stream_decide, stream_of, trunks_withdraw,
+    is_for, stream_begin, stream_decide, stream_of, subscription_judge, trunks_withdraw,
 )
 
 include "broker.pxi"

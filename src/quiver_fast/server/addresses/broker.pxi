@@ -314,7 +314,11 @@ cdef bint is_dynamic(const Queue *queue) noexcept nogil:
 
 cdef void leave_topic(Queue *subscription) noexcept nogil:
     """Remove a subscription from its topic."""
-    list_remove(&subscription.topic.subscriptions, subscription,
+    cdef Queue *topic = subscription.topic
+    topic.selector_count -= subscription.filter != NULL
+    if topic.next_judge == subscription:
+        topic.next_judge = subscription.next_subscription
+    list_remove(&topic.subscriptions, subscription,
                 &subscription.prev_subscription, &subscription.next_subscription)
 
 
@@ -326,6 +330,7 @@ cdef void forget_queue(Container *container, Queue *queue) noexcept nogil:
             place[0] = queue.next_dirty
             break
         place = &place[0].next_dirty
+    later_forget(queue)
     while queue.bound != NULL:
         inlet_bind(queue.bound, NULL)
 
@@ -336,6 +341,7 @@ cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil:
     if before == queue:
         return
     if before != NULL:
+        judging_ends(inlet)
         list_remove(&before.bound, inlet, &inlet.prev_bound, &inlet.next_bound)
     inlet.destination = queue
     if queue != NULL:

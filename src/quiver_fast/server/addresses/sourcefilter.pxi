@@ -113,6 +113,7 @@ cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
         subscription.not_from = origin_of(container)
     if asked.selector is not None:
         subscription.filter = filter_take(asked.selector)
+        subscription.topic.selector_count += 1
     subscription.choosy = subscription.not_from != 0 or subscription.filter != NULL
     return 0
 

@@ -55,6 +55,43 @@ cdef void end_waiting(Inlet *inlet) noexcept nogil:
     inlet.blocked_by = NULL
 
 
+cdef bint must_be_judged(Inlet *inlet, Message *message, Queue *topic) noexcept nogil:
+    """Say whether a message must wait for a later turn, because a topic has many selectors.
+
+    The answers are kept with the subscriptions. So a topic is asked for one message at a time.
+    """
+    cdef Container *container = topic.container
+    cdef Queue *subscription
+    if topic.selector_count == 0 or message.judged and topic.judging != inlet:
+        return False
+    if topic.judging == NULL and container.judging_left > 0:
+        inlet_bind(inlet, topic)
+        topic.judging = inlet
+        topic.next_judge = topic.subscriptions
+        container.next_serial += 1
+        message.judged = container.next_serial
+    while topic.judging == inlet and topic.next_judge != NULL and container.judging_left > 0:
+        subscription = topic.next_judge
+        topic.next_judge = subscription.next_subscription
+        if subscription.filter != NULL:
+            subscription_judge(subscription, message)
+    if topic.judging == inlet and topic.next_judge == NULL:
+        judging_ends(inlet)
+        return False
+    inlet_bind(inlet, topic)
+    begin_waiting(inlet, topic)
+    select_later(topic)
+    return True
+
+
+cdef void judging_ends(Inlet *inlet) noexcept nogil:
+    """Let a topic's selectors be asked for the next message."""
+    cdef Queue *topic = inlet.destination
+    if topic != NULL and topic.judging == inlet:
+        topic.judging = NULL
+        topic.next_judge = NULL
+
+
 cdef Endings *endings_of(const Container *container) noexcept nogil:
     return &(<Broker>container.broker).endings
 

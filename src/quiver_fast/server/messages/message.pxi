@@ -34,6 +34,7 @@ cdef Message *message_new(size_t capacity) noexcept nogil:
     message.chain = NULL
     message.readers = 0
     message.origin = 0
+    message.judged = 0
     message.expires = 0
     message.size = 0
     message.held = 0

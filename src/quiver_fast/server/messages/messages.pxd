@@ -46,6 +46,8 @@ cdef struct Message:
     Header header
     # The number of its sender's container, for no-local; 0 without one.
     uint64_t origin
+    # Its number while a topic's selectors are asked for it; 0 before that.
+    uint64_t judged
     # When the message expires (monotonic ms); 0 for never.
     int64_t expires
     # Bytes received, and those of them that are still in memory.

@@ -55,6 +55,11 @@ cdef struct Container:
     Queue *dirty_queues
     Peer *dirty_peers
     Inlet *awake
+    # Queues whose selectors go on in a later turn, and the steps of selectors left in this one.
+    Queue *first_later
+    Queue *last_later
+    size_t later_count
+    int64_t judging_left
     # Stores to flush at the end of the turn, and to sync.
     void *dirty_stores
     void *unsynced_stores

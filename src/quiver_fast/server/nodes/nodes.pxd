@@ -10,9 +10,13 @@ cdef void lane_remove(Lane *lane, Entry *entry) noexcept nogil
 
 cdef Entry *consumer_browse(Consumer *consumer) noexcept nogil
 
-cdef Entry *selective_next(Consumer *consumer, int64_t *budget) noexcept nogil
-cdef bint wants(const Consumer *consumer, const Message *message) noexcept nogil
-cdef bint is_unwanted(const Queue *queue, const Message *message) noexcept nogil
+cdef Entry *selective_next(Consumer *consumer) noexcept nogil
+cdef bint all_judged(Queue *queue, const Entry *entry) noexcept nogil
+cdef bint wants(const Consumer *consumer) noexcept nogil
+cdef bint is_unwanted(const Queue *queue) noexcept nogil
+cdef void select_later(Queue *queue) noexcept nogil
+cdef Queue *take_later(Container *container) noexcept nogil
+cdef void later_forget(Queue *queue) noexcept nogil
 
 # Bits of a sequence that count entries. A queue by priority has the priority above them.
 cdef enum:

@@ -16,8 +16,7 @@ from quiver_fast.server.model.structures cimport (
     Consumer, Container, Entry, Inlet, Lane, Queue, Timer,
 )
 from quiver_fast.server.model.timer cimport timer_advance, timer_clear
-from quiver_fast.server.selectors.selectors cimport filter_cost, filter_matches, filter_release
-from quiver_fast.server.selectors.steps cimport Filter
+from quiver_fast.server.selectors.selectors cimport filter_matches, filter_release
 
 include "barring.pxi"
 include "lane.pxi"

@@ -61,7 +61,13 @@ cdef struct Consumer:
     Filter *filter
     Consumer *_prev_selective
     Consumer *next_selective
-    # Sequences of matching entries that came back behind its place: a heap, the first on top.
+    # The incomplete entry that its selector was asked for last, by sequence, and its size then;
+    # the answer, and whether more properties may change it.
+    uint64_t _judged
+    size_t _judged_size
+    bint _fits
+    bint _known
+    # Sequences of entries that came back behind its place: a heap, the first on top.
     uint64_t *_returned
     size_t _returned_count
     size_t _returned_capacity
@@ -110,6 +116,16 @@ cdef struct Queue:
     Filter *filter
     uint64_t not_from
     bint choosy
+    # A topic's subscriptions with a selector; the link whose message these are asked for, and
+    # the next one to ask. For a subscription: that message's number, and the answer.
+    size_t selector_count
+    Inlet *judging
+    Queue *next_judge
+    uint64_t judged
+    bint fits
+    # In the container's list of queues whose selectors go on in a later turn.
+    bint later
+    Queue *_next_later
     # Producers that wait for room.
     Inlet *waiting
     # Anonymous links whose current message goes to this queue.

@@ -37,7 +37,8 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
     elif event == AMQP_CREDIT:
         flow_came(peer)
     elif event == AMQP_FOR_ENGINE:
-        left[0] -= CONTROL_COST
+        # A long one may have a selector, whose reading costs as much as its evaluations.
+        left[0] -= CONTROL_COST + <int>peer.plane.control.size
         if peer.plane.endpoints.attached != NULL:
             displace(peer, peer.plane.endpoints.attached)
         peer_feed(peer, peer.plane.control)
@@ -132,10 +133,18 @@ cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
         if not amqp_walk_next(&peer.walked.deliveries, &delivery):
             peer.walked = NULL
             return left
-        if delivery != NULL:
-            take_outcome(delivery, &peer.plane.disposition)
-        left -= 1
+        if delivery == NULL:
+            left -= 1
+            continue
+        left -= outcome_cost(<Link *>delivery.link.end.user)
+        take_outcome(delivery, &peer.plane.disposition)
     return left
+
+
+cdef inline int outcome_cost(const Link *link) noexcept nogil:
+    """Return the cost of an outcome in events: each watcher of the queue is told of it."""
+    cdef const Queue *queue = (<const Outlet *>link).consumer.queue if link.kind == OUTLET else NULL
+    return 1 if queue == NULL else 1 + <int>(queue.watchers // 16)
 
 
 cdef void take_outcome(

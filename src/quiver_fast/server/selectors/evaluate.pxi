@@ -3,6 +3,12 @@
 Truth has three values (JMS 2.0 section 3.8.1.2): a missing property is UNKNOWN.
 """
 
+# Bytes that cost as much as a step: read in a message, compared, searched for a piece.
+cdef size_t BYTES_READ = 16
+cdef size_t BYTES_COMPARED = 256
+cdef size_t BYTES_FOUND = 64
+
+
 cdef inline bint is_tail(uint8_t byte) noexcept nogil:
     """Say whether a byte of UTF-8 continues a character."""
     return byte & 0xC0 == 0x80
@@ -138,45 +144,100 @@ cdef void between(Value *value, Value *low, const Value *high) noexcept nogil:
     both(value, &other)
 
 
+cdef int by_size_and_bytes(const void *left, const void *right) noexcept nogil:
+    cdef const Value *one = <const Value *>left
+    cdef const Value *other = <const Value *>right
+    if one.size != other.size:
+        return 1 if one.size > other.size else -1
+    return memcmp(one.text, other.text, one.size)
+
+
 cdef void among(Value *value, const Value *strings, uint32_t count) noexcept nogil:
-    cdef uint32_t i
-    cdef bint found = False
-    if value.kind == UNKNOWN:
-        return
     if value.kind == TEXT:
-        for i in range(count):
-            if equal(value, &strings[i]):
-                found = True
-                break
-    set_truth(value, found)
+        set_truth(value, bsearch(value, strings, count, sizeof(Value), by_size_and_bytes) != NULL)
+    elif value.kind != UNKNOWN:
+        set_truth(value, False)
 
 
-cdef void like(Value *value, const Pattern *pattern) noexcept nogil:
-    """Run the automaton. Its cost is always O(bytes of the text * words of the pattern)."""
-    cdef uint64_t *now = pattern.now
-    cdef const uint64_t *moves
-    cdef uint64_t stays
-    cdef uint64_t carry
-    cdef uint64_t moved
-    cdef uint64_t all_ones = ~<uint64_t>0
-    cdef uint32_t word
+cdef const char *begins(const Piece *piece, const char *at, const char *end) noexcept nogil:
+    """Return the place behind a piece that a text begins with; NULL if it does not."""
     cdef size_t i
-    if value.kind != TEXT:
-        if value.kind != UNKNOWN:
-            set_truth(value, False)
-        return
-    memset(now, 0, pattern.words * 8)
-    now[0] = 1
-    for i in range(value.size):
-        moves = pattern.moves + <size_t><uint8_t>value.text[i] * pattern.words
-        stays = all_ones if is_tail(<uint8_t>value.text[i]) else 0
-        carry = 0
-        for word in range(pattern.words):
-            moved = now[word] & moves[word]
-            now[word] = (moved << 1) | carry | (
-                now[word] & (pattern.gaps[word] | (pattern.tails[word] & stays)))
-            carry = moved >> 63
-    set_truth(value, (now[pattern.count // 64] >> (pattern.count % 64)) & 1)
+    if piece.any == NULL:
+        if <size_t>(end - at) < piece.size or memcmp(at, piece.text, piece.size) != 0:
+            return NULL
+        return at + piece.size
+    for i in range(piece.size):
+        if at == end:
+            return NULL
+        if not piece.any[i]:
+            if at[0] != piece.text[i]:
+                return NULL
+            at += 1
+            continue
+        if is_tail(<uint8_t>at[0]):
+            return NULL
+        at += 1
+        while at < end and is_tail(<uint8_t>at[0]):
+            at += 1
+    return at
+
+
+cdef const char *ends(const Piece *piece, const char *start, const char *end) noexcept nogil:
+    """Return the place of a piece that a text ends with; NULL if it does not."""
+    cdef size_t i = piece.size
+    while i:
+        i -= 1
+        if piece.any != NULL and piece.any[i]:
+            while end > start and is_tail(<uint8_t>(end - 1)[0]):
+                end -= 1
+            if end == start:
+                return NULL
+        elif end == start or (end - 1)[0] != piece.text[i]:
+            return NULL
+        end -= 1
+    return end
+
+
+cdef const char *find_piece(const Piece *piece, const char *at, const char *end) noexcept nogil:
+    """Return the place behind the first occurrence of a piece; NULL if there is none."""
+    cdef const char *found = NULL
+    if piece.any == NULL:
+        found = <const char *>memmem(at, end - at, piece.text, piece.size)
+        if found != NULL:
+            found += piece.size
+        return found
+    while found == NULL and at < end:
+        found = begins(piece, at, end)
+        at += 1
+    return found
+
+
+cdef bint is_like(const Value *value, const Pattern *pattern) noexcept nogil:
+    """Find the pieces one after the other, each as early as possible: no step is taken back."""
+    cdef const char *end = value.text + value.size
+    cdef const char *at = begins(pattern.pieces, value.text, end)
+    cdef uint32_t i
+    if at == NULL or pattern.count == 1:
+        return at == end
+    end = ends(&pattern.pieces[pattern.count - 1], at, end)
+    if end == NULL:
+        return False
+    for i in range(1, pattern.count - 1):
+        at = find_piece(&pattern.pieces[i], at, end)
+        if at == NULL:
+            return False
+    return True
+
+
+cdef int64_t like(Value *value, const Pattern *pattern) noexcept nogil:
+    """Return the cost."""
+    cdef int64_t cost = <int64_t>(value.size * pattern.weight // BYTES_FOUND)
+    if value.kind == TEXT:
+        set_truth(value, is_like(value, pattern))
+        return cost
+    if value.kind != UNKNOWN:
+        set_truth(value, False)
+    return 0
 
 
 cdef bint evaluate(Filter *filter) noexcept nogil:
@@ -184,6 +245,7 @@ cdef bint evaluate(Filter *filter) noexcept nogil:
     cdef Value *top = filter.stack - 1
     cdef Step *step
     cdef uint32_t i
+    filter.cost += filter.step_count
     for i in range(filter.step_count):
         step = &filter.steps[i]
         if step.code == LITERAL:
@@ -194,6 +256,8 @@ cdef bint evaluate(Filter *filter) noexcept nogil:
             top[0] = filter.values[step.slot]
         elif step.code <= MORE_EQUAL:
             top -= 1
+            if top.kind == TEXT:
+                filter.cost += <int64_t>(top.size // BYTES_COMPARED)
             compare(step.code, top, top + 1)
         elif step.code == AND:
             top -= 1
@@ -217,7 +281,7 @@ cdef bint evaluate(Filter *filter) noexcept nogil:
         elif step.code == AMONG:
             among(top, step.among, step.count)
         elif step.code == LIKE:
-            like(top, &step.pattern)
+            filter.cost += like(top, &step.pattern)
         elif step.code == IS_NULL:
             set_truth(top, top.kind == UNKNOWN)
     return is_truth(top, True)

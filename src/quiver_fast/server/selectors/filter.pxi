@@ -9,6 +9,11 @@ cdef uint8_t DEFAULT_PRIORITY = 4
 # The bytes to look at of a message in several chunks. For a selector, properties that end later
 # are missing.
 cdef size_t HEAD_MAX = 1048576
+# A selector can only ask IS NULL of a longer text.
+cdef size_t TEXT_MAX = 65535
+# The cost of opening a queue's file, in steps; and of an evaluation, besides its steps.
+cdef int64_t OPENING = 4096
+cdef int64_t EVALUATION = 8
 
 CODES = {
     name: code
@@ -61,6 +66,7 @@ cdef class Selector:
                 step.among = <Value *>self.table(len(value) * sizeof(Value))
                 for i, text in enumerate(value):
                     self.set_text(&step.among[<uint32_t>i], text.encode())
+                qsort(step.among, step.count, sizeof(Value), by_size_and_bytes)
             elif code == "like":
                 accepted, gaps = value
                 self.set_pattern(&step.pattern, accepted, gaps)
@@ -93,40 +99,40 @@ cdef class Selector:
         return 0
 
     cdef int set_pattern(self, Pattern *pattern, list accepted, list gaps) except -1:
-        cdef uint32_t words = len(accepted) // 64 + 1
-        cdef uint32_t i
-        cdef int byte
-        pattern.count = len(accepted)
-        pattern.words = words
-        pattern.moves = <uint64_t *>self.table(256 * words * 8)
-        pattern.gaps = <uint64_t *>self.table(words * 8)
-        pattern.tails = <uint64_t *>self.table(words * 8)
-        pattern.now = <uint64_t *>self.table(words * 8)
-        for i in range(pattern.count):
-            for byte in range(256):
-                # An underscore matches the first byte of a character.
-                if accepted[i] == byte or accepted[i] == 256 and not is_tail(<uint8_t>byte):
-                    set_bit(pattern.moves + byte * words, i)
-            if accepted[i] == 256:
-                set_bit(pattern.tails, i + 1)
-        for i in gaps:
-            set_bit(pattern.gaps, i)
+        cdef Piece *piece
+        pieces = pieces_of(accepted, gaps)
+        pattern.weight = weight_of(pieces)
+        pattern.pieces = <Piece *>self.table(len(pieces) * sizeof(Piece))
+        for each in pieces:
+            piece = &pattern.pieces[pattern.count]
+            pattern.count += 1
+            text = bytes(0 if byte > 255 else byte for byte in each)
+            self.kept.append(text)
+            piece.text = text
+            piece.size = len(text)
+            if 256 in each:
+                wild = bytes(byte > 255 for byte in each)
+                self.kept.append(wild)
+                piece.any = wild
         return 0
 
     cdef int set_index(self, dict slots) except -1:
         cdef Filter *filter = &self.filter
         cdef uint32_t at
+        cdef uint32_t hash
         # The table is at most half full.
         filter.index_mask = (1 << (2 * len(slots)).bit_length()) - 1
         filter.index = <Name *>self.table((filter.index_mask + 1) * sizeof(Name))
         filter.name_count = len(slots)
         for name, slot in slots.items():
             self.kept.append(name)
-            at = hash_of(name, len(name)) & filter.index_mask
+            hash = hash_of(name, len(name))
+            at = hash & filter.index_mask
             while filter.index[at].text != NULL:
                 at = (at + 1) & filter.index_mask
             filter.index[at].text = name
             filter.index[at].size = len(name)
+            filter.index[at].hash = hash
             filter.index[at].slot = slot
         return 0
 
@@ -162,17 +168,18 @@ cdef void filter_release(Filter *filter) noexcept nogil:
             Py_DECREF(<Selector>filter.owner)
 
 
-cdef inline void set_bit(uint64_t *words, uint32_t bit) noexcept nogil:
-    words[bit // 64] |= <uint64_t>1 << (bit % 64)
+# No peer can choose names that have the same place in an index.
+cdef uint32_t hash_seed = int.from_bytes(os.urandom(4), "little")
 
 
 cdef inline uint32_t hash_of(const char *text, size_t size) noexcept nogil:
-    # FNV-1a.
-    cdef uint32_t value = 2166136261
+    # FNV-1a, with the last step of MurmurHash3.
+    cdef uint32_t value = hash_seed
     cdef size_t i
     for i in range(size):
         value = (value ^ <uint8_t>text[i]) * 16777619
-    return value
+    value = (value ^ (value >> 16)) * <uint32_t>0x85EBCA6B
+    return value ^ (value >> 13)
 
 
 # -- values of a message
@@ -193,7 +200,7 @@ cdef void take_value(Value *value, amqp_value_t found) noexcept nogil:
         value.whole = code == 0x41 or (code == 0x56 and start[0] != 0)
     elif 0xA0 <= code <= 0xBF:
         # binary, string, symbol.
-        value.kind = TEXT
+        value.kind = TEXT if size <= TEXT_MAX else OTHER
         value.text = <const char *>start
         value.size = size
     elif code == 0x43 or code == 0x44:
@@ -295,10 +302,11 @@ cdef bint take_properties(Filter *filter, amqp_reader_t *reader) noexcept nogil:
 
 
 cdef Name *name_of(const Filter *filter, const char *text, size_t size) noexcept nogil:
-    cdef uint32_t at = hash_of(text, size) & filter.index_mask
+    cdef uint32_t hash = hash_of(text, size)
+    cdef uint32_t at = hash & filter.index_mask
     cdef Name *name = &filter.index[at]
     while name.text != NULL:
-        if name.size == size and memcmp(name.text, text, size) == 0:
+        if name.hash == hash and name.size == size and memcmp(name.text, text, size) == 0:
             return name
         at = (at + 1) & filter.index_mask
         name = &filter.index[at]
@@ -329,38 +337,50 @@ cdef bint take_application_properties(Filter *filter, amqp_reader_t *reader) noe
 cdef bint take_sections(Filter *filter, const char *bytes, size_t size) noexcept nogil:
     """Take the values that the selector names; return False if the sections are cut."""
     cdef amqp_reader_t reader = amqp_reader(<const uint8_t *>bytes, size)
+    cdef bint known = read_values(filter, &reader)
+    filter.cost += (reader.at - <const uint8_t *>bytes) // <ssize_t>BYTES_READ
+    return known
+
+
+cdef bint read_values(Filter *filter, amqp_reader_t *reader) noexcept nogil:
     cdef amqp_section section
     cdef amqp_value_t value
     while reader.at < reader.end:
-        section = amqp_read_section(&reader)
+        section = amqp_read_section(reader)
         if section > AMQP_SECTION_APPLICATION_PROPERTIES:
             return True
         if section == AMQP_SECTION_PROPERTIES and filter.asks_properties:
-            if not take_properties(filter, &reader):
+            if not take_properties(filter, reader):
                 return False
         elif section == AMQP_SECTION_APPLICATION_PROPERTIES:
-            return not filter.name_count or take_application_properties(filter, &reader)
-        elif not amqp_read_content(&reader, &value):
+            return not filter.name_count or take_application_properties(filter, reader)
+        elif not amqp_read_content(reader, &value):
             return False
     return False
 
 
-cdef inline void forget_values(Filter *filter) noexcept nogil:
-    cdef uint32_t i
-    for i in range(filter.value_count):
-        filter.values[i].kind = UNKNOWN
-
-
 cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil:
     """Say whether the selector is true for a message, or for the beginning of a stream."""
+    filter.cost = EVALUATION
     if message.chain != NULL:
         return matches_stored(filter, message)
-    forget_values(filter)
-    take_header(filter, message)
-    if take_sections(
-            filter, chunk_bytes(message.first), message.first.size) or message.first.next == NULL:
+    if has_values(filter, message, chunk_bytes(message.first), message.first.size) or (
+            message.first.next == NULL):
         return evaluate(filter)
     return matches_gathered(filter, message)
+
+
+cdef bint has_values(
+        Filter *filter, const Message *message, const char *bytes, size_t size) noexcept nogil:
+    """Take the values of a message; return whether the bytes have all of its properties."""
+    cdef uint32_t i
+    cdef bint whole
+    for i in range(filter.value_count):
+        filter.values[i].kind = UNKNOWN
+    take_header(filter, message)
+    whole = take_sections(filter, bytes, size)
+    filter.known = whole or message.complete
+    return whole
 
 
 cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
@@ -370,21 +390,21 @@ cdef bint matches_stored(Filter *filter, const Message *message) noexcept nogil:
     cdef size_t most = 4096
     cdef char *bytes = NULL
     cdef char *grown
-    cdef bint found = False
-    cdef bint known = False
-    while reader != NULL and not known and size < HEAD_MAX:
+    cdef bint found
+    cdef bint whole = False
+    filter.known = False
+    filter.cost += OPENING
+    while reader != NULL and not whole and size < HEAD_MAX:
         grown = <char *>realloc(bytes, most)
         if grown == NULL:
             break
         bytes = grown
         size += chain_copy(reader, message, bytes + size, most - size)
-        forget_values(filter)
-        take_header(filter, message)
-        known = take_sections(filter, bytes, size)
-        found = evaluate(filter) and (known or message.complete)
+        whole = has_values(filter, message, bytes, size)
         if size < most:
             break
         most *= 4
+    found = filter.known and evaluate(filter)
     chain_close(reader)
     free(bytes)
     return found
@@ -405,14 +425,7 @@ cdef bint matches_gathered(Filter *filter, const Message *message) noexcept nogi
         memcpy(bytes + filled, chunk_bytes(<Chunk *>chunk), part)
         filled += part
         chunk = chunk.next
-    forget_values(filter)
-    take_header(filter, message)
-    take_sections(filter, bytes, filled)
+    has_values(filter, message, bytes, filled)
     found = evaluate(filter)
     free(bytes)
     return found
-
-
-cdef size_t filter_cost(const Filter *filter, const Message *message) noexcept nogil:
-    """Return the highest cost of matching a message, in ordinary steps."""
-    return (filter.step_count + 8) * (1 + min(message.size, HEAD_MAX) // 4096)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from quiver_fast.errors import UsageError
@@ -17,6 +18,8 @@ Literal: TypeAlias = bool | int | float | str
 
 LENGTH_MAX = 4096
 DEPTH_MAX = 32
+# The weight of all patterns.
+WEIGHT_MAX = 64
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 KEYWORDS = {
@@ -128,6 +131,21 @@ def like_pattern(text: str, escape: str | None) -> tuple[list[int], list[int]]:
     return accepted, gaps
 
 
+def pieces_of(accepted: list[int], gaps: list[int]) -> list[list[int]]:
+    """Return the parts of a pattern that :func:`like_pattern` has read, between its gaps."""
+    cuts = [0, *sorted(set(gaps)), len(accepted)]
+    return [accepted[begin:end] for begin, end in pairwise(cuts)] if gaps else [accepted]
+
+
+def weight_of(pieces: list[list[int]]) -> int:
+    """Return how often a pattern's search looks at each byte of a text, at most.
+
+    The first and the last part have one place. The others are searched for, and with an
+    underscore each of their characters is compared at each place.
+    """
+    return max((len(each) if 256 in each else 1 for each in pieces[1:-1]), default=0)
+
+
 def field_of(name: str) -> Step:
     """Return the step for an identifier."""
     if name in NOT_IN_SELECTORS:
@@ -154,6 +172,7 @@ class _Parser:
         self.words = list(tokens(text))
         self.at = 0
         self.depth = 0
+        self.weight = 0
         self.steps: list[Step] = []
 
     def parse(self) -> list[Step]:
@@ -296,7 +315,11 @@ class _Parser:
             escape = self.string()
             if len(escape) != 1:
                 raise SelectorError("ESCAPE needs one character")
-        self.add("like", like_pattern(pattern, escape))
+        read = like_pattern(pattern, escape)
+        self.weight += weight_of(pieces_of(*read))
+        if self.weight > WEIGHT_MAX:
+            raise SelectorError(f"the selector's patterns search more than {WEIGHT_MAX} times")
+        self.add("like", read)
 
     def string(self) -> str:
         word = self.word

@@ -14,4 +14,3 @@ cdef class Selector:
 cdef Filter *filter_take(Selector selector) noexcept
 cdef void filter_release(Filter *filter) noexcept nogil
 cdef bint filter_matches(Filter *filter, const Message *message) noexcept nogil
-cdef size_t filter_cost(const Filter *filter, const Message *message) noexcept nogil

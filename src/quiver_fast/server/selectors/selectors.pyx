@@ -2,8 +2,10 @@
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdlib cimport bsearch, free, malloc, qsort, realloc
+from libc.string cimport memcmp, memcpy
+
+import os
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_FINE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_PROPERTIES, STRING8, STRING32,
@@ -14,12 +16,15 @@ from quiver_fast.server.messages.messages cimport (
     ChainReader, Chunk, Message, chain_close, chain_copy, chain_open, chunk_bytes, message_filled,
     message_new, message_read_header, message_release,
 )
-from quiver_fast.server.selectors.selector import HEADERS, PROPERTIES, parse
+from quiver_fast.server.selectors.selector import HEADERS, PROPERTIES, parse, pieces_of, weight_of
 from quiver_fast.server.selectors.steps cimport (
     ADD, AMONG, AND, BETWEEN, DIVIDE, EQUAL, IS_NULL, LESS, LESS_EQUAL, LIKE, LITERAL, MORE,
     MORE_EQUAL, MULTIPLY, NAME, NEGATE, NOT, OR, OTHER, PROPERTY_COUNT, REAL, SUBTRACT, TEXT, TRUTH,
-    UNEQUAL, UNKNOWN, WHOLE, Code, Filter, Name, Pattern, Step, Value,
+    UNEQUAL, UNKNOWN, WHOLE, Code, Filter, Name, Pattern, Piece, Step, Value,
 )
+
+cdef extern from "string.h" nogil:
+    void *memmem(const void *text, size_t size, const void *piece, size_t piece_size)
 
 include "evaluate.pxi"
 include "filter.pxi"

@@ -43,25 +43,26 @@ cdef enum Code:
     LIKE
     IS_NULL
 
-# LIKE as an automaton whose states are bits: how many of its characters have matched.
+# A part of a LIKE pattern between two percent signs.
+cdef struct Piece:
+    const char *text
+    # For each byte whether an underscore stands there; NULL if there is none.
+    const char *any
+    size_t size
+
+# A LIKE pattern. Its first piece, which may be empty, begins the text, and its last one ends it.
 cdef struct Pattern:
+    Piece *pieces
     uint32_t count
-    # Words of 64 states.
-    uint32_t words
-    # For each byte, the states that it takes to the next: 256 rows of `words`.
-    uint64_t *moves
-    # States before which any text may come, and those behind an underscore, which the rest
-    # of its character leaves where they are.
-    uint64_t *gaps
-    uint64_t *tails
-    uint64_t *now
+    # The cost of a byte of the text: the pieces between are searched for.
+    uint32_t weight
 
 cdef struct Step:
     Code code
     # A name's slot.
     uint32_t slot
     Value literal
-    # The strings of AMONG.
+    # The strings of AMONG, by size and bytes.
     Value *among
     uint32_t count
     Pattern pattern
@@ -70,6 +71,7 @@ cdef struct Step:
 cdef struct Name:
     const char *text
     size_t size
+    uint32_t hash
     uint32_t slot
 
 cdef enum:
@@ -93,3 +95,6 @@ cdef struct Filter:
     Value *values
     uint32_t value_count
     Value *stack
+    # Of the last evaluation: its cost, and whether it saw all properties of the message.
+    int64_t cost
+    bint known

@@ -4,7 +4,6 @@ from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_delivery_t
 from quiver_fast.server.messages.messages cimport Chunk, Message
 from quiver_fast.server.model.structures cimport Container, Inlet, Outlet, Peer, Queue, Stream
 from quiver_fast.server.selectors.selectors cimport filter_matches
-from quiver_fast.server.selectors.steps cimport Filter
 
 cdef void pool_add(Outlet *outlet) noexcept nogil
 cdef void pool_remove(Outlet *outlet) noexcept nogil
@@ -17,19 +16,28 @@ cdef enum:
 cdef inline Stream *stream_of(const Message *message) noexcept nogil:
     return <Stream *>message.stream
 
-cdef inline bint is_chosen(const Queue *subscription, const Message *message) noexcept nogil:
+cdef inline bint is_chosen(Queue *subscription, const Message *message) noexcept nogil:
     if subscription.not_from and subscription.not_from == message.origin:
         return False
-    return subscription.filter == NULL or filter_matches(
-        <Filter *>subscription.filter, message)
+    if subscription.filter == NULL:
+        return True
+    if message.judged == 0 or subscription.judged != message.judged:
+        subscription_judge(subscription, message)
+    return subscription.fits
 
-cdef inline bint is_for(const Queue *subscription, const Message *message) noexcept nogil:
+cdef inline void subscription_judge(Queue *subscription, const Message *message) noexcept nogil:
+    """Ask a subscription's selector for a message, and keep the answer."""
+    subscription.fits = filter_matches(subscription.filter, message)
+    subscription.judged = message.judged
+    subscription.container.judging_left -= subscription.filter.cost
+
+cdef inline bint is_for(Queue *subscription, const Message *message) noexcept nogil:
     # A stream from another server goes to no other server: it would come back.
     return not (subscription.trunk and message.from_trunk) and (
         not subscription.choosy or is_chosen(subscription, message))
 
 cdef inline int subscription_count(const Queue *topic, const Message *message) noexcept nogil:
-    cdef const Queue *subscription = topic.subscriptions
+    cdef Queue *subscription = topic.subscriptions
     cdef int count = 0
     while subscription != NULL:
         count += is_for(subscription, message)

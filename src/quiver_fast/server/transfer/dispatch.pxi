@@ -2,8 +2,6 @@
 
 # The most expired entries that are dropped in one turn, so that other queues get theirs.
 cdef int EXPIRE_STEP = 4096
-# The cost of selectors in one turn: some 2,000 messages.
-cdef int64_t SELECT_STEP = 24576
 
 
 cdef void queue_dispatch(Queue *queue) noexcept nogil:
@@ -140,13 +138,18 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     cdef Consumer *consumer
     cdef Outlet *outlet
     cdef bint later
-    if is_stranded(queue, entry) or is_unwanted(queue, entry.message) or not is_attended(queue):
+    if is_stranded(queue, entry) or not is_attended(queue):
+        release_stream(queue, entry)
+        return True
+    if not all_judged(queue, entry):
+        return False
+    if is_unwanted(queue):
         release_stream(queue, entry)
         return True
     if entry.message.complete:
         # The message was complete before it was forwarded, so it is no stream any more.
         return dispatch_complete(queue, entry)
-    consumer = least_busy(queue, entry.message, queue.local_count == 0)
+    consumer = least_busy(queue, queue.local_count == 0)
     if consumer == NULL:
         return False
     outlet = consumer.outlet
@@ -177,7 +180,7 @@ cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
     if queue.ready != NULL:
         dispatch_entry(queue, entry)
         return True
-    while consumer != NULL and not (consumer.ready and wants(consumer, entry.message)):
+    while consumer != NULL and not (consumer.ready and wants(consumer)):
         consumer = consumer.next_selective
     if consumer == NULL:
         return False
@@ -191,9 +194,12 @@ cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
 
     Return False if it must wait for one. Other servers get the message when it is complete.
     """
-    cdef Consumer *consumer = least_busy(queue, entry.message, False)
+    cdef Consumer *consumer
     cdef Outlet *outlet = NULL
     cdef bint later
+    if not all_judged(queue, entry):
+        return False
+    consumer = least_busy(queue, False)
     if consumer == NULL:
         return False
     if consumer.outlet.base.peer.streaming_links:
@@ -208,8 +214,8 @@ cdef bint dispatch_arriving(Queue *queue, Entry *entry) noexcept nogil:
     return True
 
 
-cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noexcept nogil:
-    """Return the consumer with the fewest streams among those that can take one more, or NULL.
+cdef Consumer *least_busy(Queue *queue, bint trunks) noexcept nogil:
+    """Return the consumer with the fewest streams that can take the entry that was judged, or NULL.
 
     Args:
         trunks: look at other servers instead of consumers here.
@@ -220,7 +226,7 @@ cdef Consumer *least_busy(Queue *queue, const Message *message, bint trunks) noe
         if consumer.trunk == trunks and not consumer.outlet.base.refused and (
                 consumer.ready or consumer.outlet.base.peer.streaming_links):
             if (best == NULL or consumer.outlet.streams < best.outlet.streams) and (
-                    wants(consumer, message)):
+                    wants(consumer)):
                 best = consumer
         consumer = consumer.next
     return best
@@ -241,19 +247,15 @@ cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
 
 cdef void serve_browsers(Queue *queue) noexcept nogil:
     cdef Consumer *consumer = queue.browsers
-    cdef int64_t budget = SELECT_STEP
+    # Consumers with selectors get the rest of the turn.
+    cdef int64_t rest = max(queue.container.judging_left, 0) // 2
+    queue.container.judging_left -= rest
     while consumer != NULL:
         while outlet_idle(consumer.outlet):
-            if not send_copy(consumer, &budget):
+            if not send_copy(consumer):
                 break
         consumer = consumer.next
-    if budget <= 0:
-        dispatch_again(queue)
-
-
-cdef void dispatch_again(Queue *queue) noexcept nogil:
-    """Dispatch the queue again in the next turn, so that other queues get their turn."""
-    timer_advance(queue.container, &queue.timer, 0)
+    queue.container.judging_left += rest
 
 
 cdef void serve_selective(Queue *queue) noexcept nogil:
@@ -262,22 +264,21 @@ cdef void serve_selective(Queue *queue) noexcept nogil:
     # The first of a series of consumers without a match.
     cdef Consumer *content = NULL
     cdef Entry *entry
-    cdef int64_t budget = SELECT_STEP
     while consumer != NULL and consumer != content:
-        entry = selective_next(consumer, &budget)
+        entry = selective_next(consumer)
         if entry != NULL:
             queue.selecting = consumer.next_ready
             send_selected(queue, consumer, entry)
             content = NULL
             consumer = queue.selecting
             continue
+        if queue.container.judging_left <= 0:
+            # The next consumer goes on in a later turn.
+            queue.selecting = consumer.next_ready
+            return
         if content == NULL:
             content = consumer
         consumer = consumer.next_ready
-    if budget <= 0:
-        if queue.selecting != NULL:
-            queue.selecting = queue.selecting.next_ready
-        dispatch_again(queue)
 
 
 cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept nogil:
@@ -288,12 +289,12 @@ cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept
     outlet_send(consumer.outlet, entry)
 
 
-cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
+cdef bint send_copy(Consumer *browser) noexcept nogil:
     """Send a browser its next copy, whose outcome does not change the queue (part 3.5.3)."""
     cdef Entry *entry
     cdef Entry *copy
     if browser.filter != NULL:
-        entry = selective_next(browser, budget)
+        entry = selective_next(browser)
     else:
         entry = consumer_browse(browser)
     if entry == NULL:
@@ -310,7 +311,8 @@ cdef bint send_copy(Consumer *browser, int64_t *budget) noexcept nogil:
 
 cdef void expire(Queue *queue) noexcept nogil:
     """Drop expired entries; further ones are dropped in the next turn."""
-    cdef int left = EXPIRE_STEP
+    # Each watcher looks at each entry.
+    cdef int left = 1 + EXPIRE_STEP // <int>(1 + queue.watchers // 16)
     cdef Entry *entry
     while queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms and left:
         # An entry's first member is its place in the heap.
@@ -335,7 +337,8 @@ cdef void answer_drains(Queue *queue) noexcept nogil:
         end = consumer.outlet.base.deliveries.end
         if end.counts.drain:
             if consumer.outlet._sending != NULL or consumer.outlet.clogged or (
-                    consumer.behind and end.counts.credit > 0):
+                    end.counts.credit > 0 and (
+                        consumer.behind or queue.later and consumer.filter != NULL)):
                 consumer_drain(consumer)
             else:
                 give_back(consumer.outlet, end)

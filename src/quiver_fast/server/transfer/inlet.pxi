@@ -71,6 +71,7 @@ cdef void give_up(Inlet *inlet) noexcept nogil:
         return
     drop_parts(inlet)
     spill_end(inlet)
+    judging_ends(inlet)
     inlet.receiving = NULL
     if message.stream != NULL:
         if stream_of(message).inlet != NULL:
@@ -89,6 +90,9 @@ cdef void abort_stream(Inlet *inlet, Message *message) noexcept nogil:
 cdef void queue_resume(Queue *queue) noexcept nogil:
     """Resume waiting producers once a quarter of the room is free and the file is open."""
     cdef Inlet *inlet = queue.waiting
+    if queue.multicast:
+        resume_judging(queue)
+        return
     if queue.unopened:
         queue.unopened = False
         refuse_waiting(inlet)
@@ -96,6 +100,29 @@ cdef void queue_resume(Queue *queue) noexcept nogil:
         return
     queue.waiting = NULL
     resume(inlet)
+
+
+cdef void resume_judging(Queue *topic) noexcept nogil:
+    """Resume producers whose messages wait for a topic's selectors: first the one under way."""
+    cdef Inlet *inlet = topic.judging
+    cdef Inlet *earlier
+    if inlet != NULL and inlet.blocked_by == topic:
+        go_on(inlet)
+    inlet = topic.waiting
+    while inlet != NULL and inlet.next_waiting != NULL:
+        inlet = inlet.next_waiting
+    while inlet != NULL and topic.judging == NULL and topic.container.judging_left > 0:
+        # Those that wait again come first in the list.
+        earlier = inlet.prev_waiting
+        go_on(inlet)
+        inlet = earlier
+    if topic.waiting != NULL:
+        select_later(topic)
+
+
+cdef void go_on(Inlet *inlet) noexcept nogil:
+    end_waiting(inlet)
+    inlet_receive(inlet)
 
 
 cdef void resume(Inlet *inlet) noexcept nogil:
@@ -248,6 +275,8 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
     if not (inlet.streaming or queue.multicast or queue.consumer_count > queue.selective_count):
         # The queue keeps the message for a later consumer.
         return False
+    if queue.multicast and must_be_judged(inlet, message, queue):
+        return False
     inlet_bind(inlet, queue)
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
@@ -392,6 +421,9 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
         return
     if is_stored(queue, message) and queue.store == NULL:
         wait_for_file(inlet, message, queue)
+        return
+    if queue.multicast and must_be_judged(inlet, message, queue):
+        inlet.receiving = message
         return
     if is_stored(queue, message) and not store_append(queue, message):
         message_release(message)

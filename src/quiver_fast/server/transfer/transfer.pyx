@@ -27,8 +27,8 @@ from quiver_fast.proton.libproton cimport (
     pn_link_remote_snd_settle_mode, ssize_t,
 )
 from quiver_fast.server.addresses.addresses cimport (
-    Absence, Broker, can_pass, end_waiting, inlet_bind, inlet_must_wait, must_end_later,
-    named_queue, publish, queue_of_message, queue_of_stream, refuse_for_now, refuse_waiting,
+    Absence, Broker, can_pass, end_waiting, inlet_bind, inlet_must_wait, judging_ends,
+    must_be_judged, must_end_later, named_queue, publish, queue_of_message, queue_of_stream, refuse_for_now, refuse_waiting,
     subscription_left, wait_for_file, want_store,
 )
 from quiver_fast.server.connections.connections cimport (
@@ -66,9 +66,9 @@ from quiver_fast.server.model.transaction cimport (
 )
 from quiver_fast.server.model.trim cimport memory_freed
 from quiver_fast.server.nodes.nodes cimport (
-    consumer_browse, consumer_drain, consumer_leave, consumer_ready, consumer_unready, entry_bar,
+    all_judged, consumer_browse, consumer_drain, consumer_leave, consumer_ready, consumer_unready, entry_bar,
     entry_copy, entry_drop, is_unwanted, lane_barred, lane_remove, put_new, queue_acquire,
-    queue_append, queue_clear, queue_restore, selective_next, show_new, wants,
+    queue_append, queue_clear, queue_restore, select_later, selective_next, show_new, wants,
 )
 from quiver_fast.server.streams.streams cimport (
     POOL_MAX, TRIM_AFTER, pool_add, pool_remove, reader_join, reader_leave, stream_begin,
