@@ -190,6 +190,23 @@ def synced(bench: Bench, count: int) -> None:
     producer.client.pump(b"", lambda: producer.client.settled >= count)
 
 
+def modified(bench: Bench, count: int) -> None:
+    """Modify one message again and again, each time with a new annotation."""
+    address = bench.fresh("modified")
+    fill(bench, address, 1, BODY)
+    client = bench.client()
+    client.attach_receiver(address)
+    client.pump(flow(count + 1), lambda: client.seen["transfer"] >= 1)
+    pairs = ((Value("symbol", f"key-{DIGITS}"), Value("string", "v" * 200)),)
+    state = composite("modified", annotations=Value("map", pairs))
+    template = encode_frame("disposition", role=True, first=NUMBER, settled=True, state=state)
+    for number in range(count):
+        client.pump(
+            copies(template, [number]),
+            lambda: client.seen["transfer"] > number + 1,  # noqa: B023
+        )
+
+
 def many_files(bench: Bench, count: int) -> None:
     """Send and accept durable messages over very many small files."""
     address = bench.fresh("files")
@@ -237,6 +254,7 @@ MORE_OPERATIONS: list[Operation] = [
     Operation("trunks that come and go", trunks, 30),
     Operation("trunks that ask for one address", trunks_of_one_address, 30),
     Operation("consumers beside connections and a trunk", consumers_beside_connections, 60),
+    Operation("modified with new annotations", modified, 600, leaves=True),
     Operation("links that go before the sync", waiting_for_a_sync, 1000, keys=GROUP),
     Operation("messages accepted after a sync", synced, 3000, keys=GROUP, leaves=True),
     Operation(

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from quiver_fast.amqp.data_plane cimport amqp_hold_t
+from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_hold_t
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.retention cimport Retention
 
@@ -88,6 +88,8 @@ cdef void message_empty(Message *message) noexcept nogil
 cdef void message_join(Message *message) noexcept nogil
 cdef void message_leave(Message *message, Chunk *position) noexcept nogil
 cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
+cdef Message *message_annotated(
+    const Message *message, amqp_bytes_t annotations) noexcept nogil
 cdef size_t encode_header(
     const Message *message, uint32_t failures, bint first, int64_t now, char *out) noexcept nogil
 cdef HeaderResult message_address(

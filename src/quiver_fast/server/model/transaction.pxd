@@ -44,7 +44,7 @@ cdef void answer_in_transaction(
 cdef bint enlist_message(
     Transaction *transaction, Message *message, Queue *queue) noexcept nogil
 cdef bint enlist_outcome(
-    const StateInTransaction *state, uint64_t serial, Entry *entry,
+    const StateInTransaction *state, uint64_t serial, Entry *entry, Message *changed,
     amqp_delivery_t *delivery) noexcept nogil
 cdef void forget_delivery(amqp_delivery_t *delivery) noexcept nogil
 cdef bint take_id(const char *start, size_t size, uint64_t *id) noexcept nogil

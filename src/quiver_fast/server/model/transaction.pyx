@@ -5,11 +5,11 @@ outcomes to apply. server.transactions.coordinator begins, commits and rolls bac
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_bytes_t, amqp_code, amqp_delivery_say_enlisted, amqp_delivery_t, amqp_read_state,
+    amqp_code, amqp_delivery_say_enlisted, amqp_delivery_t, amqp_read_state,
     amqp_state_t,
 )
 from quiver_fast.loop.memory cimport holder_add
@@ -105,7 +105,8 @@ cdef void transaction_free(Transaction *transaction) noexcept nogil:
         following = work.next
         if work.message != NULL:
             message_release(work.message)
-        free(work.annotations)
+        if work.changed != NULL:
+            message_release(work.changed)
         free(work)
         work = following
     free(transaction)
@@ -177,11 +178,12 @@ cdef bint enlist_message(
 
 
 cdef bint enlist_outcome(
-        const StateInTransaction *state, uint64_t serial, Entry *entry,
+        const StateInTransaction *state, uint64_t serial, Entry *entry, Message *changed,
         amqp_delivery_t *delivery) noexcept nogil:
     """Keep an outcome until commit; ``delivery`` is NULL if the consumer settled it.
 
-    ``serial`` is the serial number of the link that gave the outcome.
+    ``serial`` is the serial number of the link that gave the outcome. A changed message is kept
+    for the entry.
     """
     cdef Work *work = add_work(state.transaction)
     if work == NULL:
@@ -196,26 +198,13 @@ cdef bint enlist_outcome(
     work.outcome = state.outcome if state.outcome else PN_ACCEPTED
     work.failed = state.failed
     work.undeliverable = state.undeliverable
-    if state.annotations.start != NULL:
-        keep_annotations(state.transaction, work, state.annotations)
+    work.changed = changed
+    if changed != NULL:
+        add_bytes(state.transaction, changed.held)
     if delivery != NULL:
         delivery_let_go(delivery)
         delivery.context = <void *>(<size_t>work | 1)
     return True
-
-
-cdef void keep_annotations(
-        Transaction *transaction, Work *work, amqp_bytes_t annotations) noexcept nogil:
-    """Keep the annotations of *modified* until commit.
-
-    Without memory the message is delivered again unchanged.
-    """
-    work.annotations = <char *>malloc(annotations.size)
-    if work.annotations == NULL:
-        return
-    memcpy(work.annotations, annotations.start, annotations.size)
-    work.annotations_size = annotations.size
-    add_bytes(transaction, work.annotations_size)
 
 
 cdef void forget_delivery(amqp_delivery_t *delivery) noexcept nogil:

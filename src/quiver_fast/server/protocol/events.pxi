@@ -136,15 +136,30 @@ cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
         if delivery == NULL:
             left -= 1
             continue
-        left -= outcome_cost(<Link *>delivery.link.end.user)
+        left -= outcome_cost(delivery, &peer.plane.disposition)
         take_outcome(delivery, &peer.plane.disposition)
     return left
 
 
-cdef inline int outcome_cost(const Link *link) noexcept nogil:
-    """Return the cost of an outcome in events: each watcher of the queue is told of it."""
-    cdef const Queue *queue = (<const Outlet *>link).consumer.queue if link.kind == OUTLET else NULL
-    return 1 if queue == NULL else 1 + <int>(queue.watchers // 16)
+cdef inline int outcome_cost(
+        const amqp_delivery_t *delivery, const amqp_disposition_t *told) noexcept nogil:
+    """Return the cost of an outcome in events.
+
+    Each watcher of the queue is told of it; annotations of *modified* copy the message.
+    """
+    cdef const Link *link = <Link *>delivery.link.end.user
+    cdef const Queue *queue
+    cdef const Entry *entry
+    cdef int cost = 1
+    if link.kind != OUTLET:
+        return cost
+    queue = (<const Outlet *>link).consumer.queue
+    if queue != NULL:
+        cost += <int>(queue.watchers // 16)
+    if told.state.annotations.start != NULL:
+        entry = entry_of(delivery)
+        cost += 0 if entry == NULL else <int>(entry.message.held // 512)
+    return cost
 
 
 cdef void take_outcome(

@@ -76,9 +76,10 @@ from quiver_fast.server.model.roles cimport (
     CLIENT, COORDINATOR, DEFERRED, INLET, OUTLET, STREAMS_FROM_SERVER, LinkKind,
 )
 from quiver_fast.server.model.structures cimport (
-    Container, Coordinator, Dial, Inlet, Link, Outlet, Peer, Queue, Session,
+    Container, Coordinator, Dial, Entry, Inlet, Link, Outlet, Peer, Queue, Session,
 )
 from quiver_fast.server.model.timer cimport timer_set
+from quiver_fast.server.model.transaction cimport entry_of
 from quiver_fast.server.nodes.nodes cimport consumer_join
 from quiver_fast.server.selectors.selectors cimport filter_take
 from quiver_fast.server.streams.streams cimport (

@@ -13,9 +13,8 @@ cdef struct Work:
     uint64_t outcome
     bint failed
     bint undeliverable
-    # The encoded annotations of *modified*, or NULL.
-    char *annotations
-    size_t annotations_size
+    # The entry's message with the annotations of *modified*; NULL if it does not change.
+    Message *changed
 
 # A link to the coordinator, and the transactions that were declared on it.
 cdef struct Coordinator:

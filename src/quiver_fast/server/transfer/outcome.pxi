@@ -61,14 +61,16 @@ cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept n
     another format than AMQP's.
     """
     cdef amqp_state_t state
+    cdef Message *after
     if entry.message.stream != NULL:
         if delivery.code == PN_REJECTED:
             stream_reason(entry.message, delivery.said)
         return
-    if delivery.code != PN_MODIFIED or not can_change(entry):
+    if delivery.code != PN_MODIFIED or amqp_read_state(delivery.said, &state) != 0:
         return
-    if amqp_read_state(delivery.said, &state) == 0 and state.annotations.start != NULL:
-        annotate(entry, state.annotations)
+    after = changed(entry, state.annotations)
+    if after != NULL:
+        replace(entry, after)
 
 
 cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
@@ -90,55 +92,45 @@ cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept no
 
 cdef void work_said(const Work *work) noexcept nogil:
     """Like `outcome_said`, for an outcome of a committed transaction."""
-    if work.annotations != NULL and work.entry.message.stream == NULL and can_change(work.entry):
-        annotate(work.entry, annotations_of(work))
-
-
-cdef amqp_bytes_t annotations_of(const Work *work) noexcept nogil:
-    cdef amqp_bytes_t annotations
-    annotations.start = <const uint8_t *>work.annotations
-    annotations.size = work.annotations_size
-    return annotations
+    if work.changed != NULL:
+        work.changed.hold.users += 1
+        replace(work.entry, work.changed)
 
 
 cdef bint can_change(const Entry *entry) noexcept nogil:
-    return entry.queue != NULL and entry.message.chain == NULL and entry.message.format == 0
+    return entry.queue != NULL and entry.message.stream == NULL and (
+        entry.message.chain == NULL and entry.message.format == 0)
 
 
-cdef void annotate(Entry *entry, amqp_bytes_t annotations) noexcept with gil:
-    try:
-        merge(entry, (<const char *>annotations.start)[:annotations.size])
-    except (MemoryError, ValueError):
-        # Without memory or with malformed annotations, the message is delivered again unchanged.
-        pass
+cdef Message *changed(const Entry *entry, amqp_bytes_t annotations) noexcept nogil:
+    """Return an acquired entry's message with annotations of *modified*, for its next delivery.
+
+    NULL if the message stays as it is: it would be larger than a message may be here, its queue
+    has no room for the annotations, they are malformed or too many, or there is no memory.
+    """
+    cdef const Queue *queue = entry.queue
+    cdef Message *after
+    if annotations.start == NULL or not can_change(entry):
+        return NULL
+    after = message_annotated(entry.message, annotations)
+    if after != NULL and after.held > entry.message.held and (
+            after.held > queue.container.limits.message_size
+            or queue.bytes + after.held - entry.message.held > queue.limit + queue.limit // 8):
+        message_release(after)
+        return NULL
+    return after
 
 
-cdef int merge(Entry *entry, bytes annotations) except -1:
-    """Merge annotations into an acquired entry's message, for its next delivery."""
-    return replace(entry, merged(content(entry.message), annotations))
+cdef void replace(Entry *entry, Message *after) noexcept nogil:
+    """Give an entry a message of its own, because other entries may share the present one.
 
-
-cdef bytes content(const Message *message):
-    cdef const Chunk *chunk = message.first
-    parts = []
-    while chunk != NULL:
-        parts.append(chunk_bytes(<Chunk *>chunk)[:chunk.size])
-        chunk = chunk.next
-    return b"".join(parts)
-
-
-cdef int replace(Entry *entry, bytes new) except -1:
-    """Give an entry a message of its own, because other entries may share the present one."""
+    Take over one reference.
+    """
     cdef Message *before = entry.message
-    cdef Message *after = message_new(len(new))
-    cdef size_t room
-    if after == NULL:
-        raise MemoryError
-    memcpy(message_space(after, len(new), &room), <char *>new, len(new))
-    message_filled(after, len(new))
     message_read_header(after, 0)
     after.complete = True
     after.from_trunk = before.from_trunk
+    after.origin = before.origin
     after.expires = before.expires
     after.index = before.index
     entry.queue.bytes += after.held - before.held
@@ -146,4 +138,3 @@ cdef int replace(Entry *entry, bytes new) except -1:
     entry.bytes += after.held - before.held
     entry.message = after
     message_release(before)
-    return 0

@@ -409,9 +409,16 @@ cdef bint enlist(
     """
     cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
     cdef bint ends = early or delivery.settled
-    cdef bint enlisted = state.transaction != NULL and enlist_outcome(
-        &state, outlet.base.serial, entry, NULL if ends else delivery)
+    # Merged now and not at the commit, which has to be short.
+    cdef Message *after = NULL
+    cdef bint enlisted = False
+    if state.transaction != NULL:
+        after = changed(entry, state.annotations)
+        enlisted = enlist_outcome(
+            &state, outlet.base.serial, entry, after, NULL if ends else delivery)
     if not enlisted:
+        if after != NULL:
+            message_release(after)
         if state.transaction == NULL:
             link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
                         b"there is no such transaction on this connection")

@@ -28,8 +28,8 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.addresses.addresses cimport (
     Absence, Broker, can_pass, end_waiting, inlet_bind, inlet_must_wait, judging_ends,
-    must_be_judged, must_end_later, named_queue, publish, queue_of_message, queue_of_stream, refuse_for_now, refuse_waiting,
-    subscription_left, wait_for_file, want_store,
+    must_be_judged, must_end_later, named_queue, publish, queue_of_message, queue_of_stream,
+    refuse_for_now, refuse_waiting, subscription_left, wait_for_file, want_store,
 )
 from quiver_fast.server.connections.connections cimport (
     delivery_reject, fit_session, inlet_top_up, is_attached, link_refuse, note_size, peer_borrows,
@@ -43,12 +43,11 @@ from quiver_fast.server.durable.durable cimport (
 from quiver_fast.server.messages.messages cimport (
     HEADER_MALFORMED, HEADER_MAX, HEADER_MORE, HEADER_READ, ROUTE_MAX, STREAM_HIGH, STREAM_LOW,
     STREAM_SIZE, Chunk, HeaderResult, Message, Route, chain_close, chain_of, chain_open, chain_read,
-    chain_was_cut, chunk_bytes, encode_header, encode_route, is_shaped, message_empty,
-    message_filled, message_fit, message_in_parts, message_join, message_new, message_plain,
-    message_read, message_read_header, message_read_route, message_release, message_space,
-    message_strip_route, message_trim, sections_are_plain,
+    chain_was_cut, chunk_bytes, encode_header, encode_route, is_shaped, message_annotated,
+    message_empty, message_filled, message_fit, message_in_parts, message_join, message_new,
+    message_plain, message_read, message_read_header, message_read_route, message_release,
+    message_space, message_strip_route, message_trim, sections_are_plain,
 )
-from quiver_fast.server.messages.messages import merged
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.marks cimport inlet_wake, peer_dirty, queue_dirty
@@ -66,9 +65,10 @@ from quiver_fast.server.model.transaction cimport (
 )
 from quiver_fast.server.model.trim cimport memory_freed
 from quiver_fast.server.nodes.nodes cimport (
-    all_judged, consumer_browse, consumer_drain, consumer_leave, consumer_ready, consumer_unready, entry_bar,
-    entry_copy, entry_drop, is_unwanted, lane_barred, lane_remove, put_new, queue_acquire,
-    queue_append, queue_clear, queue_restore, select_later, selective_next, show_new, wants,
+    all_judged, consumer_browse, consumer_drain, consumer_leave, consumer_ready, consumer_unready,
+    entry_bar, entry_copy, entry_drop, is_unwanted, lane_barred, lane_remove, put_new,
+    queue_acquire, queue_append, queue_clear, queue_restore, select_later, selective_next, show_new,
+    wants,
 )
 from quiver_fast.server.streams.streams cimport (
     POOL_MAX, TRIM_AFTER, pool_add, pool_remove, reader_join, reader_leave, stream_begin,
