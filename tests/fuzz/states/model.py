@@ -119,7 +119,10 @@ class Connection:
             link.kind = terminus.name
             link.address = terminus.fields.get("address")
             link.browses = terminus.fields.get("distribution_mode") == "copy"
-            if receives and fields.get("snd_settle_mode") == 1:
+            # A link that ends gives its deliveries the default outcome (part 3.5.3).
+            default = terminus.fields.get("default_outcome")
+            rejects = default is not None and default.name == "rejected"
+            if receives and (rejects or fields.get("snd_settle_mode") == 1):
                 self.ledger.leaky.add(link.address or "")
         if not receives:
             link.count = fields.get("initial_delivery_count", 0)
