@@ -274,6 +274,7 @@ cdef extern from "endpoints.h" nogil:
         amqp_session_end_t *sessions
         amqp_link_end_t *attached
 
+    amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link)
     amqp_link_end_t *amqp_session_link(
         const amqp_session_end_t *session, const char *name, size_t size, amqp_role role)
     void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link)

@@ -391,6 +391,14 @@ amqp_link_end_t *amqp_session_link(
   return link;
 }
 
+amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link) {
+  amqp_link_end_t *before = link->next;
+  while (before && (before->phase[AMQP_THEIRS] != AMQP_ACTIVE || before->role != link->role ||
+                     before->displaced || !has_name(before, link->name, link->name_size)))
+    before = before->next;
+  return before;
+}
+
 /* ---- Detach and end (parts 2.7.7 and 2.7.8) */
 
 static void close_link(amqp_endpoints_t *endpoints, amqp_link_end_t *link, enum amqp_side side) {
@@ -423,14 +431,24 @@ static enum amqp_fault note_end(
   amqp_link_end_t *following;
   for (amqp_link_end_t *link = session->links; link; link = following) {
     following = link->next;
-    if (unanswered) close_link(endpoints, link, other(side));
     close_link(endpoints, link, side);
+    if (unanswered) close_link(endpoints, link, other(side));
   }
   amqp_index_remove(&endpoints->index, key_of(SESSION, side, channel, 0));
   session->phase[side] = AMQP_CLOSED;
   if (unanswered) session->phase[other(side)] = AMQP_CLOSED;
   forget_session(endpoints, session);
   return AMQP_FINE;
+}
+
+/* Note our close: nothing follows it on any session (part 2.4.3). */
+static void note_close(amqp_endpoints_t *endpoints) {
+  amqp_session_end_t *following;
+  for (amqp_session_end_t *session = endpoints->sessions; session; session = following) {
+    following = session->next;
+    if (session->phase[AMQP_OURS] == AMQP_ACTIVE)
+      note_end(endpoints, AMQP_OURS, session->channel[AMQP_OURS]);
+  }
 }
 
 /* ---- All kinds of frames */
@@ -457,7 +475,10 @@ enum amqp_fault amqp_endpoints_note(
     return note_detach(endpoints, side, frame->channel, fields);
   case AMQP_CODE_END:
     return note_end(endpoints, side, frame->channel);
-  default: /* close, and frames that the engine refuses */
+  case AMQP_CODE_CLOSE:
+    if (side == AMQP_OURS) note_close(endpoints);
+    return AMQP_FINE;
+  default: /* frames that the engine refuses */
     return AMQP_FINE;
   }
 }

@@ -114,6 +114,10 @@ amqp_link_end_t *amqp_endpoints_link(
 amqp_link_end_t *amqp_session_link(
   const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role);
 
+/* Return the link with the name and role of a link that the peer attached before in its session, and
+ * has not detached; NULL for none. */
+amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link);
+
 /* Remove a link's user; a link that is closed on both sides is freed now. */
 void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link);
 

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 from support.amqp_codec import Value, symbols
-from support.amqp_frames import Frame, FrameClient, composite, encode_frame, message
+from support.amqp_frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    Frame,
+    FrameClient,
+    composite,
+    encode_frame,
+    message,
+)
 from support.bystander import Bystander
 from support.server import Server, running_server
 
@@ -355,3 +363,78 @@ def test_a_refused_consumer_gives_way_to_others(server: Server, address: str, wh
             fill(producer, address, 0, b"0", b"1", b"2", b"3")
         found = [good.expect("transfer").payload[-1:] for _ in range(4)]
         assert found == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("frames", ["transfer", "flow", "begin"])
+def test_nothing_follows_our_close(client: FrameClient, address: str, frames: str) -> None:
+    """A message that comes after it is not taken (part 2.4.6)."""
+    client.begin()
+    client.attach_sender(address)
+    client.wait_for_credit()
+    client.send_bytes(begin(1, remote_channel=77))
+    until(client, "close")
+    if frames == "transfer":
+        client.transfer(0, message(b"late"))
+    elif frames == "flow":
+        client.send("flow", **WINDOWS, next_incoming_id=0, echo=True)
+    else:
+        client.send_bytes(begin(2) + attach(0, "late", channel=2, address="late") + end(2))
+    client.send("close")
+    assert client.read_to_end() == []
+
+
+def test_a_link_that_was_detached_before_a_refused_session_ended(
+    client: FrameClient, server: Server
+) -> None:
+    """A connection that is refused answers no begin, so links of that session have one side."""
+    alone = {"desired_capabilities": symbols("sole-connection-for-container")}
+    with FrameClient(server.port) as first:
+        first.open(container_id="alone", **alone)
+        with FrameClient(server.port) as second:
+            second.exchange_header()
+            second.send("open", container_id="alone", **alone)
+            second.send_bytes(begin(0))
+            until(second, "close")
+            second.send_bytes(attach(0, "l", address="a") + attach(1, "m", address="a"))
+            second.send_bytes(encode_frame("detach", handle=0, closed=True) + end(0))
+            second.send("close")
+            second.read_to_end()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_the_name_of_a_refused_link_is_free(client: FrameClient, address: str, ours: bool) -> None:
+    """Its peer may attach again before it confirms the detach."""
+    client.begin()
+    refused = encode_frame("attach", name="again", handle=0, role=True, target=composite("target"))
+    client.send_bytes(refused + attach(1, "again", address=address))
+    if ours:
+        client.send("detach", handle=0, closed=True)
+    found = read(client, 3)
+    (detached,) = (each for each in found if each.name == "detach")
+    assert detached.condition == "amqp:not-found"
+    handles = {each.fields["handle"] for each in found if each.name == "attach"}
+    (handle,) = handles - {detached.fields["handle"]}
+    client.give_credit(1, handle=1)
+    with FrameClient(client.socket.getpeername()[1]) as producer:
+        producer.open()
+        producer.begin()
+        fill(producer, address, 0, b"hello")
+    assert client.expect("transfer").fields["handle"] == handle
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "ANONYMOUS"])
+def test_all_of_sasl_and_the_open_in_one_write(tmp_path: Path, mechanism: str) -> None:
+    keys = {"user": "user", "password": "pencil"} if mechanism == "PLAIN" else {}
+    init = encode_frame("sasl_init", mechanism=mechanism, initial_response=b"\0user\0pencil")
+    with (
+        running_server(tmp_path, **keys) as server,
+        FrameClient(server.port) as client,
+    ):
+        client.send_bytes(
+            SASL_HEADER + init + AMQP_HEADER + encode_frame("open", container_id="quick")
+        )
+        assert client.read_header() == SASL_HEADER
+        client.expect("sasl_mechanisms")
+        assert client.expect("sasl_outcome").fields["code"] == 0
+        assert client.read_header() == AMQP_HEADER
+        client.expect("open")

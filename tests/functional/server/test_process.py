@@ -75,7 +75,7 @@ def test_arguments_that_are_wrong(keys: dict[str, object], fragments: list[str])
 
 def test_unknown_keys_are_named_once_and_it_serves(tmp_path: Path) -> None:
     told = "quiver-server-pyfast: warning: unknown arguments ignored: nonsense, key-password\n"
-    keys = {"nonsense": 1, "key_password": "secret", "user": ""}
+    keys = {"nonsense": 1, "key_password": "secret", "idle_timeout": ""}
     with running_server(tmp_path, says=told, **keys) as server:
         socket.create_connection(("127.0.0.1", server.port), 5).close()
 

@@ -87,20 +87,18 @@ cdef int hold_name(pn_link_t *engine_link) except -1:
 
 
 cdef void displace(Peer *peer, amqp_link_end_t *end) noexcept nogil:
-    """End a link when an attach with its name has come in the same session.
+    """End a link when an attach with its name has come in the same session; also a refused link.
 
     The engine takes no second link of a name in a session. So it gets a detach of the first one as
     if the peer had sent it, and does not get the peer's own detach, which follows.
     """
-    cdef Link *link
-    cdef amqp_link_end_t *before
+    cdef amqp_link_end_t *before = amqp_link_end_before(end)
+    if before == NULL:
+        return
+    before.displaced = True
+    if before.user != NULL:
+        steal(<Link *>before.user)
     with gil:
-        link = name_holder(peer, end)
-        if link == NULL or link.deliveries.end.session != end.session:
-            return
-        before = link.deliveries.end
-        before.displaced = True
-        steal(link)
         frame = detach_frame(
             end.session.channel[<int>AMQP_THEIRS], before.handle[<int>AMQP_THEIRS])
         peer_feed(peer, amqp_bytes_t(<const uint8_t *><const char *>frame, len(frame)))

@@ -42,6 +42,9 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
         if peer.plane.endpoints.attached != NULL:
             displace(peer, peer.plane.endpoints.attached)
         peer_feed(peer, peer.plane.control)
+        if not peer.opened:
+            # A client may send all of SASL and its open at once: each step needs our answer first.
+            peer_drain(peer)
         take_engine_events(peer)
     elif event == AMQP_REFUSED:
         refuse_frame(peer, &peer.plane.refusal)
@@ -65,6 +68,9 @@ cdef void take_engine_events(Peer *peer) noexcept nogil:
 
 cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
     cdef int kind = pn_event_type(event)
+    if peer.closed and kind != PN_CONNECTION_REMOTE_CLOSE:
+        # After our close only the peer's is awaited (part 2.4.6).
+        return
     if kind == PN_LINK_REMOTE_OPEN:
         link_attached(peer, pn_event_link(event))
     elif kind == PN_LINK_REMOTE_CLOSE or kind == PN_LINK_REMOTE_DETACH:

@@ -16,9 +16,10 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_ENDING, AMQP_FOR_ENGINE, AMQP_NOTHING, AMQP_NO_MEMORY, AMQP_OF_LINK, AMQP_OF_SESSION,
     AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER, AMQP_THEIRS, amqp_arrival_t,
     amqp_bytes_t, amqp_deliveries_release, amqp_delivery_arrive, amqp_delivery_keep,
-    amqp_delivery_keep_said, amqp_delivery_t, amqp_disposition_t, amqp_event, amqp_link_end_t,
-    amqp_plane_init, amqp_plane_next, amqp_refusal_t, amqp_session_deliveries_catch_up,
-    amqp_timers_init, amqp_timers_take_open, amqp_walk, amqp_walk_next,
+    amqp_delivery_keep_said, amqp_delivery_t, amqp_disposition_t, amqp_event, amqp_link_end_before,
+    amqp_link_end_t, amqp_plane_init, amqp_plane_next, amqp_refusal_t,
+    amqp_session_deliveries_catch_up, amqp_timers_init, amqp_timers_take_open, amqp_walk,
+    amqp_walk_next,
 )
 from quiver_fast.amqp.tls cimport tls_failure
 from quiver_fast.errors import QuiverError, UsageError, one_line
@@ -64,11 +65,11 @@ from quiver_fast.server.addresses.refusal import Refusal
 from quiver_fast.server.connections.connections cimport (
     borrowers_settle, channels, demand_began, demand_ended, demand_join, demand_leave, fit_session,
     has_capability, has_handle, inlet_top_up, introduce, is_router, is_trunk, is_usable,
-    link_abandon, link_delete, link_end, link_new, link_opened, link_refuse, name_holder,
-    name_leave, name_take, offer_capabilities, open_session, peer_close, peer_cut, peer_drain,
-    peer_feed, peer_read, peer_refuse, peer_return, same_server, say_transactions, session_close,
-    session_delete, session_new, session_of, session_opened, set_condition, stream_inlet,
-    takes_streaming_links, wants_input,
+    link_abandon, link_delete, link_end, link_new, link_opened, link_refuse, name_leave, name_take,
+    offer_capabilities, open_session, peer_close, peer_cut, peer_drain, peer_feed, peer_read,
+    peer_refuse, peer_return, same_server, say_transactions, session_close, session_delete,
+    session_new, session_of, session_opened, set_condition, stream_inlet, takes_streaming_links,
+    wants_input,
 )
 from quiver_fast.server.model.lists cimport list_push
 from quiver_fast.server.model.marks cimport peer_dirty, queue_dirty
