@@ -207,10 +207,14 @@ class FrameClient:
         port: The server's port.
         host: The server's address.
         timeout: The most seconds of a read or write.
+        source: The client's own address; empty for the system's choice.
     """
 
-    def __init__(self, port: int, host: str = "127.0.0.1", timeout: float = 5.0) -> None:
-        self.socket = socket.create_connection((host, port), timeout)
+    def __init__(
+        self, port: int, host: str = "127.0.0.1", timeout: float = 5.0, source: str = ""
+    ) -> None:
+        own = (source, 0) if source else None
+        self.socket = socket.create_connection((host, port), timeout, own)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> FrameClient:

@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from quiver_fast.amqp.data_plane cimport amqp_plane_t
 from quiver_fast.amqp.tls cimport TlsContext, tls_t
 from quiver_fast.proton.libproton cimport pn_transport_t
@@ -15,6 +17,8 @@ cdef class Security:
     cdef readonly bint allow_old_tls
     # The server's user; made when the first client authenticates, or by prepare_server.
     cdef object credentials
+    # Failed logins by address; made with the first one that is judged.
+    cdef object logins
     # Names of authenticated users: the engine points to them after an exchange is gone.
     cdef dict users
     # Made with the first connection, or by prepare_server.
@@ -39,6 +43,8 @@ cdef class SaslExchange:
     cdef bint server
     # The peer is on this machine: nobody else can read the connection.
     cdef bint loopback
+    # The peer's address, by which its failed logins count; empty if they do not.
+    cdef bytes address
     # NULL without TLS. The connection frees it.
     cdef tls_t *tls
     # Of the same connection; it accepts AMQP once SASL has succeeded.
@@ -50,14 +56,30 @@ cdef class SaslExchange:
     cdef bytes user
     # SASL has succeeded. As a client: the outcome came, and the peer has proven what it must.
     cdef bint passed
+    # A response and its mechanism that wait for their judgement, and the record that counts them.
+    cdef tuple kept
+    cdef object login
+    # When the judgement is due (monotonic ns), and how long this attempt has waited.
+    cdef int64_t due
+    cdef int64_t waited
     # The exception of a callback; the connection raises it after the engine returns.
     cdef readonly object error
 
     cdef const char *subject(self) noexcept nogil
+    cdef int let_go(self) except -1
 
 
 # Say whether the peer's open frame may be taken, and release the exchange if so.
 cdef bint conclude_sasl(pn_transport_t *transport) noexcept nogil
 
+# Return when to judge the response that the plane is held for (monotonic ns).
+cdef int64_t sasl_due(pn_transport_t *transport) noexcept nogil
+
+# Judge that response, and let the plane go on.
+cdef void resume_sasl(pn_transport_t *transport) noexcept nogil
+
 # Say whether the peer of a connected socket is on this machine.
 cdef bint peer_is_loopback(int fd) noexcept nogil
+
+# Return the address of a connected socket's peer; of IPv6 the network of 64 bits.
+cdef bytes peer_network(int fd)

@@ -5,6 +5,7 @@ GIL (a handshake is not a hot path), catch every error, and keep it for the conn
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport int64_t
 from libc.string cimport memcmp
 
 import os
@@ -23,7 +24,7 @@ from quiver_fast.proton.libproton cimport (
     pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
 )
 from quiver_fast.proton.libsys cimport (
-    AF_INET, AF_INET6, AF_UNIX, getpeername, sockaddr, sockaddr_in, sockaddr_in6,
+    AF_INET, AF_INET6, AF_UNIX, getpeername, monotonic_ns, sockaddr, sockaddr_in, sockaddr_in6,
     sockaddr_storage, socklen_t,
 )
 
@@ -97,6 +98,13 @@ cdef class Security:
             self.password = None
         return self.credentials
 
+    def known_logins(self) -> object:
+        """Return the failed logins of all connections."""
+        if self.logins is None:
+            from quiver_fast.security.logins import Logins
+            self.logins = Logins()
+        return self.logins
+
     cdef bint serves_strangers(self) except -1:
         """Say whether a client may skip SASL."""
         if self.mechanisms is not None:
@@ -144,12 +152,15 @@ cdef class SaslExchange:
         security: the security settings.
         server: this side is the server.
         loopback: the peer is on this machine.
+        address: the address by which its failed logins count; empty if nobody can make it wait.
     """
 
-    def __cinit__(self, Security security, bint server, bint loopback=False) -> None:
+    def __cinit__(self, Security security, bint server, bint loopback=False,
+                  bytes address=b"") -> None:
         self.security = security
         self.server = server
         self.loopback = loopback
+        self.address = address
         self.tls = NULL
         self.stage = SASL_IDLE
         self.offered = b""
@@ -208,6 +219,38 @@ cdef class SaslExchange:
         self.user = self.security.users.setdefault(user, user)
         self.passed = bool(user)
         self.mechanism = None
+        if self.address:
+            self.security.known_logins().judged(self.address, self.passed, monotonic_ns())
+
+    def keep(self, response: bytes, mechanism: str | None) -> bool:
+        """Keep a response if it has to wait for its judgement; return whether it has.
+
+        All responses of one attempt together wait no longer than the delay.
+
+        Raises:
+            SecurityError: too many attempts wait.
+        """
+        if not self.address:
+            return False
+        logins = self.security.known_logins()
+        now = monotonic_ns()
+        delay = logins.delay(self.address, now)
+        if delay <= self.waited:
+            return False
+        self.login = logins.wait(self.address)
+        self.kept = (response, mechanism)
+        self.due = now + delay - self.waited
+        self.waited = delay
+        self.plane.held = True
+        return True
+
+    cdef int let_go(self) except -1:
+        """Keep no response any more."""
+        if self.kept is not None:
+            self.kept = None
+            self.login.waiting -= 1
+            self.plane.held = False
+        return 0
 
     def fail(self, error: Exception | None) -> None:
         """Refuse the peer; the connection raises the error, if there is one, later."""
@@ -228,6 +271,7 @@ cdef int release_sasl(pn_transport_t *transport) noexcept nogil:
     # The engine needs only the user's name from the exchange, and the Security owns the name.
     pnx_sasl_set_context(transport, NULL)
     with gil:
+        (<SaslExchange>context).let_go()
         Py_DECREF(<SaslExchange>context)
     return 0
 
@@ -265,6 +309,34 @@ cdef bint peer_is_loopback(int fd) noexcept nogil:
     if memcmp(octets, V4_MAPPED, sizeof(V4_MAPPED)) == 0:
         return octets[12] == 127
     return memcmp(octets, LOOPBACK_V6, sizeof(LOOPBACK_V6)) == 0
+
+
+cdef bytes peer_network(int fd):
+    cdef sockaddr_storage address
+    cdef socklen_t size = sizeof(address)
+    cdef const unsigned char *octets
+    if getpeername(fd, <sockaddr *>&address, &size) != 0:
+        return b""
+    if address.ss_family == AF_INET:
+        return (<unsigned char *>&(<sockaddr_in *>&address).sin_addr)[:4]
+    if address.ss_family != AF_INET6:
+        return b""
+    octets = <unsigned char *>&(<sockaddr_in6 *>&address).sin6_addr
+    if memcmp(octets, V4_MAPPED, sizeof(V4_MAPPED)) == 0:
+        return octets[12:16]
+    # One host may have all addresses of such a network (RFC 4291, 2.5.4).
+    return octets[:8]
+
+
+cdef int64_t sasl_due(pn_transport_t *transport) noexcept with gil:
+    return (<SaslExchange><PyObject *>pnx_sasl_get_context(transport)).due
+
+
+cdef void resume_sasl(pn_transport_t *transport) noexcept with gil:
+    exchange = <SaslExchange><PyObject *>pnx_sasl_get_context(transport)
+    response, mechanism = exchange.kept
+    exchange.let_go()
+    judge(transport, exchange, response, mechanism)
 
 
 cdef void on_free(pn_transport_t *transport) noexcept nogil:
@@ -357,7 +429,20 @@ cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noe
 
 cdef void take_response(pn_transport_t *transport, SaslExchange exchange, bytes received,
                         str mechanism) noexcept:
-    """Answer a client's response; an initial one names its ``mechanism``."""
+    """Answer a client's response, or hold the connection until it may be judged."""
+    try:
+        if exchange.keep(received, mechanism):
+            return
+    except Exception as error:
+        exchange.fail(error)
+        post(transport, exchange)
+        return
+    judge(transport, exchange, received, mechanism)
+
+
+cdef void judge(pn_transport_t *transport, SaslExchange exchange, bytes received,
+                str mechanism) noexcept:
+    """Answer a client's response now; an initial one names its ``mechanism``."""
     try:
         if mechanism is not None:
             exchange.start(mechanism)

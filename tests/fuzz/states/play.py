@@ -134,8 +134,10 @@ class Play:
         turns = 0
         self.settle()
         while due := self.due():
-            # Only files answer later.
-            if time.monotonic() > until or (turns > TURNS and not self.serving.setup.stored):
+            # Only files answer later, and logins after failed ones.
+            setup = self.serving.setup
+            patient = setup.stored or setup.user
+            if time.monotonic() > until or (turns > TURNS and not patient):
                 raise Wrong(f"no answer to {due}")
             turns += 1
             self.settle()

@@ -220,7 +220,7 @@ cdef void peer_keep(Peer *peer, const amqp_hold_t *hold) noexcept nogil:
 
 
 cdef bint wants_input(const Peer *peer) noexcept nogil:
-    return not (peer.behind or peer.holder.slowed) and (
+    return not (peer.behind or peer.holder.slowed or peer.plane.held) and (
         not peer.full or waiting(peer) < WAITING_MAX)
 
 

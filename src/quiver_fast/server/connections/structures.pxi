@@ -114,3 +114,5 @@ cdef struct Peer:
     uint32_t transaction_count
     uint32_t free_transaction
     int64_t accepted_at
+    # When a login that waits is judged (monotonic ns); counts while the plane is held.
+    int64_t judged_at

@@ -46,6 +46,8 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
             # A client may send all of SASL and its open at once: each step needs our answer first.
             peer_drain(peer)
         take_engine_events(peer)
+        if peer.plane.held:
+            await_judgement(peer)
     elif event == AMQP_REFUSED:
         refuse_frame(peer, &peer.plane.refusal)
     elif event == AMQP_NO_MEMORY:
@@ -57,6 +59,14 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
     elif event == AMQP_ENDING:
         answer_sessions(peer)
     return event != AMQP_NOTHING
+
+
+cdef void await_judgement(Peer *peer) noexcept nogil:
+    """Judge the client's login later; that time counts neither as silence nor as handshake."""
+    peer.judged_at = sasl_due(peer.driver.transport)
+    peer.accepted_at += peer.judged_at - peer.timers.heard
+    peer.timers.heard = peer.judged_at
+    timer_advance(peer.container, &peer.timer, peer.judged_at)
 
 
 cdef void take_engine_events(Peer *peer) noexcept nogil:

@@ -50,7 +50,9 @@ cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
         with gil:
             broker = (<Listener>watch.owner).broker
-            admit(broker, fd, SaslExchange(broker.security, True, peer_is_loopback(fd)), b"")
+            exchange = SaslExchange(
+                broker.security, True, peer_is_loopback(fd), peer_network(fd))
+            admit(broker, fd, exchange, b"")
 
 
 cdef void pause(Acceptor *acceptor) noexcept nogil:

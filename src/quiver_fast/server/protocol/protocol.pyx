@@ -53,7 +53,9 @@ from quiver_fast.proton.libsys cimport (
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY,
     accept4, monotonic_ns, setsockopt,
 )
-from quiver_fast.security.security cimport SaslExchange, Security, conclude_sasl, peer_is_loopback
+from quiver_fast.security.security cimport (
+    SaslExchange, Security, conclude_sasl, peer_is_loopback, peer_network, sasl_due,
+)
 from quiver_fast.server.addresses.addresses cimport (
     Broker, Delay, choose, claim_container, container_of, deferred_ended, deferred_left, is_dynamic,
     known_subscription, leave_container, maker_left, node_join, node_leave, origin_of, read_filters,
@@ -79,7 +81,7 @@ from quiver_fast.server.model.roles cimport (
 from quiver_fast.server.model.structures cimport (
     Container, Coordinator, Dial, Entry, Inlet, Link, Outlet, Peer, Queue, Session,
 )
-from quiver_fast.server.model.timer cimport timer_set
+from quiver_fast.server.model.timer cimport timer_advance, timer_set
 from quiver_fast.server.model.transaction cimport entry_of
 from quiver_fast.server.nodes.nodes cimport consumer_join
 from quiver_fast.server.selectors.selectors cimport filter_take

@@ -24,10 +24,15 @@ cdef void peer_ring(Timer *timer, int64_t now) noexcept nogil:
         peer_cut(peer)
         declare_dead(peer)
         return
+    if peer.plane.held and now >= peer.judged_at:
+        resume_sasl(peer.driver.transport)
+        peer_dirty(peer)
     due = tick(peer, now)
     trim_pool(peer)
     if not peer.opened:
         due = min(due, deadline + MILLISECOND)
+    if peer.plane.held:
+        due = min(due, peer.judged_at)
     if peer.idle_count > POOL_MAX:
         due = min(due, now + TRIM_AFTER * MILLISECOND)
     if due != INT64_MAX:

@@ -26,6 +26,7 @@ from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
     pn_link_remote_snd_settle_mode, ssize_t,
 )
+from quiver_fast.security.security cimport resume_sasl
 from quiver_fast.server.addresses.addresses cimport (
     Absence, Broker, can_pass, end_waiting, inlet_bind, inlet_must_wait, judging_ends,
     must_be_judged, must_end_later, named_queue, publish, queue_of_message, queue_of_stream,
