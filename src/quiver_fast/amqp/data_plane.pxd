@@ -388,6 +388,9 @@ cdef extern from "deliveries.h" nogil:
         const uint8_t *at
         size_t run
 
+    enum:
+        AMQP_LEAST_CHUNK
+
     ctypedef struct amqp_parts_t:
         amqp_bytes_t lead
         amqp_bytes_t rest

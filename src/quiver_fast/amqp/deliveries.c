@@ -8,8 +8,9 @@
 /* The number of records that are kept for the next deliveries. */
 #define SPARES_MAX 8192
 #define LEAST_BUCKETS 64
-/* Chunks of a delivery in several frames are no smaller, so that short frames share one. */
-#define LEAST_CHUNK 4096
+/* Short frames of a delivery share chunks, which grow with its unread bytes within these bounds.
+ * So the room that is not used is not larger than the unread bytes or AMQP_LEAST_CHUNK. */
+#define LARGEST_SHARED 4096
 
 typedef struct amqp_chunk {
   struct amqp_chunk *next;
@@ -253,11 +254,17 @@ static void open_arriving(amqp_link_deliveries_t *link, amqp_delivery_t *deliver
   link->untaken++;
 }
 
+static size_t shared_capacity(size_t pending, size_t size) {
+  size_t capacity = pending < LARGEST_SHARED ? pending : LARGEST_SHARED;
+  if (capacity < AMQP_LEAST_CHUNK) capacity = AMQP_LEAST_CHUNK;
+  return size < capacity ? capacity : size;
+}
+
 /* Have room for `size` bytes in the last chunk; false without memory. */
 static bool make_room(amqp_delivery_t *delivery, size_t size) {
   const amqp_chunk_t *last = delivery->last_chunk;
   if (last && last->capacity - last->size >= size) return true;
-  const size_t capacity = delivery->partial && size < LEAST_CHUNK ? LEAST_CHUNK : size;
+  const size_t capacity = delivery->partial ? shared_capacity(delivery->pending, size) : size;
   amqp_chunk_t *chunk = malloc(sizeof *chunk + capacity);
   if (!chunk) return false;
   chunk->next = NULL;

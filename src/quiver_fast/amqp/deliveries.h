@@ -10,6 +10,8 @@
 
 /* The size of a server's transaction ids, in bytes. */
 #define AMQP_OWN_TXN_ID 8
+/* The least room for unread bytes of a delivery whose frames are not all here. */
+#define AMQP_LEAST_CHUNK 64
 /* Longer states have their own memory. */
 #define AMQP_SHORT_STATE (AMQP_STATE_HEAD + AMQP_OWN_TXN_ID)
 

@@ -32,6 +32,8 @@ cdef struct Holder:
 cdef struct Account:
     size_t limit
     size_t held
+    # Disk space of the files of streams that wait; no more than the limit.
+    size_t spilled
     # Connections that wait for memory; and whether one of them went on in this turn.
     size_t starving
     bint fed

@@ -77,9 +77,13 @@ class Stream:
             self.producer.pump(0.01)
         assert self.number < PIECES
 
-    def take(self) -> bytes:
-        """Read it to its end while the rest is sent."""
-        data = bytearray()
+    def take(self, before: bytes = b"") -> bytes:
+        """Read it to its end while the rest is sent.
+
+        Args:
+            before: what was read before.
+        """
+        data = bytearray(before)
 
         def ended() -> bool:
             self.feed()
@@ -103,11 +107,14 @@ def test_it_comes_as_it_was_sent(start: Start, streaming: bool, small: bool) -> 
         stream = Stream(server, stack, "q", streaming, small)
         for _ in range(2):
             stream.stall()
-            data = stream.take()
+            is_whole(stream.take())
             assert stream.delivery.remote_state == Delivery.ACCEPTED
-            for number in range(PIECES):
-                assert data[number * PIECE : (number + 1) * PIECE] == piece(number), number
             stream.begin()
+
+
+def is_whole(data: bytes) -> None:
+    for number in range(PIECES):
+        assert data[number * PIECE : (number + 1) * PIECE] == piece(number), number
 
 
 @pytest.mark.measured
@@ -128,12 +135,51 @@ def test_it_holds_little(start: Start, streaming: bool, small: bool, figure: Fig
         figure("bytes held by a stream", held, at_most=MOST, unit="B")
 
 
-def files(server: Server) -> int:
-    """Return how many files without a name the server has, beside its standard output."""
+def nameless(server: Server) -> list[Path]:
+    """Return the files without a name that the server has, beside its standard output."""
     folder = Path(f"/proc/{server.process.pid}/fd")
-    return sum(
-        target(each).endswith(" (deleted)") for each in folder.iterdir() if int(each.name) > 2
-    )
+    return [
+        each
+        for each in folder.iterdir()
+        if int(each.name) > 2 and target(each).endswith(" (deleted)")
+    ]
+
+
+def files(server: Server) -> int:
+    return len(nameless(server))
+
+
+def on_disk(server: Server) -> int:
+    """Return the size of these files together."""
+    return sum(each.stat().st_size for each in nameless(server))
+
+
+def test_files_of_all_streams_are_bounded(start: Start) -> None:
+    """The first ones take `memory-limit`. The others wait with less, and come as they were sent."""
+    server = start(memory_limit=8 << 20)
+    with contextlib.ExitStack() as stack:
+        streams = [Stream(server, stack, f"q{number}", False, False) for number in range(3)]
+        for stream in streams:
+            stream.stall()
+        assert 7 << 20 < on_disk(server) <= 8 << 20
+        for stream in streams:
+            is_whole(stream.take())
+        assert on_disk(server) == 0
+        streams[0].begin()
+        streams[0].stall()
+        assert 3 << 20 < on_disk(server) <= 4 << 20
+
+
+def test_a_reader_that_is_always_behind(start: Start) -> None:
+    """The file does not grow beyond the window of a session, of 512 frames."""
+    server = start()
+    with contextlib.ExitStack() as stack:
+        stream = Stream(server, stack, "q", False, True)
+        stream.stall()
+        data = stream.consumer.read(stream.receiver, 8 << 20)
+        stream.stall()
+        assert 24 << 20 < on_disk(server) <= 32 << 20
+        is_whole(stream.take(data))
 
 
 def target(descriptor: Path) -> str:

@@ -60,6 +60,10 @@ cdef inline int credit_of(const Link *link) noexcept nogil:
     """Return the credit of a link that messages come by, with those that were not taken yet."""
     return <int>(link.deliveries.end.counts.credit + link.deliveries.untaken)
 
+# The largest window of a session, in frames.
+cdef enum:
+    WIDE_WINDOW = 512
+
 cdef Link *link_new(
     Peer *peer, pn_link_t *link, LinkKind kind, LinkRole role, size_t size) noexcept nogil
 cdef amqp_link_end_t *link_end(pn_link_t *link) noexcept nogil

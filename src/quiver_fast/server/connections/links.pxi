@@ -7,9 +7,8 @@ cdef inline bint attached_here(const Link *link) noexcept nogil:
 # many bytes as fill the network's pipe, and at least so many frames.
 cdef size_t STREAM_WINDOW = 262144
 cdef int LEAST_WINDOW = 2
-# Other sessions get as many frames as the first credit has messages; small ones need more.
+# Other sessions get as many frames as the first credit has messages; small ones need WIDE_WINDOW.
 cdef int FIRST_WINDOW = 64
-cdef int WIDE_WINDOW = 512
 
 
 cdef Session *session_new(
@@ -259,13 +258,16 @@ cdef void fit_session(Peer *peer, Session *session) noexcept nogil:
     """Top up a session's window, less the unread bytes, if the peer needs more."""
     cdef amqp_session_end_t *end = session.end
     cdef size_t held = session.deliveries.unread + session.spilled
+    cdef size_t most = session.window
     cdef uint32_t window = 0
     if end == NULL or end.phase[<int>AMQP_OURS] != AMQP_ACTIVE:
         return
     if end.counts.incoming_window >= session._mark:
         return
-    if held < session.window:
-        window = <uint32_t>((session.window - held) // peer.container.limits.frame_size)
+    if session.crowded:
+        most = min(most, <size_t>stream_window(peer) * peer.container.limits.frame_size)
+    if held < most:
+        window = <uint32_t>((most - held) // peer.container.limits.frame_size)
     if window <= end.counts.incoming_window:
         return
     end.counts.incoming_window = window

@@ -24,6 +24,8 @@ cdef struct Session:
     size_t window
     size_t spilled
     uint32_t _mark
+    # No file had room for a stream's bytes: the window is one for streams until its end.
+    bint crowded
 
 # A link of any kind. Its session owns it until its detach is answered: the engine's link and the
 # data plane's (`deliveries.end.user`) point to it, and `link_forget` takes it from both.

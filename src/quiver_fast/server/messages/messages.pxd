@@ -74,6 +74,13 @@ cdef enum HeaderResult:
 cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
     return <char *>chunk + sizeof(Chunk)
 
+
+cdef inline size_t message_memory(const Message *message) noexcept nogil:
+    """Return the memory of a message, with the room in its last chunk."""
+    cdef const Chunk *last = message.last
+    return sizeof(Message) + sizeof(Chunk) + message.held + last.capacity - last.size
+
+
 cdef Message *message_new(size_t capacity) noexcept nogil
 cdef Message *message_in_parts() noexcept nogil
 cdef Message *message_plain(

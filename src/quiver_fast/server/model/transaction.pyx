@@ -14,7 +14,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.loop.memory cimport holder_add
 from quiver_fast.proton.libproton cimport PN_ACCEPTED
-from quiver_fast.server.messages.messages cimport Message, message_release
+from quiver_fast.server.messages.messages cimport Message, message_memory, message_release
 from quiver_fast.server.model.lists cimport list_push, list_remove
 from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction, Work
 
@@ -170,7 +170,7 @@ cdef bint enlist_message(
     cdef Work *work = add_work(transaction)
     if work == NULL:
         return False
-    add_bytes(transaction, message.held)
+    add_bytes(transaction, message_memory(message))
     work.message = message
     work.queue = queue
     queue.links += 1
@@ -200,7 +200,7 @@ cdef bint enlist_outcome(
     work.undeliverable = state.undeliverable
     work.changed = changed
     if changed != NULL:
-        add_bytes(state.transaction, changed.held)
+        add_bytes(state.transaction, message_memory(changed))
     if delivery != NULL:
         delivery_let_go(delivery)
         delivery.context = <void *>(<size_t>work | 1)

@@ -511,7 +511,7 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
     """Abort an incomplete message, and remove the link from every list."""
     cdef Inlet **place
     give_up(inlet)
-    inlet_holds(inlet)
+    inlet_lets_go(inlet)
     inlet_bind(inlet, NULL)
     forget_pending(&inlet.base)
     while inlet.streams != NULL:

@@ -6,12 +6,18 @@ beginning. The queue owns the message when the last part is stored. An abort bef
 it everywhere.
 """
 
+# Parts are no smaller, except for the first parts of a message and its last one.
+cdef size_t PART_LEAST = 512
+cdef size_t SMALL_PARTS = 1024
+
+
 cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept nogil:
     """Write the bytes of a link's message, and resume its readers; return False on a failure.
 
     Without a consumer, wait until there are 64 KiB.
     """
-    if message.held == 0 or message.held < STREAM_HIGH and queue.consumer_count == 0:
+    if message.held == 0 or message.held < STREAM_HIGH and (
+            queue.consumer_count == 0 or has_small_parts(message)):
         return True
     if not store_part(queue, message, False):
         return False
@@ -23,6 +29,16 @@ cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept n
         queue_dirty(queue)
     advance(message)
     return True
+
+
+cdef bint has_small_parts(const Message *message) noexcept nogil:
+    """Say whether the next bytes are too few for one more part.
+
+    A part takes more than 40 bytes of the file, and may take a span in memory.
+    """
+    cdef const Chain *chain = chain_of(message)
+    return message.held < PART_LEAST and chain != NULL and (
+        chain.parts > SMALL_PARTS + chain.size // PART_LEAST)
 
 
 cdef void show(Queue *queue, Message *message) noexcept nogil:

@@ -4,13 +4,20 @@ A stream can put 32 MiB into a session's window for small messages, and the wind
 (part 2.5.6). So the server writes bytes beyond a mark to a file without a name. They keep their
 place in the window until they are read back, so the sender stops at the same point as without
 the file.
+
+The file is a ring, no larger than the largest window of a session. The files of all streams
+together take no more disk space than memory-limit. Beyond that, the bytes stay in memory and
+count there, and the session gets no more window than one for streams.
 """
 
-# The file of a stream, and the place of its bytes in it.
+# The file of a stream, and the place of its bytes in the ring; they grow beyond its size.
 cdef struct Spill:
     int fd
     size_t at
     size_t end
+    # The size of the ring, and of its part that has disk space.
+    size_t ring
+    size_t size
 
 cdef inline bint has_spilled(const Inlet *inlet) noexcept nogil:
     return inlet._spill != NULL and (<Spill *>inlet._spill).end > (<Spill *>inlet._spill).at
@@ -36,9 +43,8 @@ cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     pending = min(pending, session.window - frame_size - session.spilled)
     if pending == 0:
         return True
-    if inlet._spill == NULL and not spill_open(inlet):
-        return True
-    if posix_fallocate((<Spill *>inlet._spill).fd, (<Spill *>inlet._spill).end, pending) != 0:
+    if inlet._spill == NULL and not spill_open(inlet, WIDE_WINDOW * frame_size):
+        session.crowded = True
         return True
     return move(inlet, session, delivery, pending)
 
@@ -46,15 +52,19 @@ cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 cdef bint move(
         Inlet *inlet, Session *session, amqp_delivery_t *delivery,
         size_t pending) noexcept nogil:
-    """Write ``size`` bytes of the current delivery to the file; return False on a failure."""
+    """Write bytes of the current delivery to the file; return False if some are lost."""
     cdef Spill *file = <Spill *>inlet._spill
     cdef char[SPILL_PIECE] piece
+    cdef size_t at
     cdef size_t n
     while pending:
-        n = amqp_delivery_read(delivery, piece, min(pending, sizeof(piece)))
-        if n == 0:
+        at = file.end % file.ring
+        n = min(pending, min(sizeof(piece), file.ring - at))
+        if not has_disk(file, at + n):
+            session.crowded = True
             break
-        if pwrite(file.fd, piece, n, file.end) != <ssize_t>n:
+        n = amqp_delivery_read(delivery, piece, n)
+        if pwrite(file.fd, piece, n, at) != <ssize_t>n:
             return False
         file.end += n
         session.spilled += n
@@ -63,7 +73,21 @@ cdef bint move(
     return True
 
 
-cdef bint spill_open(Inlet *inlet) noexcept nogil:
+cdef bint has_disk(Spill *file, size_t size) noexcept nogil:
+    """Have disk space for so many bytes of a file; return False if there is none."""
+    cdef size_t more
+    if size <= file.size:
+        return True
+    more = size - file.size
+    if account.limit and account.spilled + more > account.limit or (
+            posix_fallocate(file.fd, file.size, more) != 0):
+        return False
+    file.size = size
+    account.spilled += more
+    return True
+
+
+cdef bint spill_open(Inlet *inlet, size_t ring) noexcept nogil:
     """Create the file. Without it, the bytes stay in memory and count there."""
     global failed
     cdef Spill *made = <Spill *>calloc(1, sizeof(Spill))
@@ -80,6 +104,7 @@ cdef bint spill_open(Inlet *inlet) noexcept nogil:
                 sys.stderr.write(
                     f"quiver-server-pyfast: a stream that waits stays in memory: {error}\n")
             return False
+    made.ring = ring
     inlet._spill = made
     return True
 
@@ -89,13 +114,15 @@ cdef bint spill_back(Inlet *inlet, Message *message, size_t most) noexcept nogil
     cdef Spill *file = <Spill *>inlet._spill
     cdef size_t left = min(most, file.end - file.at)
     cdef size_t size
+    cdef size_t at
     cdef char *space
     cdef ssize_t n
     while left:
         space = message_space(message, left, &size)
         if space == NULL:
             return False
-        n = pread(file.fd, space, size, file.at)
+        at = file.at % file.ring
+        n = pread(file.fd, space, min(size, file.ring - at), at)
         if n <= 0:
             return False
         message_filled(message, n)
@@ -124,7 +151,9 @@ cdef void spill_forget(Inlet *inlet) noexcept nogil:
 cdef void spill_end(Inlet *inlet) noexcept nogil:
     """Free the file at the stream's end."""
     spill_forget(inlet)
+    session_of(inlet.base.session).crowded = False
     if inlet._spill != NULL:
+        account.spilled -= (<Spill *>inlet._spill).size
         close((<Spill *>inlet._spill).fd)
         free(inlet._spill)
         inlet._spill = NULL

@@ -11,17 +11,17 @@ import sys
 import tempfile
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_RELEASED, AMQP_LENT, AMQP_THEIRS, amqp_arrival_t,
-    amqp_bytes_t, amqp_code, amqp_deliveries_accept, amqp_delivery_abort, amqp_delivery_advance,
-    amqp_delivery_begin, amqp_delivery_drop, amqp_delivery_is_fresh, amqp_delivery_may_begin,
-    amqp_delivery_may_go, amqp_delivery_read, amqp_delivery_say, amqp_delivery_say_rejected,
-    amqp_delivery_send, amqp_delivery_send_whole, amqp_delivery_settle, amqp_delivery_t,
-    amqp_delivery_take, amqp_hold_t, amqp_link_end_t, amqp_output_waiting, amqp_parts_t,
-    amqp_plane_beat, amqp_plane_flow, amqp_read_state, amqp_sender_drained, amqp_state_t,
-    amqp_timers_is_silent, amqp_timers_next, amqp_timers_owes,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_RELEASED, AMQP_LEAST_CHUNK, AMQP_LENT,
+    AMQP_THEIRS, amqp_arrival_t, amqp_bytes_t, amqp_code, amqp_deliveries_accept,
+    amqp_delivery_abort, amqp_delivery_advance, amqp_delivery_begin, amqp_delivery_drop,
+    amqp_delivery_is_fresh, amqp_delivery_may_begin, amqp_delivery_may_go, amqp_delivery_read,
+    amqp_delivery_say, amqp_delivery_say_rejected, amqp_delivery_send, amqp_delivery_send_whole,
+    amqp_delivery_settle, amqp_delivery_t, amqp_delivery_take, amqp_hold_t, amqp_link_end_t,
+    amqp_output_waiting, amqp_parts_t, amqp_plane_beat, amqp_plane_flow, amqp_read_state,
+    amqp_sender_drained, amqp_state_t, amqp_timers_is_silent, amqp_timers_next, amqp_timers_owes,
 )
 from quiver_fast.loop.heap cimport heap_first
-from quiver_fast.loop.memory cimport OVER_LIMIT, Holder, hold
+from quiver_fast.loop.memory cimport OVER_LIMIT, Holder, account, hold
 from quiver_fast.proton.libproton cimport (
     PN_ACCEPTED, PN_MODIFIED, PN_RECEIVED, PN_REJECTED, PN_RELEASED, PN_SND_UNSETTLED,
     pn_link_remote_snd_settle_mode, ssize_t,
@@ -33,9 +33,9 @@ from quiver_fast.server.addresses.addresses cimport (
     refuse_for_now, refuse_waiting, subscription_left, wait_for_file, want_store,
 )
 from quiver_fast.server.connections.connections cimport (
-    delivery_reject, fit_session, inlet_top_up, is_attached, link_refuse, note_size, peer_borrows,
-    peer_close, peer_cut, peer_flush, peer_keep, peer_lend_output, peer_refuse, session_of,
-    stream_window, widen_session,
+    WIDE_WINDOW, delivery_reject, fit_session, inlet_top_up, is_attached, link_refuse, note_size,
+    peer_borrows, peer_close, peer_cut, peer_flush, peer_keep, peer_lend_output, peer_refuse,
+    session_of, stream_window, widen_session,
 )
 from quiver_fast.server.durable.durable cimport (
     accept_later, forget_pending, is_stored, must_wait, note_failure, store_append, store_forget,
@@ -43,11 +43,12 @@ from quiver_fast.server.durable.durable cimport (
 )
 from quiver_fast.server.messages.messages cimport (
     HEADER_MALFORMED, HEADER_MAX, HEADER_MORE, HEADER_READ, ROUTE_MAX, STREAM_HIGH, STREAM_LOW,
-    STREAM_SIZE, Chunk, HeaderResult, Message, Route, chain_close, chain_of, chain_open, chain_read,
-    chain_was_cut, chunk_bytes, encode_header, encode_route, is_shaped, message_annotated,
-    message_empty, message_filled, message_fit, message_in_parts, message_join, message_new,
-    message_plain, message_read, message_read_header, message_read_route, message_release,
-    message_space, message_strip_route, message_trim, sections_are_plain,
+    STREAM_SIZE, Chain, Chunk, HeaderResult, Message, Route, Span, chain_close, chain_of,
+    chain_open, chain_read, chain_was_cut, chunk_bytes, encode_header, encode_route, is_shaped,
+    message_annotated, message_empty, message_filled, message_fit, message_in_parts, message_join,
+    message_memory, message_new, message_plain, message_read, message_read_header,
+    message_read_route, message_release, message_space, message_strip_route, message_trim,
+    sections_are_plain,
 )
 from quiver_fast.server.model.limits cimport Limits
 from quiver_fast.server.model.lists cimport list_push, list_remove
