@@ -22,6 +22,7 @@ from support.complexity import Bench, Operation
 from support.control_operations import CONTROL_OPERATIONS
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.floods import Flood
+from support.link_operations import LINK_OPERATIONS
 from support.more_operations import MORE_OPERATIONS
 from support.selector_operations import SELECTOR_OPERATIONS
 from support.text_operations import TEXT_OPERATIONS
@@ -482,5 +483,6 @@ OPERATIONS: list[Operation] = [
     *TEXT_OPERATIONS,
     *MORE_OPERATIONS,
     *CONTROL_OPERATIONS,
+    *LINK_OPERATIONS,
     *SELECTOR_OPERATIONS,
 ]

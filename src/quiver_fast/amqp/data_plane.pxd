@@ -267,16 +267,19 @@ cdef extern from "endpoints.h" nogil:
         uint64_t[2] max_message_size
         const char *flaw
         amqp_link_t counts
+        size_t values
         void *user
 
     ctypedef struct amqp_endpoints_t:
         amqp_opened_t[2] opened
         amqp_session_end_t *sessions
         amqp_link_end_t *attached
+        size_t held
 
     amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link)
     amqp_link_end_t *amqp_session_link(
         const amqp_session_end_t *session, const char *name, size_t size, amqp_role role)
+    void amqp_link_end_hold(amqp_endpoints_t *endpoints, amqp_link_end_t *link, size_t values)
     void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link)
     void amqp_session_end_release(amqp_endpoints_t *endpoints, amqp_session_end_t *session)
 

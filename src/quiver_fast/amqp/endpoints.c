@@ -14,6 +14,10 @@
 #define LONGEST_OUTCOME 1024
 /* So is a longer name: clients put an address and two ids into it. */
 #define LONGEST_NAME 2048
+/* What a link holds here and in the engine without the bytes of its attach. */
+#define LINK_HELD 2048
+/* The copies of a frame's fields: the peer's and ours, here and in the engine. */
+#define COPIES 4
 
 /* ---- Keys of the index */
 
@@ -92,18 +96,26 @@ static void forget_session(amqp_endpoints_t *endpoints, amqp_session_end_t *sess
   free(session);
 }
 
-static void forget_link(amqp_link_end_t *link) {
+static void forget_link(amqp_endpoints_t *endpoints, amqp_link_end_t *link) {
   if (link->user || !is_over(link->phase)) return;
+  endpoints->held -= link->held;
   if (link->prev) link->prev->next = link->next;
   else link->session->links = link->next;
   if (link->next) link->next->prev = link->prev;
   free_link(link);
 }
 
+void amqp_link_end_hold(amqp_endpoints_t *endpoints, amqp_link_end_t *link, size_t values) {
+  const size_t more = values - link->values;
+  link->values = values;
+  link->held += more;
+  endpoints->held += more;
+}
+
 void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link) {
   amqp_session_end_t *session = link->session;
   link->user = NULL;
-  forget_link(link);
+  forget_link(endpoints, link);
   forget_session(endpoints, session);
 }
 
@@ -118,10 +130,15 @@ static void pass(amqp_fields_t *fields, int count) {
   while (count--) amqp_field_any(fields);
 }
 
+static size_t bytes_left(const amqp_fields_t *fields) {
+  return (size_t) (fields->in.end - fields->in.at);
+}
+
 static enum amqp_fault note_open(
   amqp_endpoints_t *endpoints, enum amqp_side side, amqp_fields_t fields) {
   bool there;
   amqp_opened_t opened = {.seen = true};
+  const size_t size = bytes_left(&fields);
   pass(&fields, 2); /* container-id, hostname */
   opened.max_frame_size = amqp_field_optional_uint(&fields, &there);
   if (!there) opened.max_frame_size = ANY_FRAME_SIZE;
@@ -132,6 +149,7 @@ static enum amqp_fault note_open(
   if (opened.max_frame_size < AMQP_MIN_MAX_FRAME_SIZE) return AMQP_INVALID_FIELD;
   if (endpoints->opened[side].seen) return AMQP_ILLEGAL_STATE;
   endpoints->opened[side] = opened;
+  if (side == AMQP_THEIRS) endpoints->held += COPIES * size;
   return AMQP_FINE;
 }
 
@@ -363,6 +381,7 @@ static void activate(amqp_link_end_t *link, enum amqp_side side, const attach_t 
 static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side side,
   uint16_t channel, amqp_fields_t fields, bool *memory) {
   attach_t attach;
+  const size_t size = bytes_left(&fields);
   const enum amqp_fault fault = read_attach(&fields, side, &attach);
   if (fault) return fault;
   amqp_session_end_t *session = amqp_endpoints_session(endpoints, side, channel);
@@ -379,6 +398,10 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
     *memory = keep_default_outcome(link, attach.default_outcome);
   if (!*memory) return AMQP_FINE;
   activate(link, side, &attach);
+  if (side == AMQP_THEIRS) {
+    link->held = LINK_HELD + COPIES * size;
+    endpoints->held += link->held;
+  }
   endpoints->attached = link;
   return AMQP_FINE;
 }
@@ -408,7 +431,7 @@ static void close_link(amqp_endpoints_t *endpoints, amqp_link_end_t *link, enum 
   }
   if (link->phase[side] == AMQP_BEFORE) remove_half(link->session, link);
   link->phase[side] = AMQP_CLOSED;
-  forget_link(link);
+  forget_link(endpoints, link);
 }
 
 static enum amqp_fault note_detach(

@@ -59,6 +59,8 @@ typedef struct amqp_link_end {
   amqp_bytes_t default_outcome; /* of the peer's source (part 3.5.3); ours echoes it */
   const char *flaw;             /* the reason to refuse the attach, or NULL */
   amqp_incoming_t incoming;     /* the delivery whose frames are still coming */
+  size_t held;                  /* by the peer's attach; see amqp_endpoints_t */
+  size_t values;                /* the part of it that the user counted */
   void *user;                   /* keeps the link in memory; see amqp_link_end_release */
 } amqp_link_end_t;
 
@@ -90,6 +92,8 @@ typedef struct amqp_endpoints {
   /* The link that the last frame attached or detached. */
   amqp_link_end_t *attached;
   bool detached_displaced;
+  /* Bytes that the peer's open and its links hold, with the engine's copies. */
+  size_t held;
 } amqp_endpoints_t;
 
 /* Begin without sessions; see amqp_index_init for the seed. */
@@ -117,6 +121,9 @@ amqp_link_end_t *amqp_session_link(
 /* Return the link with the name and role of a link that the peer attached before in its session, and
  * has not detached; NULL for none. */
 amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link);
+
+/* Count what the engine's decoded values of a link's attach hold, until the link is freed. */
+void amqp_link_end_hold(amqp_endpoints_t *endpoints, amqp_link_end_t *link, size_t values);
 
 /* Remove a link's user; a link that is closed on both sides is freed now. */
 void amqp_link_end_release(amqp_endpoints_t *endpoints, amqp_link_end_t *link);

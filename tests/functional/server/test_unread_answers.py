@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 
 import pytest
-from support.amqp_frames import composite, encode_frame
+from support.amqp_frames import composite, decode_frame, encode_frame
 from support.certificates import Certificates
 from support.floods import Flood
 from support.processes import wait_until
@@ -19,6 +19,7 @@ from support.streams import BOTH, judged, rss
 MIB = 1 << 20
 # A server that never stopped reading would take all of it; sockets have some megabytes.
 POURED = 60 * MIB
+SESSIONS = 8000
 WINDOW = {"incoming_window": 1000, "next_outgoing_id": 0, "outgoing_window": 1000}
 
 
@@ -113,6 +114,21 @@ def test_unread_answers_count(start: Callable[..., Server]) -> None:
         wait_until(lambda: any(is_over(client.socket) for client in clients), "one is closed")
         with Flood(server.port) as other:
             other.start().echo()
+
+
+def test_sessions_that_come_and_go(start: Callable[..., Server]) -> None:
+    """Each begin is answered with its channel, and then its end, also if the peer reads late."""
+    client = Flood(start().port).start()
+    client.kept = {"begin", "end"}
+    begin = encode_frame("begin", channel=1, **WINDOW)
+    frames = (begin + encode_frame("end", channel=1)) * SESSIONS
+    taken = client.pour(frames)
+    client.pump(frames[taken:], lambda: client.seen["end"] >= SESSIONS)
+    answers = [decode_frame(each) for each in client.frames][-2 * SESSIONS :]
+    assert [each.name for each in answers] == ["begin", "end"] * SESSIONS
+    assert {each.fields["remote_channel"] for each in answers[::2]} == {1}
+    client.echo()
+    client.socket.close()
 
 
 def is_over(sock: socket.socket) -> bool:

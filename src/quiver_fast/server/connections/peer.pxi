@@ -75,8 +75,9 @@ cdef void peer_return(Peer *peer) noexcept nogil:
 
 
 cdef void peer_count(Peer *peer) noexcept nogil:
-    """Count the bytes that wait in both directions."""
-    hold(&peer.holder, &peer.counted, peer.plane.input.capacity + waiting(peer))
+    """Count the bytes that wait in both directions, and those of the peer's open and links."""
+    hold(&peer.holder, &peer.counted,
+         peer.plane.input.capacity + waiting(peer) + peer.plane.endpoints.held)
 
 
 cdef inline size_t waiting(const Peer *peer) noexcept nogil:

@@ -10,6 +10,7 @@ cdef size_t REFUSED_MAX = 1024
 cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
     """Answer a peer's attach with a working link, or with a detach that gives the reason."""
     cdef Session *session = session_of(pn_link_session(link))
+    cdef amqp_link_end_t *end
     if session == NULL or pn_session_state(session.session) & PN_LOCAL_CLOSED:
         # The session or the connection was refused.
         return
@@ -20,6 +21,7 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
         return
     if session.end.phase[<int>AMQP_OURS] == AMQP_BEFORE:
         session.unframed += 1
+    end = link_end(link)
     with gil:
         try:
             if peer.link_count >= peer.container.limits.links:
@@ -40,6 +42,9 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             refuse(link, b"amqp:internal-error", str(error))
         except Exception as error:
             refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
+    # Of a flawed attach nothing was decoded.
+    if end != NULL and end.flaw == NULL:
+        amqp_link_end_hold(&peer.plane.endpoints, end, VALUE_SIZE * values_of(link))
     if link_of(link) == NULL and keeps_refused(peer):
         peer_close(peer, b"amqp:resource-limit-exceeded", b"too many refused links are attached")
     peer_dirty(peer)
@@ -124,6 +129,24 @@ cdef int answer(Peer *peer, pn_link_t *link) except -1:
     if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
         return attach_coordinator(peer, link)
     return attach_inlet(broker, peer, link)
+
+
+cdef size_t values_of(pn_link_t *link) noexcept nogil:
+    """Return the number of values that the engine decodes when we read a link's terms."""
+    cdef pn_terminus_t *theirs = pn_link_remote_source(link)
+    if pn_link_is_sender(link):
+        return values_of_terminus(theirs) + pn_data_size(pn_terminus_filter(theirs))
+    if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
+        return pn_data_size(pn_terminus_outcomes(theirs)) + pn_data_size(
+            pn_terminus_capabilities(pn_link_remote_target(link)))
+    return values_of_terminus(pn_link_remote_target(link))
+
+
+cdef size_t values_of_terminus(pn_terminus_t *theirs) noexcept nogil:
+    cdef size_t count = pn_data_size(pn_terminus_capabilities(theirs))
+    if pn_terminus_is_dynamic(theirs):
+        count += pn_data_size(pn_terminus_properties(theirs))
+    return count
 
 
 cdef Link *new_link(Peer *peer, pn_link_t *link, LinkKind kind, size_t size) except NULL:

@@ -4,6 +4,10 @@
 cdef int EVENTS = 4096
 # A frame for the engine counts as so many more events: it costs as much as many transfers.
 cdef int CONTROL_COST = 63
+# The engine compares an attach's name with this many names for the cost of an event.
+cdef uint32_t NAMES_OF_EVENT = 4
+# What the engine keeps of a value that it decoded, in a list that doubles as it grows.
+cdef size_t VALUE_SIZE = 144
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
@@ -37,17 +41,7 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
     elif event == AMQP_CREDIT:
         flow_came(peer)
     elif event == AMQP_FOR_ENGINE:
-        # A long one may have a selector, whose reading costs as much as its evaluations.
-        left[0] -= CONTROL_COST + <int>peer.plane.control.size
-        if peer.plane.endpoints.attached != NULL:
-            displace(peer, peer.plane.endpoints.attached)
-        peer_feed(peer, peer.plane.control)
-        if not peer.opened:
-            # A client may send all of SASL and its open at once: each step needs our answer first.
-            peer_drain(peer)
-        take_engine_events(peer)
-        if peer.plane.held:
-            await_judgement(peer)
+        left[0] -= control_came(peer)
     elif event == AMQP_REFUSED:
         refuse_frame(peer, &peer.plane.refusal)
     elif event == AMQP_NO_MEMORY:
@@ -67,6 +61,28 @@ cdef void await_judgement(Peer *peer) noexcept nogil:
     peer.accepted_at += peer.judged_at - peer.timers.heard
     peer.timers.heard = peer.judged_at
     timer_advance(peer.container, &peer.timer, peer.judged_at)
+
+
+cdef int control_came(Peer *peer) noexcept nogil:
+    """Pass a frame to the engine, and return its cost in events."""
+    cdef amqp_link_end_t *attached = peer.plane.endpoints.attached
+    # A long one may have a selector, whose reading costs as much as its evaluations.
+    cdef int cost = CONTROL_COST + <int>peer.plane.control.size
+    if attached != NULL:
+        cost += <int>(attached.session.attached[<int>AMQP_THEIRS] // NAMES_OF_EVENT)
+        displace(peer, attached)
+    peer_feed(peer, peer.plane.control)
+    if not peer.opened:
+        # A client may send all of SASL and its open at once: each step needs our answer first.
+        peer_drain(peer)
+    take_engine_events(peer)
+    if peer.plane.held:
+        await_judgement(peer)
+    if attached != NULL:
+        # The peer has not detached it yet, so it is still there. An array without bytes may have
+        # very many values.
+        cost += <int>(attached.values // VALUE_SIZE)
+    return cost
 
 
 cdef void take_engine_events(Peer *peer) noexcept nogil:
@@ -255,6 +271,10 @@ cdef void opened(Peer *peer) noexcept nogil:
         &peer.timers, peer.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
     timer_set(peer.container, &peer.timer, 0)
     peer.streaming_links = takes_streaming_links(peer.driver.connection)
+    # Both were decoded.
+    peer.plane.endpoints.held += VALUE_SIZE * (
+        pn_data_size(pn_connection_remote_offered_capabilities(peer.driver.connection))
+        + pn_data_size(pn_connection_remote_desired_capabilities(peer.driver.connection)))
     peer.trunk = is_trunk(peer.driver.connection) and (peer.dial != NULL or is_named(peer))
     if peer.dial == NULL:
         offer_capabilities(
