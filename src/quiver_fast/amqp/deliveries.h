@@ -127,7 +127,8 @@ void amqp_session_deliveries_free(amqp_session_deliveries_t *session);
 
 /* Walk over our deliveries in a role with ids in a range. Each call of amqp_walk_next is one step,
  * of constant cost; it returns false after the last. A step that looked for the first delivery and
- * did not find it yet has none: `*delivery` is NULL. Any delivery may be dropped during the walk. */
+ * did not find it yet has none: `*delivery` is NULL. Any delivery may be dropped during the walk.
+ */
 void amqp_walk(
   amqp_session_deliveries_t *session, enum amqp_role role, uint32_t first, uint32_t last);
 bool amqp_walk_next(amqp_session_deliveries_t *session, amqp_delivery_t **delivery);

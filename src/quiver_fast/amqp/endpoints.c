@@ -416,8 +416,9 @@ amqp_link_end_t *amqp_session_link(
 
 amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link) {
   amqp_link_end_t *before = link->next;
-  while (before && (before->phase[AMQP_THEIRS] != AMQP_ACTIVE || before->role != link->role ||
-                     before->displaced || !has_name(before, link->name, link->name_size)))
+  while (before &&
+    (before->phase[AMQP_THEIRS] != AMQP_ACTIVE || before->role != link->role || before->displaced ||
+      !has_name(before, link->name, link->name_size)))
     before = before->next;
   return before;
 }

@@ -118,8 +118,8 @@ amqp_link_end_t *amqp_endpoints_link(
 amqp_link_end_t *amqp_session_link(
   const amqp_session_end_t *session, const char *name, size_t size, enum amqp_role role);
 
-/* Return the link with the name and role of a link that the peer attached before in its session, and
- * has not detached; NULL for none. */
+/* Return the link with the name and role of a link that the peer attached before in its session,
+ * and has not detached; NULL for none. */
 amqp_link_end_t *amqp_link_end_before(const amqp_link_end_t *link);
 
 /* Count what the engine's decoded values of a link's attach hold, until the link is freed. */

@@ -252,12 +252,6 @@ static enum amqp_event take_link_flow(
   return AMQP_CREDIT;
 }
 
-/* Say whether a flow that a peer asks for can be sent: begun and attached on our side. */
-static bool may_answer(const amqp_session_end_t *session, const amqp_link_end_t *link) {
-  return session->phase[AMQP_OURS] == AMQP_ACTIVE &&
-    (!link || link->phase[AMQP_OURS] == AMQP_ACTIVE);
-}
-
 static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame) {
   amqp_flow_t flow;
   const enum amqp_fault fault = amqp_read_flow(frame, &flow);
@@ -274,8 +268,7 @@ static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame)
   }
   /* The sender's user answers a drain when it has nothing more to send. */
   const bool drains = plane->link && plane->link->role == AMQP_SENDER && flow.drain;
-  if (flow.echo && !drains && may_answer(plane->session, plane->link) &&
-    !amqp_plane_flow(plane, plane->session, plane->link, false))
+  if (flow.echo && !drains && !amqp_plane_flow(plane, plane->session, plane->link, false))
     return AMQP_NO_MEMORY;
   return AMQP_CREDIT;
 }
@@ -407,6 +400,8 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane) {
 bool amqp_plane_flow(
   amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bool echo) {
   amqp_flow_t flow = {.echo = echo};
+  if (session->phase[AMQP_OURS] != AMQP_ACTIVE) return true;
+  if (link && link->phase[AMQP_OURS] != AMQP_ACTIVE) return true;
   uint8_t *room = amqp_output_room(&plane->output, AMQP_FRAME_ROOM);
   if (!room) return false;
   if (amqp_session_end_is_low(session)) session->counts.incoming_window = session->window;

@@ -121,7 +121,8 @@ amqp_bytes_t amqp_plane_rest(const amqp_plane_t *plane);
  * A refusal of our own engine's frames is a fault in the program. */
 bool amqp_plane_drain(amqp_plane_t *plane, amqp_bytes_t bytes);
 
-/* Send a flow of a session, and of a link of it unless that is NULL. */
+/* Send a flow of a session, and of a link of it unless that is NULL; nothing unless ours are begun
+ * and attached. */
 bool amqp_plane_flow(
   amqp_plane_t *plane, amqp_session_end_t *session, amqp_link_end_t *link, bool echo);
 

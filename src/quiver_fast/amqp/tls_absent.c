@@ -18,8 +18,7 @@ bool tls_context_identify(tls_context_t *context, const char *certificate, const
   return false;
 }
 
-bool tls_context_trust(
-  tls_context_t *context, const char *store, enum tls_peer peer, bool old) {
+bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer peer, bool old) {
   return false;
 }
 

@@ -115,8 +115,8 @@ static bool load_store(tls_context_t *context, const char *store) {
   return read;
 }
 
-/* TLS before 1.2 is refused (RFC 8996), except where a user allows it, or a client verifies nothing:
- * then short keys are allowed too, and the client allows anonymous ciphers. */
+/* TLS before 1.2 is refused (RFC 8996), except where a user allows it, or a client verifies
+ * nothing: then short keys are allowed too, and the client allows anonymous ciphers. */
 static bool set_age(tls_context_t *context, bool old) {
   SSL_CTX *ssl = context->ssl;
   const bool any = context->peer == TLS_PEER_ANY && !context->server;
@@ -127,8 +127,7 @@ static bool set_age(tls_context_t *context, bool old) {
     SSL_CTX_set_cipher_list(ssl, ciphers) == 1;
 }
 
-bool tls_context_trust(
-  tls_context_t *context, const char *store, enum tls_peer peer, bool old) {
+bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer peer, bool old) {
   ERR_clear_error();
   if ((store || peer != TLS_PEER_ANY) && !load_store(context, store)) return refuse(context);
   int mode = peer == TLS_PEER_ANY ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;

@@ -55,8 +55,7 @@ void tls_context_free(tls_context_t *context);
  * A trust store of NULL means the system's authorities. With ``old``, peers before TLS 1.2 are
  * accepted. */
 bool tls_context_identify(tls_context_t *context, const char *certificate, const char *key);
-bool tls_context_trust(
-  tls_context_t *context, const char *store, enum tls_peer peer, bool old);
+bool tls_context_trust(tls_context_t *context, const char *store, enum tls_peer peer, bool old);
 const char *tls_context_failure(const tls_context_t *context);
 
 /* Begin TLS on a connected socket, which stays the caller's and becomes non-blocking.
