@@ -152,7 +152,9 @@ def test_the_other_servers_certificate_is_verified(tmp_path, certificates):
 
 def test_the_other_servers_certificate_need_not_be_verified(tmp_path, certificates):
     here = f"//127.0.0.1:{free_port()}/q"
-    with running_server(tmp_path, scheme="amqps", trunks="*", **certificates.server.keys()) as other:
+    with running_server(
+        tmp_path, scheme="amqps", trunks="*", **certificates.server.keys()
+    ) as other:
         url = f"amqps://127.0.0.1:{other.port}"
         sent = transfer("send", f"{url}/q", "--tls-insecure")
         with serving(here, tmp_path, "--connect", url, "--connect-tls-insecure"):
