@@ -199,6 +199,9 @@ class Connection:
         first, state = fields["first"], fields.get("state")
         span = later(fields.get("last", first), first)
         name, settled = state.name if state is not None else None, bool(fields.get("settled"))
+        if session.last_delivery is None or later(first + span & MASK, session.last_delivery) > 0:
+            # The outcome of deliveries that we have not read: they may never be read.
+            self.ledger.leaky |= {link.address or "" for link in session.links}
         for delivery in list(session.got):
             if 0 <= later(delivery, first) <= span:
                 link, number = session.got[delivery]

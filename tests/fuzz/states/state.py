@@ -135,7 +135,7 @@ class Ledger:
         """Note a delivery of a queue's message to a consumer that does not browse."""
         if number in self.held and number not in self.returned:
             self.doubted.append(self.held[number])
-        if number in self.consumed and number not in self.returned:
+        elif number in self.consumed and number not in self.returned:
             raise Wrong("a message is delivered after its acceptance")
         self.returned.discard(number)
         if settled:
