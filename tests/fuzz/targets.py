@@ -139,9 +139,12 @@ def message() -> Callable[[bytes], None]:
 def sasl() -> Callable[[bytes], None]:
     """Frames of SASL, to a server that wants a password."""
     server = InProcess("user=user", "password=pencil", "allow-insecure-plain=1")
+    login = encode_frame("sasl_init", mechanism="PLAIN", initial_response=b"\0user\0pencil")
 
     def run(data: bytes) -> None:
         server.say(SASL_HEADER + b"".join(framed(piece, 1) for piece in data.split(CUT)))
+        # Otherwise failed logins would make the next inputs wait.
+        server.say(SASL_HEADER + login)
 
     return run
 

@@ -138,10 +138,17 @@ class Twin:
         unseen = ahead(session.outgoing_id, fields.get("next_incoming_id", session.outgoing_id))
         session.peer_incoming = limited(fields["incoming_window"] - unseen)
 
-    def take_attach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
+    def is_discarded(self, side: int, channel: int) -> bool:
+        """Say whether a frame of the peer is for a session that we ended."""
+        session = self.session(side, channel)
+        return side == THEIRS and session is not None and session.phase[OURS] == CLOSED
+
+    def take_attach(self, side: int, channel: int, fields: dict[str, Any]) -> Event | None:
         session = self.session(side, channel)
         if session is None:
             raise Refused("connection", NOT_ALLOWED)
+        if self.is_discarded(side, channel):
+            return None
         if self.link(side, channel, fields["handle"]):
             raise Refused("connection", IN_USE)
         receives = fields["role"] == (side == OURS)
@@ -158,7 +165,9 @@ class Twin:
             link.initial = link.count = fields["initial_delivery_count"]
         return Event("engine", {})
 
-    def take_detach(self, side: int, channel: int, fields: dict[str, Any]) -> Event:
+    def take_detach(self, side: int, channel: int, fields: dict[str, Any]) -> Event | None:
+        if self.is_discarded(side, channel):
+            return None
         link = self.link(side, channel, fields["handle"])
         if link is None:
             raise Refused("connection", UNATTACHED)

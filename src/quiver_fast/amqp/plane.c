@@ -285,6 +285,14 @@ static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t 
   return AMQP_OUTCOME;
 }
 
+/* Say whether a frame of the engine is for a session that we ended: only its end matters then. */
+static bool is_discarded(const amqp_plane_t *plane, const amqp_frame_t *frame) {
+  if (frame->code != AMQP_CODE_ATTACH && frame->code != AMQP_CODE_DETACH) return false;
+  const amqp_session_end_t *session =
+    amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
+  return session && is_ended(session);
+}
+
 /* Return the session of an end frame whose begin we have not answered; else NULL. */
 static amqp_session_end_t *unanswered(amqp_plane_t *plane, const amqp_frame_t *frame) {
   if (frame->code != AMQP_CODE_END) return NULL;
@@ -301,6 +309,7 @@ static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *fra
   if (start[5] != AMQP_TYPE_AMQP)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
       "a frame of another layer among AMQP's");
+  if (is_discarded(plane, frame)) return AMQP_NOTHING;
   if (!plane->ending) plane->session = unanswered(plane, frame);
   plane->ending = plane->session;
   if (plane->ending) {

@@ -73,16 +73,27 @@ cdef class Turn:
 
     cdef int cut(self) except -1:
         """Cut the connections that are left."""
-        cdef Peer *peer = self.broker.container.peers
+        cdef Container *container = &self.broker.container
+        cdef Peer *peer = container.peers
         while peer != NULL:
             peer_cut(peer)
             take_rest(peer)
             declare_dead(peer)
-            peer.dirty = False
             peer = peer.next
-        self.broker.container.dirty_peers = NULL
-        bury(&self.broker.container)
+        # The end of one may mark another, whose streams or consumers end with it.
+        while container.dead != NULL:
+            forget_marks(container)
+            bury(container)
         return 0
+
+
+cdef void forget_marks(Container *container) noexcept nogil:
+    """Take all peers off the list of those to be written."""
+    cdef Peer *peer
+    while container.dirty_peers != NULL:
+        peer = container.dirty_peers
+        container.dirty_peers = peer.next_dirty
+        peer.dirty = False
 
 
 cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:

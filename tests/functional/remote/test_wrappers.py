@@ -258,7 +258,7 @@ def test_the_server_command_keeps_what_it_is_told_to_keep(tmp_path: Path) -> Non
     "words",
     [
         ["--user", "me", "--password", "p"], ["--trust-store", "FILE"], ["--csp-port", "7"],
-        ["--cert", "FILE", "--key", "FILE"], ["--queue-limit", "1m"], ["--idle-timeout", "5"],
+        ["--cert", "FILE", "--key", "FILE"], ["--queue-limit", "1m"],
         ["--max-message-size", "0"], ["--max-sessions", "5"], ["--addresses", "a"],
         ["--allow-insecure-plain"], ["--connect", "amqp://h"], ["--connect-password-file", "FILE"],
     ],
@@ -267,7 +267,7 @@ def test_the_server_command_keeps_what_it_is_told_to_keep(tmp_path: Path) -> Non
 def test_what_a_queue_server_has_not_is_an_error_at_start(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "file").touch()
+    (tmp_path / "file").write_text("text")
     words = [word.replace("FILE", str(tmp_path / "file")) for word in words]
     flag = "a user" if words[0] == "--user" else words[0]
     assert server_command.main(["csp://127.0.0.1/q", *words]) == 2

@@ -438,3 +438,53 @@ def test_all_of_sasl_and_the_open_in_one_write(tmp_path: Path, mechanism: str) -
         assert client.expect("sasl_outcome").fields["code"] == 0
         assert client.read_header() == AMQP_HEADER
         client.expect("open")
+
+
+@pytest.mark.parametrize("late", ["detach", "attach", "transfer to a refused link"])
+def test_frames_for_ended_and_refused_are_discarded(
+    client: FrameClient, address: str, late: str
+) -> None:
+    """Part 2.5.5: after an error they are dropped in silence, until the peer's end."""
+    client.begin()
+    client.attach_receiver(address)
+    if late == "transfer to a refused link":
+        refused = encode_frame("attach", name="no", handle=1, role=False, initial_delivery_count=0)
+        client.send_bytes(
+            refused + encode_frame("transfer", handle=1, delivery_id=0, delivery_tag=b"t")
+        )
+        assert until(client, "detach")[-1].condition == "amqp:invalid-field"
+    else:
+        client.send("transfer", handle=9, delivery_id=0, delivery_tag=b"t")
+        assert client.expect("end").condition == UNATTACHED
+        late_frame = encode_frame("detach", handle=55, closed=True)
+        client.send_bytes(late_frame if late == "detach" else attach(0, "late", address=address))
+        client.send("end")
+    client.send_bytes(begin(1))
+    assert until(client, "begin")[-1].fields["remote_channel"] == 1
+
+
+@pytest.mark.parametrize("second", ["stream", "trunk"])
+def test_the_end_of_one_connection_marks_another(tmp_path: Path, second: str) -> None:
+    """At the server's end all are freed, whatever their order."""
+    with (
+        running_server(tmp_path, trunks="*") as server,
+        FrameClient(server.port) as reader,
+        FrameClient(server.port) as other,
+    ):
+        reader.open()
+        reader.begin()
+        target = composite("target", address="queue0", capabilities=STREAMING)
+        reader.attach_receiver("queue0")
+        reader.give_credit(10)
+        if second == "trunk":
+            other.open(offered_capabilities=symbols("quiver.trunk"))
+            until(other, "begin")
+        else:
+            other.open()
+            other.begin()
+            other.attach_sender("queue0", target=target)
+            other.wait_for_credit()
+            other.transfer(0, message(b"s" * 60_000)[:30_000], more=True)
+            reader.expect("transfer")
+        ended = server.end()
+        assert (ended.code, ended.stderr) == (0, "")

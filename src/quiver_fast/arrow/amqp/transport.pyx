@@ -12,7 +12,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_ACTIVE, AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_CODE_ATTACH, AMQP_CODE_NONE, AMQP_CODE_OPEN,
+    AMQP_ARRIVAL, AMQP_BEFORE, AMQP_CODE_ACCEPTED, AMQP_CODE_ATTACH, AMQP_CODE_NONE, AMQP_CODE_OPEN,
     AMQP_CODE_TRANSACTIONAL, AMQP_CREDIT, AMQP_FOR_ENGINE, AMQP_FRAME_ROOM, AMQP_INPUT_AGAIN,
     AMQP_INPUT_END, AMQP_NOTHING,
     AMQP_NO_MEMORY, AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER,
@@ -197,7 +197,8 @@ cdef class Transport:
         session = self.plane.endpoints.sessions
         while session != NULL:
             end = amqp_session_link(session, name, len(name), role)
-            if end != NULL and end.phase[<int>AMQP_OURS] == AMQP_ACTIVE and end.user == NULL:
+            # A connection that the peer has closed may have ended it already.
+            if end != NULL and end.phase[<int>AMQP_OURS] != AMQP_BEFORE:
                 return end
             session = session.next
         raise AssertionError(f"no link '{name.decode('utf-8', 'replace')}' was attached")

@@ -227,8 +227,10 @@ cdef void refuse_frame(Peer *peer, const amqp_refusal_t *refusal) noexcept nogil
     cdef Session *session = NULL
     if peer.plane.session != NULL:
         session = <Session *>peer.plane.session.user
-    if refusal.extent == AMQP_OF_LINK and end != NULL and end.user != NULL:
-        refuse_link(<Link *>end.user, refusal.condition, refusal.why)
+    if refusal.extent == AMQP_OF_LINK and end != NULL:
+        # A link without a record was refused already.
+        if end.user != NULL:
+            refuse_link(<Link *>end.user, refusal.condition, refusal.why)
     elif refusal.extent == AMQP_OF_SESSION and session != NULL:
         refuse_session(peer, session, refusal.condition, refusal.why)
     else:
