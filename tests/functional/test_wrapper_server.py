@@ -130,7 +130,7 @@ def test_our_server_connects_to_others_as_it_is_told(tmp_path):
     """With a user whose password no command line shows."""
     secret = tmp_path / "secret"
     secret.write_text("hunter2\n")
-    with running_server(tmp_path, user="u", password="hunter2") as other:
+    with running_server(tmp_path, user="u", password="hunter2", trunks="u") as other:
         port = free_port()
         words = ["--connect", f"127.0.0.1:{other.port}", "--connect-count", "2",
                  "--connect-user", "u", "--connect-password-file", str(secret)]  # fmt: skip
