@@ -243,7 +243,6 @@ cdef extern from "proton/transport.h" nogil:
     void pn_transport_require_auth(pn_transport_t *transport, bint required)
     int pn_transport_close_tail(pn_transport_t *transport)
     pn_condition_t *pn_transport_condition(pn_transport_t *transport)
-    pn_connection_t *pn_transport_connection(pn_transport_t *transport)
     void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size)
     void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t timeout)
 
