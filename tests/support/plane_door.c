@@ -336,8 +336,8 @@ uint32_t door_walk(door_deliveries_t *made, bool ours, uint32_t first, uint32_t 
   uint32_t count = 0;
   *steps = 0;
   amqp_walk(&made->session, ours ? AMQP_SENDER : AMQP_RECEIVER, first, last);
-  for (amqp_delivery_t *each; amqp_walk_next(&made->session, &each); ++*steps) {
-    if (!each) continue;
+  while (!amqp_walk_seek(&made->session)) ++*steps;
+  for (amqp_delivery_t *each; (each = amqp_walk_next(&made->session)); ++*steps) {
     ids[count++] = each->id;
     if (step == 0 || count % step) continue;
     if (each->newer) amqp_delivery_drop(each->newer);

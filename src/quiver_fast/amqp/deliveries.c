@@ -79,10 +79,6 @@ void amqp_session_deliveries_free(amqp_session_deliveries_t *session) {
 
 /* ---- Walks */
 
-static bool is_within(const amqp_session_deliveries_t *session, const amqp_delivery_t *delivery) {
-  return delivery->id - session->walk_first <= session->walk_last - session->walk_first;
-}
-
 /* Cut a range to the ids from the oldest delivery to the newest; false if it has none of them. */
 static bool clip(const amqp_register_t *deliveries, uint32_t *first, uint32_t *last) {
   /* A range whose end comes before its beginning is empty. */
@@ -114,23 +110,15 @@ void amqp_walk(
 
 /* Look for the first delivery of the range by the range's ids, and at the same time by the list:
  * the range may begin with many ids of no delivery, and the list with many deliveries before it. */
-static amqp_delivery_t *seek(amqp_session_deliveries_t *session) {
+bool amqp_walk_seek(amqp_session_deliveries_t *session) {
+  if (!session->walk || !session->walk_begins) return true;
   amqp_delivery_t *found = find(&session->registers[session->walk_role], session->walk_probe);
-  if (found || is_within(session, session->walk)) return found ? found : session->walk;
-  session->walk = session->walk_probe == session->walk_last ? NULL : session->walk->newer;
+  if (!found && amqp_walk_has(session, session->walk)) found = session->walk;
+  session->walk_begins = !found;
+  if (found) session->walk = found;
+  else session->walk = session->walk_probe == session->walk_last ? NULL : session->walk->newer;
   session->walk_probe++;
-  return NULL;
-}
-
-bool amqp_walk_next(amqp_session_deliveries_t *session, amqp_delivery_t **delivery) {
-  *delivery = session->walk;
-  if (!session->walk) return false;
-  if (session->walk_begins) *delivery = seek(session);
-  if (!*delivery) return true;
-  session->walk_begins = false;
-  const bool within = is_within(session, *delivery);
-  session->walk = within ? (*delivery)->newer : NULL;
-  return within;
+  return found;
 }
 
 /* ---- Records */

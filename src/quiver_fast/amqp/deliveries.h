@@ -125,13 +125,27 @@ void amqp_deliveries_accept(
 /* Free the memory of a session without deliveries. */
 void amqp_session_deliveries_free(amqp_session_deliveries_t *session);
 
-/* Walk over our deliveries in a role with ids in a range. Each call of amqp_walk_next is one step,
- * of constant cost; it returns false after the last. A step that looked for the first delivery and
- * did not find it yet has none: `*delivery` is NULL. Any delivery may be dropped during the walk.
- */
+/* Walk over our deliveries in a role with ids in a range. Any delivery may be dropped during the
+ * walk. */
 void amqp_walk(
   amqp_session_deliveries_t *session, enum amqp_role role, uint32_t first, uint32_t last);
-bool amqp_walk_next(amqp_session_deliveries_t *session, amqp_delivery_t **delivery);
+
+/* Take a step, of constant cost, to the first delivery of the walk; return whether it was the last
+ * step. */
+bool amqp_walk_seek(amqp_session_deliveries_t *session);
+
+static inline bool amqp_walk_has(
+  const amqp_session_deliveries_t *session, const amqp_delivery_t *delivery) {
+  return delivery->id - session->walk_first <= session->walk_last - session->walk_first;
+}
+
+/* After the last step: return the next delivery of the walk, or NULL. */
+static inline amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) {
+  amqp_delivery_t *delivery = session->walk;
+  if (!delivery || !amqp_walk_has(session, delivery)) return NULL;
+  session->walk = delivery->newer;
+  return delivery;
+}
 
 /* ---- Links */
 

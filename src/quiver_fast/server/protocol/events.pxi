@@ -158,28 +158,47 @@ cdef void disposition_came(Peer *peer, const amqp_disposition_t *told) noexcept 
 cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
     """Apply the last disposition to its deliveries; return how many events are left.
 
-    A step that finds no delivery counts as well: a range may have many settled ids.
+    A step to the first delivery counts as well: a range may have many settled ids.
     """
+    cdef amqp_session_deliveries_t *deliveries = &peer.walked.deliveries
     cdef amqp_delivery_t *delivery
+    while left > 0 and not amqp_walk_seek(deliveries):
+        left -= 1
     while left > 0:
-        if not amqp_walk_next(&peer.walked.deliveries, &delivery):
+        delivery = amqp_walk_next(deliveries)
+        if delivery == NULL:
             peer.walked = NULL
             return left
-        if delivery == NULL:
-            left -= 1
-            continue
-        left -= outcome_cost(delivery, &peer.plane.disposition)
-        take_outcome(delivery, &peer.plane.disposition)
+        left -= take_outcome(delivery, &peer.plane.disposition)
     return left
 
 
-cdef inline int outcome_cost(
-        const amqp_delivery_t *delivery, const amqp_disposition_t *told) noexcept nogil:
+cdef int take_outcome(
+        amqp_delivery_t *delivery, const amqp_disposition_t *told) noexcept nogil:
+    """Apply an outcome to a delivery, and return its cost in events."""
+    cdef Link *link = <Link *>delivery.link.end.user
+    cdef int cost
+    if told.settled and told.state.code == AMQP_CODE_ACCEPTED and link.kind == OUTLET and (
+            end_accepted(<Outlet *>link, delivery)):
+        return 1
+    cost = outcome_cost(link, delivery, told)
+    delivery.settled |= told.settled
+    if told.state.code != AMQP_CODE_NONE:
+        delivery.code = told.state.code
+        delivery.said = told.state.encoded
+    # The state is in the input: it is copied or forgotten before the next frame is read.
+    if link.kind != OUTLET or outlet_updated(<Outlet *>link, delivery):
+        if not amqp_delivery_keep_said(delivery):
+            link.peer.deliveries.failed = True
+    return cost
+
+
+cdef int outcome_cost(const Link *link, const amqp_delivery_t *delivery,
+                      const amqp_disposition_t *told) noexcept nogil:
     """Return the cost of an outcome in events.
 
     Each watcher of the queue is told of it; annotations of *modified* copy the message.
     """
-    cdef const Link *link = <Link *>delivery.link.end.user
     cdef const Queue *queue
     cdef const Entry *entry
     cdef int cost = 1
@@ -192,22 +211,6 @@ cdef inline int outcome_cost(
         entry = entry_of(delivery)
         cost += 0 if entry == NULL else <int>(entry.message.held // 512)
     return cost
-
-
-cdef void take_outcome(
-        amqp_delivery_t *delivery, const amqp_disposition_t *told) noexcept nogil:
-    cdef Link *link = <Link *>delivery.link.end.user
-    if told.settled and told.state.code == AMQP_CODE_ACCEPTED and link.kind == OUTLET and (
-            end_accepted(<Outlet *>link, delivery)):
-        return
-    delivery.settled |= told.settled
-    if told.state.code != AMQP_CODE_NONE:
-        delivery.code = told.state.code
-        delivery.said = told.state.encoded
-    # The state is in the input: it is copied or forgotten before the next frame is read.
-    if link.kind != OUTLET or outlet_updated(<Outlet *>link, delivery):
-        if not amqp_delivery_keep_said(delivery):
-            link.peer.deliveries.failed = True
 
 
 cdef void flow_came(Peer *peer) noexcept nogil:

@@ -18,8 +18,8 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_bytes_t, amqp_deliveries_release, amqp_delivery_arrive, amqp_delivery_keep,
     amqp_delivery_keep_said, amqp_delivery_t, amqp_disposition_t, amqp_event, amqp_link_end_before,
     amqp_link_end_hold, amqp_link_end_t, amqp_plane_init, amqp_plane_next, amqp_refusal_t,
-    amqp_session_deliveries_catch_up, amqp_timers_init, amqp_timers_take_open, amqp_walk,
-    amqp_walk_next,
+    amqp_session_deliveries_catch_up, amqp_session_deliveries_t, amqp_timers_init,
+    amqp_timers_take_open, amqp_walk, amqp_walk_next, amqp_walk_seek,
 )
 from quiver_fast.amqp.tls cimport tls_failure
 from quiver_fast.errors import QuiverError, UsageError, one_line
