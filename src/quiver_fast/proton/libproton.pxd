@@ -271,8 +271,11 @@ cdef extern from "proton/sasl.h" nogil:
     ctypedef enum pn_sasl_outcome_t:
         PN_SASL_NONE
         PN_SASL_OK
+        PN_SASL_AUTH
+        PN_SASL_TEMP
     pn_sasl_t *pn_sasl(pn_transport_t *transport)
     pn_sasl_outcome_t pn_sasl_outcome(pn_sasl_t *sasl)
+    void pn_sasl_done(pn_sasl_t *sasl, pn_sasl_outcome_t outcome)
     const char *pn_sasl_get_mech(pn_sasl_t *sasl)
     void pn_sasl_set_allow_insecure_mechs(pn_sasl_t *sasl, bint insecure)
 

@@ -56,6 +56,8 @@ cdef class SaslExchange:
     cdef bytes user
     # SASL has succeeded. As a client: the outcome came, and the peer has proven what it must.
     cdef bint passed
+    # As a server: the outcome's code (part 5.3.3.6) if it has not succeeded.
+    cdef int refusal
     # A response and its mechanism that wait for their judgement, and the record that counts them.
     cdef tuple kept
     cdef object login

@@ -16,12 +16,13 @@ from quiver_fast.amqp.tls import present as tls_present
 from quiver_fast.errors import SecurityError, UsageError
 from quiver_fast.proton.engine_log import follow_engine_log
 from quiver_fast.proton.libproton cimport (
-    PN_SASL_OK, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT, SASL_POSTED_MECHANISMS,
-    SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, SASL_RECVED_FAILURE, c_bool, pn_bytes, pn_bytes_t,
-    pn_sasl, pn_sasl_outcome, pn_sasl_set_allow_insecure_mechs, pn_transport_require_auth,
-    pn_transport_t, pnx_sasl_get_context, pnx_sasl_implementation, pnx_sasl_set_bytes_out,
-    pnx_sasl_set_context, pnx_sasl_set_desired_state, pnx_sasl_set_failed,
-    pnx_sasl_set_implementation, pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
+    PN_SASL_AUTH, PN_SASL_OK, PN_SASL_TEMP, SASL_POSTED_CHALLENGE, SASL_POSTED_INIT,
+    SASL_POSTED_MECHANISMS, SASL_POSTED_OUTCOME, SASL_POSTED_RESPONSE, SASL_RECVED_FAILURE, c_bool,
+    pn_bytes, pn_bytes_t, pn_sasl, pn_sasl_done, pn_sasl_outcome, pn_sasl_outcome_t,
+    pn_sasl_set_allow_insecure_mechs, pn_transport_require_auth, pn_transport_t,
+    pnx_sasl_get_context, pnx_sasl_implementation, pnx_sasl_set_bytes_out, pnx_sasl_set_context,
+    pnx_sasl_set_desired_state, pnx_sasl_set_failed, pnx_sasl_set_implementation,
+    pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
 )
 from quiver_fast.proton.libsys cimport (
     AF_INET, AF_INET6, AF_UNIX, getpeername, monotonic_ns, sockaddr, sockaddr_in, sockaddr_in6,
@@ -167,6 +168,7 @@ cdef class SaslExchange:
         self.outgoing = b""
         self.user = b""
         self.passed = False
+        self.refusal = PN_SASL_AUTH
         self.error = None
 
     cdef const char *subject(self) noexcept nogil:
@@ -401,7 +403,7 @@ cdef void conclude(pn_transport_t *transport, SaslExchange exchange) noexcept:
     if exchange.passed:
         amqp_plane_secure(exchange.plane)
     else:
-        pnx_sasl_set_failed(transport)
+        pn_sasl_done(pn_sasl(transport), <pn_sasl_outcome_t>exchange.refusal)
     if not exchange.server:
         # After a success, the engine takes its next state from the outcome.
         if not exchange.passed:
@@ -434,6 +436,8 @@ cdef void take_response(pn_transport_t *transport, SaslExchange exchange, bytes 
         if exchange.keep(received, mechanism):
             return
     except Exception as error:
+        # Nothing was judged, so the client may try again (part 5.3.3.6).
+        exchange.refusal = PN_SASL_TEMP
         exchange.fail(error)
         post(transport, exchange)
         return
