@@ -45,6 +45,8 @@ cdef bint peer_finished(Peer *peer) noexcept nogil
 cdef void set_condition(
     pn_condition_t *condition, const char *name, const char *description) noexcept nogil
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil
+cdef void delivery_say(
+    amqp_delivery_t *delivery, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil
 cdef void delivery_reject(
     amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil
 

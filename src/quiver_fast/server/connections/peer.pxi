@@ -295,6 +295,21 @@ cdef void peer_refuse(
     peer_dirty(peer)
 
 
+cdef void delivery_say(
+        amqp_delivery_t *delivery, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil:
+    """Say what became of a delivery; a state that is no outcome of part 3.4 counts as accepted.
+
+    Reason and annotations of the peer's own outcome do not go back to it: it knows them, and they
+    may be as long as a frame.
+    """
+    if outcome == PN_MODIFIED:
+        amqp_delivery_say_modified(delivery, failed, undeliverable)
+    elif outcome == PN_REJECTED or outcome == PN_RELEASED:
+        amqp_delivery_say(delivery, <amqp_code>outcome)
+    else:
+        amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
+
+
 cdef void delivery_reject(
         amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
     """Reject a delivery with a reason (part 3.4.3)."""

@@ -90,11 +90,9 @@ cdef void tell(Stream *stream) noexcept nogil:
 
 
 cdef void say(const Stream *stream, amqp_delivery_t *delivery) noexcept nogil:
-    if stream.outcome == PN_MODIFIED:
-        amqp_delivery_say_modified(delivery, stream.failed, stream.undeliverable)
-    elif stream.outcome != PN_REJECTED or delivery.saying.size == 0:
-        # A rejection may have a reason already.
-        amqp_delivery_say(delivery, <amqp_code>stream.outcome)
+    # A rejection may have a reason already.
+    if stream.outcome != PN_REJECTED or delivery.saying.size == 0:
+        delivery_say(delivery, stream.outcome, stream.failed, stream.undeliverable)
 
 
 cdef void stream_received(Stream *stream) noexcept nogil:

@@ -5,8 +5,8 @@ from libc.stdlib cimport calloc
 from libc.string cimport strcmp
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_bytes_t, amqp_code, amqp_delivery_say, amqp_delivery_say_as, amqp_delivery_say_modified,
-    amqp_delivery_settle, amqp_delivery_t, amqp_delivery_tell, amqp_link_end_t,
+    amqp_bytes_t, amqp_delivery_say_as, amqp_delivery_settle, amqp_delivery_t, amqp_delivery_tell,
+    amqp_link_end_t,
 )
 from quiver_fast.loop.balance cimport STREAM, made
 from quiver_fast.proton.libproton cimport (
@@ -17,8 +17,8 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_set_address, pn_terminus_set_expiry_policy,
 )
 from quiver_fast.server.connections.connections cimport (
-    NAME_MAX, awaits_begin, has_channel, inlet_top_up, is_usable, link_new, link_opened, peer_close,
-    same_server, session_close, session_for, write_name,
+    NAME_MAX, awaits_begin, delivery_say, has_channel, inlet_top_up, is_usable, link_new,
+    link_opened, peer_close, same_server, session_close, session_for, write_name,
 )
 from quiver_fast.server.messages.messages cimport Chunk, Message, message_fit, message_leave
 from quiver_fast.server.model.lists cimport list_has, list_push, list_remove

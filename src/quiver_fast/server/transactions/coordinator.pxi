@@ -213,6 +213,7 @@ cdef void commit(Transaction *transaction) noexcept nogil:
                 work.entry, work.outcome, work.serial, work.failed, work.undeliverable)
             if work.delivery != NULL:
                 work.delivery.context = NULL
+                delivery_say(work.delivery, work.outcome, work.failed, work.undeliverable)
                 amqp_delivery_settle(work.delivery)
         work = work.next
     peer_dirty(transaction.coordinator.base.peer)

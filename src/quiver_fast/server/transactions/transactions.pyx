@@ -19,7 +19,7 @@ from quiver_fast.queuefile.live cimport (
 )
 from quiver_fast.server.addresses.addresses cimport publish, spread
 from quiver_fast.server.connections.connections cimport (
-    credit_of, is_attached, link_refuse, may_reject,
+    credit_of, delivery_say, is_attached, link_refuse, may_reject,
 )
 from quiver_fast.server.durable.durable cimport (
     Store, accept_later, flush_removals, forget_pending, is_stored, mark_dirty, note_message,

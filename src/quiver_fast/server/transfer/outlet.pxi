@@ -397,7 +397,7 @@ cdef void take_outcome(
         amqp_delivery_abort(delivery)
         return
     if not delivery.settled:
-        amqp_delivery_say(delivery, <amqp_code>delivery.code)
+        delivery_say(delivery, delivery.code, said.delivery_failed, said.undeliverable_here)
     amqp_delivery_settle(delivery)
 
 
