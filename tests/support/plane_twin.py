@@ -244,8 +244,9 @@ class Twin:
             seen = fields.get("delivery_count", link.initial)
             link.credit = limited(fields["link_credit"] - ahead(link.count, seen))
 
-    def take_disposition(self, _: int, channel: int, fields: dict[str, Any]) -> Event:
-        self.of_session(channel)
+    def take_disposition(self, _: int, channel: int, fields: dict[str, Any]) -> Event | None:
+        if self.of_session(channel).phase[OURS] == CLOSED:
+            return None
         if ahead(fields["last"], fields["first"]) < 0:
             raise Refused("connection", INVALID)
         told = {name: fields[name] for name in ("role", "first", "last", "settled")}

@@ -17,10 +17,28 @@ void amqp_plane_free(amqp_plane_t *plane) {
   free(plane->begun);
 }
 
+/* Say whether we ended a session: its peer's frames are dropped until it has ended it, too. */
+static bool is_ended(const amqp_session_end_t *session) {
+  return session->phase[AMQP_OURS] == AMQP_CLOSED;
+}
+
+/* Say whether a frame is for a session that we ended. */
+static bool is_discarded(const amqp_plane_t *plane, const amqp_frame_t *frame) {
+  const amqp_session_end_t *session =
+    amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
+  return session && is_ended(session);
+}
+
 static enum amqp_event refuse_frame(amqp_plane_t *plane, enum amqp_fault fault) {
   plane->session = NULL;
   plane->link = NULL;
   return refuse(plane, AMQP_OF_CONNECTION, amqp_condition(fault), "a malformed frame");
+}
+
+/* Refuse the content of a session's frame; that of a session that we ended is dropped unread. */
+static enum amqp_event refuse_content(
+  amqp_plane_t *plane, const amqp_frame_t *frame, enum amqp_fault fault) {
+  return is_discarded(plane, frame) ? AMQP_NOTHING : refuse_frame(plane, fault);
 }
 
 /* ---- Numbers */
@@ -136,11 +154,6 @@ static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session, amqp_l
   return amqp_plane_flow(plane, session, named ? link : NULL, false);
 }
 
-/* Say whether we ended a session: its peer's frames are dropped until it has ended it, too. */
-static bool is_ended(const amqp_session_end_t *session) {
-  return session->phase[AMQP_OURS] == AMQP_CLOSED;
-}
-
 /* AMQP_NOTHING if no link of ours accepts the frame any more. */
 static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
   plane->likeness.count = 0;
@@ -167,7 +180,7 @@ static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
 static enum amqp_event next_transfer(amqp_plane_t *plane, const amqp_frame_t *frame) {
   amqp_transfer_t transfer;
   const enum amqp_fault fault = amqp_read_transfer(frame, &transfer);
-  if (fault) return refuse_frame(plane, fault);
+  if (fault) return refuse_content(plane, frame, fault);
   return take_transfer(plane,
     &(step_t) {
       .channel = frame->channel,
@@ -255,7 +268,7 @@ static enum amqp_event take_link_flow(
 static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame) {
   amqp_flow_t flow;
   const enum amqp_fault fault = amqp_read_flow(frame, &flow);
-  if (fault) return refuse_frame(plane, fault);
+  if (fault) return refuse_content(plane, frame, fault);
   plane->session = amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
   plane->link = NULL;
   if (!plane->session)
@@ -275,22 +288,15 @@ static enum amqp_event next_flow(amqp_plane_t *plane, const amqp_frame_t *frame)
 
 static enum amqp_event next_disposition(amqp_plane_t *plane, const amqp_frame_t *frame) {
   const enum amqp_fault fault = amqp_read_disposition(frame, &plane->disposition);
-  if (fault) return refuse_frame(plane, fault);
+  if (fault) return refuse_content(plane, frame, fault);
   plane->session = amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
   if (!plane->session)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a disposition without a session");
+  if (is_ended(plane->session)) return AMQP_NOTHING;
   if ((int32_t) (plane->disposition.last - plane->disposition.first) < 0)
     return refuse(
       plane, AMQP_OF_CONNECTION, "amqp:invalid-field", "a range that ends before it begins");
   return AMQP_OUTCOME;
-}
-
-/* Say whether a frame of the engine is for a session that we ended: only its end matters then. */
-static bool is_discarded(const amqp_plane_t *plane, const amqp_frame_t *frame) {
-  if (frame->code != AMQP_CODE_ATTACH && frame->code != AMQP_CODE_DETACH) return false;
-  const amqp_session_end_t *session =
-    amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, frame->channel);
-  return session && is_ended(session);
 }
 
 /* Return the session of an end frame whose begin we have not answered; else NULL. */
@@ -309,7 +315,8 @@ static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *fra
   if (start[5] != AMQP_TYPE_AMQP)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
       "a frame of another layer among AMQP's");
-  if (is_discarded(plane, frame)) return AMQP_NOTHING;
+  const bool of_link = frame->code == AMQP_CODE_ATTACH || frame->code == AMQP_CODE_DETACH;
+  if (of_link && is_discarded(plane, frame)) return AMQP_NOTHING;
   if (!plane->ending) plane->session = unanswered(plane, frame);
   plane->ending = plane->session;
   if (plane->ending) {

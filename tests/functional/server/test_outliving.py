@@ -440,27 +440,45 @@ def test_all_of_sasl_and_the_open_in_one_write(tmp_path: Path, mechanism: str) -
         client.expect("open")
 
 
-@pytest.mark.parametrize("late", ["detach", "attach", "transfer to a refused link"])
-def test_frames_for_ended_and_refused_are_discarded(
+def test_frames_for_a_refused_link_are_discarded(client: FrameClient) -> None:
+    """Part 2.6.5: after our detach they are dropped in silence, until the peer's."""
+    client.begin()
+    refused = encode_frame("attach", name="no", handle=1, role=False, initial_delivery_count=0)
+    client.send_bytes(
+        refused + encode_frame("transfer", handle=1, delivery_id=0, delivery_tag=b"t")
+    )
+    assert until(client, "detach")[-1].condition == "amqp:invalid-field"
+    client.send_bytes(begin(1))
+    assert until(client, "begin")[-1].fields["remote_channel"] == 1
+
+
+LATE = {
+    "detach": encode_frame("detach", handle=55, closed=True),
+    "attach": attach(0, "late", address="late"),
+    "an attach without its role": encode_frame("attach", name="late", handle=1),
+    "a transfer": encode_frame("transfer", handle=7, delivery_id=9, delivery_tag=b"t"),
+    "a transfer without a handle": encode_frame("transfer", delivery_id=9, delivery_tag=b"t"),
+    "a long tag": encode_frame("transfer", handle=0, delivery_id=9, delivery_tag=b"t" * 33),
+    "a flow": encode_frame("flow", **WINDOWS, handle=7, delivery_count=0, link_credit=1),
+    "a flow without windows": encode_frame("flow", next_outgoing_id=0),
+    "a disposition": encode_frame("disposition", role=True, first=0, settled=True),
+    "a range backwards": encode_frame("disposition", role=True, first=5, last=4),
+    "a disposition without ids": encode_frame("disposition", role=True),
+    "no state": encode_frame("disposition", role=True, first=0, state=composite("open")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_frames_for_an_ended_session_are_discarded(
     client: FrameClient, address: str, late: str
 ) -> None:
     """Part 2.5.5: after an error they are dropped in silence, until the peer's end."""
     client.begin()
     client.attach_receiver(address)
-    if late == "transfer to a refused link":
-        refused = encode_frame("attach", name="no", handle=1, role=False, initial_delivery_count=0)
-        client.send_bytes(
-            refused + encode_frame("transfer", handle=1, delivery_id=0, delivery_tag=b"t")
-        )
-        assert until(client, "detach")[-1].condition == "amqp:invalid-field"
-    else:
-        client.send("transfer", handle=9, delivery_id=0, delivery_tag=b"t")
-        assert client.expect("end").condition == UNATTACHED
-        late_frame = encode_frame("detach", handle=55, closed=True)
-        client.send_bytes(late_frame if late == "detach" else attach(0, "late", address=address))
-        client.send("end")
-    client.send_bytes(begin(1))
-    assert until(client, "begin")[-1].fields["remote_channel"] == 1
+    client.send("transfer", handle=9, delivery_id=0, delivery_tag=b"t")
+    assert client.expect("end").condition == UNATTACHED
+    client.send_bytes(LATE[late] + end(0) + begin(1))
+    assert client.read().name == "begin"
 
 
 @pytest.mark.parametrize("second", ["stream", "trunk"])
