@@ -91,8 +91,9 @@ def test_a_broker_that_is_not_here(monkeypatch, tmp_path):
 
 def test_our_server_takes_all_of_its_options(tmp_path):
     options = OURS | {"--store": str(tmp_path / "store"), "--csp-port": str(free_port())}
-    # These go with another server, or with queues alone: they have tests of their own.
-    for flag in [each for each in options if each.startswith("--connect")] + ["--retain"]:
+    # These go with another server, with queues alone, or with a user: they have tests of their own.
+    others = [each for each in options if each.startswith("--connect")]
+    for flag in [*others, "--retain", "--allow-insecure-plain"]:
         del options[flag]
     words = [word for option in options.items() for word in option if word is not None]
     with serving(f"//127.0.0.1:{free_port()}/q", tmp_path, "--quiet", *words) as server:

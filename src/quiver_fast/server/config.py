@@ -34,6 +34,31 @@ KNOWN = keys(SERVER_OPTIONS)
 GUARDS = keys(one for one in SERVER_OPTIONS if one.guards)
 # The settings that each mechanism of ours needs, by the keys.
 MECHANISMS = {"SCRAM-SHA-256": "user", "PLAIN": "user", "EXTERNAL": "trust-store", "ANONYMOUS": ""}
+# Options of the command that are no keys: ignored like unknown keys, they would guard nothing.
+FLAGS_ALONE = {
+    "password-file": "password-fd",
+    "connect-password-file": "connect-password-fd",
+    "username": "user",
+}
+# What each key needs to have an effect.
+NEEDS = {
+    "cert": "scheme=amqps",
+    "key": "scheme=amqps",
+    "trust-store": "scheme=amqps",
+    "allow-old-tls": "scheme=amqps",
+    "allow-insecure-plain": "user",
+    "durability": "store",
+    "roll-size": "store",
+    "verify": "store",
+    "no-create": "csp-port",
+    "roll": "csp-port",
+    "connect-count": "connect",
+    "connect-user": "connect",
+    "connect-trust-store": "connect=amqps://HOST",
+    "connect-tls-verify": "connect=amqps://HOST",
+    "metrics-host": "metrics-port",
+}
+DEFAULTS = {one.key: one.default for one in SERVER_OPTIONS}
 # The keys that remote queues support: they have no users and no TLS.
 CSP_KEYS = keys(one for one in SERVER_OPTIONS if one.csp)
 
@@ -87,6 +112,19 @@ def targets(text: str, name: Naming = str) -> list[Target]:
             f"{name('connect')}: name the user by {name('connect-user')}, not in the URL"
         )
     return [target(url, name) for url in text.split(",") if url]
+
+
+def trunk_names(text: str, name: Naming = str) -> frozenset[str]:
+    """Return the names of the servers that may be trunks.
+
+    Raises:
+        UsageError: a name has a comma and is no certificate's subject, such as ``CN=a,O=b``.
+    """
+    names = frozenset(text.split(";")) - {""}
+    for one in names:
+        if "," in one and "=" not in one:
+            raise UsageError(f"{name('trunks')}: '{one}' has a comma; names are separated by ';'")
+    return names
 
 
 class ServerConfig:
@@ -170,7 +208,7 @@ def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
     values["ready-file"] = None if ready_file == "-" else ready_file
     values["password"] = arguments.password(given)
     values["connect"] = targets(given.get("connect", ""), name)
-    values["trunks"] = frozenset(given.get("trunks", "").split(";")) - {""}
+    values["trunks"] = trunk_names(given.get("trunks", ""), name)
     values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms and mechanisms.upper().split()
@@ -187,20 +225,13 @@ def _check(config: ServerConfig, name: Naming) -> None:
     """Refuse values that cannot work together, before anything starts."""
     if config.scheme == "amqps" and config.cert is None:
         raise UsageError(f"{name('scheme=amqps')} needs {name('cert')} (and {name('key')})")
-    if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
-        raise UsageError(
-            f"{name('cert')}, {name('key')} and {name('trust-store')} need {name('scheme=amqps')}"
-        )
     for address in config.addresses:
         folder_of(address)
     try:
         parse_durability(config.durability)
     except ValueError as error:
         raise UsageError(str(error).replace("durability", name("durability"), 1)) from None
-    if config.durability != "none" and config.store is None:
-        raise UsageError(f"{name('durability')} needs {name('store')}")
-    if config.verify and config.store is None:
-        raise UsageError(f"{name('verify')} needs {name('store')}")
+    _check_needs(config, name)
     if config.scheme == "csp":
         config.csp_port = config.port
     else:
@@ -212,6 +243,22 @@ def _check(config: ServerConfig, name: Naming) -> None:
     _check_pair(
         name, {"connect-user": config.connect_user, "connect-password": config.connect_password}
     )
+
+
+def _check_needs(config: ServerConfig, name: Naming) -> None:
+    """Refuse keys that would have no effect."""
+    met = {
+        "scheme=amqps": config.scheme == "amqps",
+        "user": config.user is not None,
+        "store": config.store is not None,
+        "csp-port": config.scheme == "csp" or config.csp_port > 0,
+        "connect": bool(config.connect),
+        "connect=amqps://HOST": any(one.scheme == "amqps" for one in config.connect),
+        "metrics-port": config.metrics_port >= 0,
+    }
+    for key, needed in NEEDS.items():
+        if getattr(config, key.replace("-", "_")) != DEFAULTS[key] and not met[needed]:
+            raise UsageError(f"{name(key)} needs {name(needed)}")
 
 
 def _check_mechanisms(config: ServerConfig, name: Naming) -> None:
@@ -279,7 +326,10 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
     Raises:
         UsageError: an argument is missing, malformed or does not fit another.
     """
-    given = arguments.split(words, KNOWN, REQUIRED, GUARDS)
+    given = arguments.split(words, KNOWN, REQUIRED, GUARDS | set(FLAGS_ALONE))
+    for key in given.unknown:
+        if key in FLAGS_ALONE:
+            raise UsageError(f"{key} is an option of quiver-server; the key is {FLAGS_ALONE[key]}")
     if given.values.get("scheme") == "csp":
         _check_csp(given.values)
     config = ServerConfig(_values(given.values, name), given.unknown)

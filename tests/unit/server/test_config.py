@@ -124,7 +124,8 @@ def test_pinned_addresses(word: str, addresses: list[str]) -> None:
 def test_numbers_have_bounds(key: str, value: int) -> None:
     least, most = NUMBERS[key].least, NUMBERS[key].most
     # Remote queues are files, so their port needs a store; only they forget by age.
-    words = [f"{key}={value}", "store=s", *(["scheme=csp"] if key == "retain" else [])]
+    needs = {"retain": ["scheme=csp"], "connect-count": ["connect=h"]}
+    words = [f"{key}={value}", "store=s", *needs.get(key, [])]
     if least <= value <= most:
         assert getattr(config(*words), key.replace("-", "_")) == value
     else:
@@ -164,12 +165,83 @@ def test_every_key_is_in_the_usage(key: str) -> None:
         ),
         (["retain=1", "store=s"], "retain needs scheme=csp"),
         (["retain=1", "store=s", "csp-port=7"], "retain needs scheme=csp"),
-        (["verify=1"], "verify needs store"),
     ],
 )
 def test_refused(words: list[str], about: str) -> None:
     with pytest.raises(UsageError, match=about):
         config(*words)
+
+
+@pytest.mark.parametrize(
+    ("word", "needed"),
+    [
+        ("cert=c", "scheme=amqps"),
+        ("key=k", "scheme=amqps"),
+        ("trust-store=t", "scheme=amqps"),
+        ("allow-old-tls=1", "scheme=amqps"),
+        ("allow-insecure-plain=1", "user"),
+        ("durability=group", "store"),
+        ("roll-size=65536", "store"),
+        ("verify=1", "store"),
+        ("csp-port=7", "store"),
+        ("no-create=1", "csp-port"),
+        ("roll=FAST_HOURLY", "csp-port"),
+        ("connect-count=2", "connect"),
+        ("connect-user=u", "connect"),
+        ("connect-trust-store=t", "connect=amqps://HOST"),
+        ("connect-tls-verify=0", "connect=amqps://HOST"),
+        ("metrics-host=h", "metrics-port"),
+    ],
+)
+def test_a_key_without_effect(word: str, needed: str) -> None:
+    key = word.partition("=")[0]
+    with pytest.raises(UsageError, match=f"^{key} needs {needed}"):
+        config(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "allow-old-tls=0", "allow-insecure-plain=0", "durability=none", "verify=0", "no-create=0",
+        "connect-count=1", "connect-tls-verify=1", "metrics-host=127.0.0.1", "csp-port=0",
+    ],
+)  # fmt: skip
+def test_a_default_needs_nothing(word: str) -> None:
+    assert vars(config(word)) == vars(config())
+
+
+@pytest.mark.parametrize("words", [["scheme=csp"], ["csp-port=7", "store=s"]])
+def test_remote_queues_have_their_keys(words: list[str]) -> None:
+    found = config(*words, "no-create=1", "roll=FAST_HOURLY")
+    assert (found.no_create, found.roll) == (True, "FAST_HOURLY")
+
+
+def test_keys_of_a_server_with_tls_to_connect_to() -> None:
+    tls = ["connect-trust-store=t", "connect-tls-verify=0"]
+    assert config("connect=a,amqps://b", *tls).connect_trust_store == "t"
+    with pytest.raises(UsageError, match="needs connect=amqps"):
+        config("connect=a,amqp://b", *tls)
+
+
+@pytest.mark.parametrize("key", ["password-file", "connect-password-file", "username"])
+@pytest.mark.parametrize("value", ["", "x"])
+@pytest.mark.parametrize("quiet", [0, 1])
+def test_flags_of_the_command_that_would_serve_everybody(key: str, value: str, quiet: int) -> None:
+    """Unknown keys are ignored, without a word if the server is quiet."""
+    with pytest.raises(UsageError, match=f"^{key}"):
+        config(f"{key}={value}", f"quiet={quiet}")
+
+
+@pytest.mark.parametrize("names", ["a", "a;b", "CN=a,O=b;c", r"CN=a\\,b", "*"])
+def test_trunks(names: str) -> None:
+    assert config(f"trunks={names}").trunks == frozenset(names.split(";"))
+
+
+@pytest.mark.parametrize("names", ["a,b", "a;b,c", ","])
+def test_trunks_between_commas(names: str) -> None:
+    """A comma may be in a certificate's subject alone."""
+    with pytest.raises(UsageError, match="trunks: .* ';'"):
+        config(f"trunks={names}")
 
 
 def test_mechanisms() -> None:

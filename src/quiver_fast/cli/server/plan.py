@@ -25,6 +25,7 @@ _FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
 _NAMES = _FLAGS | {
     "scheme=amqps": "an amqps URL",
     "scheme=csp": "a csp URL",
+    "connect=amqps://HOST": "--connect amqps://HOST",
     "password": "a password (--password-file)",
     "connect-password": "--connect-password-file",
 }
