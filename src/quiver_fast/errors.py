@@ -22,6 +22,10 @@ class QuiverError(Exception):
 
     exit_code = EXIT_FAILURE
 
+    def __str__(self) -> str:
+        """Return the text as whoever prints it may print it."""
+        return one_line(super().__str__())
+
 
 class UsageError(QuiverError):
     """The arguments are wrong; nothing was started."""

@@ -92,7 +92,7 @@ USAGE = [
     ("server", [], "URL is missing"),
     ("server", ["q0", "--durability", "always"], "durability must be none, interval:<ms> or group"),
     ("server", ["q0", "--durability", "group"], "--durability needs --store"),
-    ("server", ["q0", "--trunks", "a,b"], "--trunks: 'a,b' has a comma; names are separated by ';'"),
+    ("server", ["q0", "--trunks", "a,b"], "'a,b' has a comma; names are separated by ';'"),
     ("server", ["q0", "--allow-old-tls"], "--allow-old-tls needs an amqps URL"),
     ("server", ["q0", "--connect", "h", "--connect-tls-insecure"], "needs --connect amqps://HOST"),
     ("server", ["q0", "--metrics-host", "h"], "--metrics-host needs --metrics-port"),

@@ -7,9 +7,9 @@ from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.server import command as server
-from quiver_fast.cli.shared.common import report_error, run_command
+from quiver_fast.cli.shared.common import report_error, report_warning, run_command
 from quiver_fast.cli.shared.quantities import count, duration, fine_duration, part_duration
-from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.errors import LinkError, PeerError, QuiverError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,9 @@ def fail(error):
     ("error", "code", "line"),
     [
         (QuiverError("no\npeer"), 1, "tool: error: no peer"),
+        (QuiverError("\x1b[2J\u009b2J\u202eup"), 1, r"tool: error: \x1b[2J\x9b2J\u202eup"),
         (UsageError("bad"), 2, "tool: error: bad"),
+        (OSError(2, "no", "\x1b[2J"), 1, r"tool: error: \x1b[2J: no"),
         (
             OSError(28, "No space left on device"),
             1,
@@ -210,3 +212,14 @@ def test_environment_is_untouched():
     before = dict(os.environ)
     arrow.main(["send", "q", "--init-only", "--verbose"])
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("kind", [QuiverError, UsageError, LinkError, PeerError])
+def test_the_text_of_an_error_is_fit_for_a_terminal(kind):
+    """It may quote a peer, and a program of the user's may print it."""
+    assert str(kind("the peer says:\n\x1b[2J")) == r"the peer says: \x1b[2J"
+
+
+def test_a_warning_is_fit_for_a_terminal(capsys):
+    report_warning("tool", "\x1b[2J")
+    assert capsys.readouterr().err == "tool: warning: \\x1b[2J\n"

@@ -2,7 +2,6 @@
 
 import re
 
-from quiver_fast.errors import one_line
 from quiver_fast.proton.libproton cimport (
     pn_condition_get_description, pn_condition_get_name, pn_condition_info, pn_condition_is_set,
     pn_condition_t, pn_data_format, pn_data_size,
@@ -25,7 +24,7 @@ cdef str condition_text(pn_condition_t *condition):
     text = pn_condition_get_name(condition).decode("utf-8", "replace")
     if description != NULL and description[0] != 0:
         text += ": " + description.decode("utf-8", "replace")
-    return one_line(text + facts_text(condition))
+    return text + facts_text(condition)
 
 
 cdef str facts_text(pn_condition_t *condition):

@@ -14,7 +14,7 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
 from quiver_fast.arrow.amqp.transport cimport Transport
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.errors import PeerError, SecurityError, one_line
+from quiver_fast.errors import PeerError, SecurityError
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
@@ -63,7 +63,7 @@ cdef str error_text(amqp_bytes_t name, amqp_bytes_t description):
     if description.size:
         text += ": " + (<const char *>description.start)[:description.size].decode(
             "utf-8", "replace")
-    return one_line(text)
+    return text
 
 
 cdef class Connection(Transport):

@@ -23,7 +23,14 @@ from quiver_fast.cli.shared.quantities import (
     rate,
     within,
 )
-from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, QuiverError, UsageError
+from quiver_fast.errors import (
+    EXIT_FAILURE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    QuiverError,
+    UsageError,
+    one_line,
+)
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
@@ -137,7 +144,7 @@ def _report(command: str, kind: str, message: str, colour: str) -> None:
         kind = f"{colour}{kind}{_PLAIN}"
     # If nobody reads standard error, the exit code still tells.
     with suppress(BrokenPipeError):
-        print(f"{command}: {kind}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        print(f"{command}: {kind}: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 class _Completion(argparse.Action):
