@@ -240,7 +240,7 @@ def test_trunks(names: str) -> None:
 @pytest.mark.parametrize("names", ["a,b", "a;b,c", ","])
 def test_trunks_between_commas(names: str) -> None:
     """A comma may be in a certificate's subject alone."""
-    with pytest.raises(UsageError, match="trunks: .* ';'"):
+    with pytest.raises(UsageError, match="separated by ';'"):
         config(f"trunks={names}")
 
 
