@@ -296,7 +296,8 @@ cdef void peer_refuse(
 
 
 cdef void delivery_say(
-        amqp_delivery_t *delivery, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil:
+        amqp_delivery_t *delivery, uint64_t outcome, bint failed,
+        bint undeliverable) noexcept nogil:
     """Say what became of a delivery; a state that is no outcome of part 3.4 counts as accepted.
 
     Reason and annotations of the peer's own outcome do not go back to it: it knows them, and they
