@@ -10,8 +10,8 @@ import uuid
 from functools import partial
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_buffers_free, amqp_delivery_say_modified, amqp_delivery_settle, amqp_delivery_t,
-    amqp_spares_free,
+    AMQP_THEIRS, amqp_buffers_free, amqp_delivery_say_modified, amqp_delivery_settle,
+    amqp_delivery_t, amqp_spares_free,
 )
 from quiver_fast.errors import OutputError, QuiverError, UsageError
 from quiver_fast.loop.heap cimport heap_free
@@ -27,9 +27,10 @@ from quiver_fast.proton.libproton cimport (
     pn_data_get_bytes, pn_data_get_symbol, pn_data_get_ulong, pn_data_is_described, pn_data_next,
     pn_data_put_array, pn_data_put_bool, pn_data_put_described, pn_data_put_list, pn_data_put_map,
     pn_data_put_string, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_size,
-    pn_data_t, pn_data_type, pn_durability_t, pn_link_name, pn_link_remote_source, pn_link_source,
-    pn_link_t, pn_terminus_capabilities, pn_terminus_filter, pn_terminus_get_durability,
-    pn_terminus_get_expiry_policy, pn_terminus_properties, pn_terminus_set_address,
+    pn_data_t, pn_data_type, pn_durability_t, pn_link_name, pn_link_remote_source,
+    pn_link_remote_target, pn_link_source, pn_link_t, pn_terminus_capabilities, pn_terminus_filter,
+    pn_terminus_get_address, pn_terminus_get_durability, pn_terminus_get_expiry_policy,
+    pn_terminus_outcomes, pn_terminus_properties, pn_terminus_set_address,
     pn_terminus_set_durability, pn_terminus_set_expiry_policy, pn_terminus_set_type, pn_terminus_t,
 )
 from quiver_fast.queuefile.directory import SUBSCRIPTION, QueueDirectory
@@ -41,7 +42,7 @@ from quiver_fast.server.addresses import subscription_files
 from quiver_fast.server.addresses.refusal import Refusal
 from quiver_fast.server.addresses.subscription_files import Description
 from quiver_fast.server.connections.connections cimport (
-    delivery_reject, has_capability, link_new, link_refuse, peer_close,
+    delivery_reject, has_capability, link_end, link_new, link_refuse, peer_close,
 )
 from quiver_fast.server.durable.durable cimport (
     Store, store_append, store_leave, store_part, store_remove, stores_finish, stores_flush, synced,

@@ -18,6 +18,10 @@ cdef enum:
 cdef size_t WHOLE_MAX = 262144
 
 
+# Our attach without names, addresses and other values whose size the peer chooses (part 2.7.3).
+cdef size_t ATTACH_LEAST = 168
+
+
 cdef class Subscription:
     """A named subscription. Its queue refers to it while the subscription can be found."""
 
@@ -40,6 +44,10 @@ cdef Queue *subscription_of(
         and not (peer.trunk or is_dynamic(topic)))
     if peer.trunk or not (shared or kept):
         return broker.subscribe(topic)
+    if not answer_fits(peer, link):
+        # Now: a refusal later would leave a subscription behind, or end one.
+        raise Refusal(b"amqp:frame-size-too-small",
+                      "our attach would be larger than your max-frame-size")
     name = name_of(link)
     container = container_of(peer)
     if shared:
@@ -72,6 +80,27 @@ cdef Queue *subscription_of(
     if kept:
         claim(pn_link_source(link), found.what)
     return found.queue
+
+
+cdef bint answer_fits(const Peer *peer, pn_link_t *link) noexcept nogil:
+    """Say whether our attach, which repeats the peer's, fits the peer's max-frame-size for sure."""
+    cdef const char *name = pn_link_name(link)
+    cdef size_t size = ATTACH_LEAST + link_end(link).default_outcome.size
+    if name != NULL:
+        size += strlen(name)
+    size += size_of(pn_link_remote_source(link)) + size_of(pn_link_remote_target(link))
+    return size <= peer.plane.endpoints.opened[<int>AMQP_THEIRS].max_frame_size
+
+
+cdef size_t size_of(pn_terminus_t *terminus) noexcept nogil:
+    """Return the size of those fields of a terminus whose size the peer chooses (part 3.5.3)."""
+    cdef const char *address = pn_terminus_get_address(terminus)
+    cdef size_t size = 0 if address == NULL else strlen(address)
+    return size + <size_t>(
+        pn_data_encoded_size(pn_terminus_properties(terminus))
+        + pn_data_encoded_size(pn_terminus_filter(terminus))
+        + pn_data_encoded_size(pn_terminus_outcomes(terminus))
+        + pn_data_encoded_size(pn_terminus_capabilities(terminus)))
 
 
 cdef bytes name_of(pn_link_t *link):
