@@ -101,6 +101,24 @@ def test_values_count(account: Account, flood: Flood) -> None:
     wait_until(lambda: account.held() - before > VALUE * 60_000, "they count")
 
 
+@pytest.mark.parametrize("address", ["queue0", "topic/news"])
+def test_selectors_count(account: Account, flood: Flood, address: str) -> None:
+    """One of 4,096 characters has as many steps, of more than 100 bytes each."""
+    before, wanted = account.held(), flood.seen["attach"] + 1
+    capabilities = symbols("topic") if "topic" in address else None
+    key = Value("symbol", "apache.org:selector-filter:string")
+    text = Value("string", "+".join("a" * 2000) + " = 1")
+    chosen = Value("map", ((key, Value("described", (key, text))),))
+    source = composite("source", address=address, capabilities=capabilities, filter=chosen)
+    frame = encode_frame("attach", name="l", handle=1, role=True, source=source)
+    flood.pump(frame, lambda: flood.seen["attach"] >= wanted)
+    wait_until(lambda: account.held() - before > 400_000, "it counts")
+    wanted = flood.seen["detach"] + 1
+    flood.pump(encode_frame("detach", handle=1, closed=True),
+               lambda: flood.seen["detach"] >= wanted)  # fmt: skip
+    account.wait_for(before)
+
+
 def test_an_open_frame_counts(account: Account) -> None:
     before = account.held()
     offered = symbols(*[""] * 300)

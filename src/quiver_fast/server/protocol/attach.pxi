@@ -44,7 +44,8 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             refuse(link, b"amqp:internal-error", f"{type(error).__name__}: {error}")
     # Of a flawed attach nothing was decoded.
     if end != NULL and end.flaw == NULL:
-        amqp_link_end_hold(&peer.plane.endpoints, end, VALUE_SIZE * values_of(link))
+        amqp_link_end_hold(
+            &peer.plane.endpoints, end, VALUE_SIZE * values_of(link) + selector_memory(link))
     if link_of(link) == NULL and keeps_refused(peer):
         peer_close(peer, b"amqp:resource-limit-exceeded", b"too many refused links are attached")
     peer_dirty(peer)
@@ -140,6 +141,18 @@ cdef size_t values_of(pn_link_t *link) noexcept nogil:
         return pn_data_size(pn_terminus_outcomes(theirs)) + pn_data_size(
             pn_terminus_capabilities(pn_link_remote_target(link)))
     return values_of_terminus(pn_link_remote_target(link))
+
+
+cdef size_t selector_memory(pn_link_t *link) noexcept nogil:
+    """Return the memory of a link's selector, or of its subscription's."""
+    cdef const Link *made = link_of(link)
+    cdef const Consumer *consumer
+    if made == NULL or made.kind != OUTLET:
+        return 0
+    consumer = &(<const Outlet *>made).consumer
+    if consumer.filter != NULL:
+        return consumer.filter.memory
+    return consumer.queue.filter.memory if consumer.queue.filter != NULL else 0
 
 
 cdef size_t values_of_terminus(pn_terminus_t *theirs) noexcept nogil:

@@ -80,7 +80,7 @@ from quiver_fast.server.model.roles cimport (
     CLIENT, COORDINATOR, DEFERRED, INLET, OUTLET, STREAMS_FROM_SERVER, LinkKind,
 )
 from quiver_fast.server.model.structures cimport (
-    Container, Coordinator, Dial, Entry, Inlet, Link, Outlet, Peer, Queue, Session,
+    Consumer, Container, Coordinator, Dial, Entry, Inlet, Link, Outlet, Peer, Queue, Session,
 )
 from quiver_fast.server.model.timer cimport timer_advance, timer_set
 from quiver_fast.server.model.transaction cimport entry_of

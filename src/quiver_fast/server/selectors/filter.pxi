@@ -77,11 +77,17 @@ cdef class Selector:
     cdef void *table(self, size_t size) except NULL:
         """Return zeroed memory that lives as long as the selector."""
         made = bytearray(max(size, 1))
-        self.kept.append(made)
+        self.keep(made)
         return <char *>made
 
+    cdef int keep(self, object made) except -1:
+        """Keep an object as long as the selector, and count its memory."""
+        self.kept.append(made)
+        self.filter.memory += sys.getsizeof(made)
+        return 0
+
     cdef int set_text(self, Value *value, bytes text) except -1:
-        self.kept.append(text)
+        self.keep(text)
         value.kind = TEXT
         value.text = text
         value.size = len(text)
@@ -107,12 +113,12 @@ cdef class Selector:
             piece = &pattern.pieces[pattern.count]
             pattern.count += 1
             text = bytes(0 if byte > 255 else byte for byte in each)
-            self.kept.append(text)
+            self.keep(text)
             piece.text = text
             piece.size = len(text)
             if 256 in each:
                 wild = bytes(byte > 255 for byte in each)
-                self.kept.append(wild)
+                self.keep(wild)
                 piece.any = wild
         return 0
 
@@ -125,7 +131,7 @@ cdef class Selector:
         filter.index = <Name *>self.table((filter.index_mask + 1) * sizeof(Name))
         filter.name_count = len(slots)
         for name, slot in slots.items():
-            self.kept.append(name)
+            self.keep(name)
             hash = hash_of(name, len(name))
             at = hash & filter.index_mask
             while filter.index[at].text != NULL:

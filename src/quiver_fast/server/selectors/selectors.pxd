@@ -5,6 +5,7 @@ cdef class Selector:
     cdef Filter filter
     cdef list kept
     cdef int build(self, list steps) except -1
+    cdef int keep(self, object made) except -1
     cdef void *table(self, size_t size) except NULL
     cdef int set_text(self, Value *value, bytes text) except -1
     cdef int set_literal(self, Value *value, object literal) except -1

@@ -6,6 +6,7 @@ from libc.stdlib cimport bsearch, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 
 import os
+import sys
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_FINE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_PROPERTIES, STRING8, STRING32,

@@ -82,6 +82,8 @@ cdef enum:
 cdef struct Filter:
     # The Selector, which holds the memory of all this.
     void *owner
+    # Bytes of that memory.
+    size_t memory
     Step *steps
     uint32_t step_count
     # Application properties by hash, with open addressing; an empty one has no text.
