@@ -258,6 +258,12 @@ class FrameClient:
                 return found
             assert found.name in PASSING, f"{found} where {name} was due"
 
+    def until(self, name: str) -> Frame:
+        """Read until a frame of this name, whatever comes before it."""
+        while (found := self.read()).name != name:
+            pass
+        return found
+
     def read_to_end(self) -> list[Frame]:
         """Read all frames until the server has closed the connection.
 

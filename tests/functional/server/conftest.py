@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.amqp_frames import FrameClient
+from support.bystander import Bystander
 from support.clients import Clients
 from support.server import Server, connected, running_server
 
@@ -51,6 +53,22 @@ def clients(server: Server) -> Iterator[Clients]:
     """Clients of the module's server."""
     with Clients(server.port) as clients:
         yield clients
+
+
+@pytest.fixture(scope="module")
+def bystander(server: Server) -> Iterator[Bystander]:
+    """A client of the module's server that no other one may harm."""
+    found = Bystander(server.port)
+    with found.client:
+        yield found
+
+
+@pytest.fixture
+def client(server: Server, bystander: Bystander) -> Iterator[FrameClient]:
+    """A new connection; the server and the bystander go on after everything that it does."""
+    with FrameClient(server.port) as connection:
+        yield connection
+    bystander.check()
 
 
 @pytest.fixture

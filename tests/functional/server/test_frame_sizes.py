@@ -41,12 +41,6 @@ class SmallClient(FrameClient):
         self.open(max_frame_size=limit)
         self.begin()
 
-    def until(self, name: str) -> Frame:
-        """Read until a frame of this name."""
-        while (found := self.read()).name != name:
-            pass
-        return found
-
 
 @pytest.fixture(params=LIMITS)
 def limit(request: pytest.FixtureRequest) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,6 @@ from support.amqp_frames import (
     frame,
     message,
 )  # fmt: skip
-from support.bystander import Bystander
 from support.measured import Figure
 from support.network import reset
 from support.server import Server, engine_is_old, running_server
@@ -44,32 +43,9 @@ WINDOW = "amqp:session:window-violation"
 addresses = (f"frames-{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def bystander(server: Server) -> Iterator[Bystander]:
-    found = Bystander(server.port)
-    with found.client:
-        yield found
-
-
-@pytest.fixture
-def client(server: Server, bystander: Bystander) -> Iterator[FrameClient]:
-    """A new connection; the server and the bystander go on after everything that it does."""
-    with FrameClient(server.port) as connection:
-        yield connection
-    bystander.check()
-
-
 def closing(client: FrameClient) -> Frame:
     """Return the server's close; once it is answered the socket must be closed too."""
-    found = client.read()
-    while found.name != "close":
-        found = client.read()
+    found = client.until("close")
     client.send("close")
     assert client.read_to_end() == []
     return found
@@ -259,8 +235,7 @@ def end_of_no_session(client: FrameClient) -> None:
 def transfer_after_end(client: FrameClient) -> None:
     producer(client)
     client.send("end")
-    while client.read().name != "end":
-        pass
+    client.until("end")
     client.transfer(0, message(b"late"))
 
 

@@ -6,7 +6,6 @@ in a build with sanitizers; some end a server of any build.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,20 +27,11 @@ UNATTACHED = "amqp:session:unattached-handle"
 STREAMING = symbols("qd.streaming-deliveries")
 
 
-@pytest.fixture(scope="module")
-def bystander(server: Server) -> Iterator[Bystander]:
-    found = Bystander(server.port)
-    with found.client:
-        yield found
-
-
 @pytest.fixture
-def client(server: Server, bystander: Bystander) -> Iterator[FrameClient]:
-    """A connection; the server and the bystander go on after everything that it does."""
-    with FrameClient(server.port) as connection:
-        connection.open()
-        yield connection
-    bystander.check()
+def client(client: FrameClient) -> FrameClient:
+    """An open connection; the server and the bystander go on after everything that it does."""
+    client.open()
+    return client
 
 
 def begin(channel: int, **fields: object) -> bytes:
@@ -77,14 +67,6 @@ def read(client: FrameClient, count: int) -> list[Frame]:
     return found
 
 
-def until(client: FrameClient, name: str) -> list[Frame]:
-    """Read frames up to one of a name."""
-    found = [client.read()]
-    while found[-1].name != name:
-        found.append(client.read())
-    return found
-
-
 # ---- A begin is answered before its end is taken (part 2.7.2)
 
 
@@ -105,9 +87,10 @@ def test_a_session_with_links_in_one_write(client: FrameClient, address: str) ->
         begin(4) + attach(0, "l", channel=4, address=address)
         + attach(1, "m", channel=4, receives=False, address=address) + end(4)
     )  # fmt: skip
-    found = until(client, "end")
-    assert found[0].fields["remote_channel"] == 4
-    assert [each.fields["name"] for each in found if each.name == "attach"] == ["l", "m"]
+    begun, *attached = read(client, 3)
+    assert begun.fields["remote_channel"] == 4
+    assert [each.fields["name"] for each in attached] == ["l", "m"]
+    client.until("end")
 
 
 def test_a_refused_session_and_its_end_in_one_write(tmp_path: Path) -> None:
@@ -136,7 +119,7 @@ def test_a_begin_that_answers_a_session_that_has_its_answer(
         end(100) + attach(0, "l", channel=3, address=address)
         + attach(1, "m", channel=3, address=address)
     )  # fmt: skip
-    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+    assert client.until("close").condition == "amqp:invalid-field"
 
 
 def test_a_begin_that_answers_an_ended_session(client: FrameClient) -> None:
@@ -144,7 +127,7 @@ def test_a_begin_that_answers_an_ended_session(client: FrameClient) -> None:
     client.send("transfer", channel=3, handle=9, delivery_id=0, delivery_tag=b"t")
     assert client.expect("end").condition == UNATTACHED
     client.send_bytes(begin(100, remote_channel=0))
-    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+    assert client.until("close").condition == "amqp:invalid-field"
 
 
 # ---- A state of a delivery does not point into the input beyond its frame
@@ -237,7 +220,7 @@ def test_an_outcome_of_a_session_that_we_ended(client: FrameClient, address: str
     client.send("end")
     client.begin()
     client.send_bytes(b"\0\0\0\x0c\x02\0\0\0\0\x53\x15\x45")
-    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+    assert client.until("close").condition == "amqp:invalid-field"
 
 
 def test_a_refusal_after_a_session_was_freed(client: FrameClient, address: str) -> None:
@@ -247,10 +230,10 @@ def test_a_refusal_after_a_session_was_freed(client: FrameClient, address: str) 
     client.transfer(0, message(b"x"))
     client.expect("disposition")
     client.send("end")
-    until(client, "end")
+    client.until("end")
     client.begin(1)
     client.send_bytes(b"\0\0\0\x0c\x02\0\0\x01\0\x53\x15\x45")
-    assert until(client, "close")[-1].condition == "amqp:invalid-field"
+    assert client.until("close").condition == "amqp:invalid-field"
 
 
 # ---- A link, its name, and files that are being made
@@ -328,12 +311,12 @@ def test_no_transfer_follows_our_end(server: Server, address: str, separate: boo
         more = encode_frame("flow", **WINDOWS, next_incoming_id=2)
         if separate:
             client.send_bytes(mistake)
-            found = until(client, "end")
+            found = client.until("end")
             client.send_bytes(more)
         else:
             client.send_bytes(mistake + more)
-            found = until(client, "end")
-        assert found[-1].condition == UNATTACHED
+            found = client.until("end")
+        assert found.condition == UNATTACHED
         client.send("end")
         client.send_bytes(begin(1))
         assert client.read().name == "begin", "nothing of the ended session follows"
@@ -372,7 +355,7 @@ def test_nothing_follows_our_close(client: FrameClient, address: str, frames: st
     client.attach_sender(address)
     client.wait_for_credit()
     client.send_bytes(begin(1, remote_channel=77))
-    until(client, "close")
+    client.until("close")
     if frames == "transfer":
         client.transfer(0, message(b"late"))
     elif frames == "flow":
@@ -394,7 +377,7 @@ def test_a_link_that_was_detached_before_a_refused_session_ended(
             second.exchange_header()
             second.send("open", container_id="alone", **alone)
             second.send_bytes(begin(0))
-            until(second, "close")
+            second.until("close")
             second.send_bytes(attach(0, "l", address="a") + attach(1, "m", address="a"))
             second.send_bytes(encode_frame("detach", handle=0, closed=True) + end(0))
             second.send("close")
@@ -447,9 +430,9 @@ def test_frames_for_a_refused_link_are_discarded(client: FrameClient) -> None:
     client.send_bytes(
         refused + encode_frame("transfer", handle=1, delivery_id=0, delivery_tag=b"t")
     )
-    assert until(client, "detach")[-1].condition == "amqp:invalid-field"
+    assert client.until("detach").condition == "amqp:invalid-field"
     client.send_bytes(begin(1))
-    assert until(client, "begin")[-1].fields["remote_channel"] == 1
+    assert client.until("begin").fields["remote_channel"] == 1
 
 
 LATE = {
@@ -496,7 +479,7 @@ def test_the_end_of_one_connection_marks_another(tmp_path: Path, second: str) ->
         reader.give_credit(10)
         if second == "trunk":
             other.open(offered_capabilities=symbols("quiver.trunk"))
-            until(other, "begin")
+            other.until("begin")
         else:
             other.open()
             other.begin()

@@ -250,18 +250,12 @@ def leave(reader: FrameClient, way: str, address: str) -> None:
         )
         source = composite("source", address=f"{address}-2")
         reader.send("attach", channel=1, name="from-0", handle=0, role=True, source=source)
-        until(reader, "attach")
+        reader.until("attach")
     elif way == "refused link":
         reader.transfer(0, b"the wrong way")
-        until(reader, "detach")
+        reader.until("detach")
     elif way == "refused session":
         reader.transfer(0, b"to nobody", handle=7)
-        until(reader, "end")
+        reader.until("end")
     else:
         reader.send(way)
-
-
-def until(reader: FrameClient, name: str) -> None:
-    """Read until a frame of this name."""
-    while reader.read().name != name:
-        pass

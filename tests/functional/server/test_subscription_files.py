@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.amqp_codec import symbols
-from support.amqp_frames import Frame, composite
+from support.amqp_frames import composite
 from support.preload import compile_preload, preloading
 from support.processes import wait_until
 from support.server import Server, running_server
@@ -64,13 +64,6 @@ def ask(client: Client, topic: str, name: str, *capabilities: str, **fields: Any
         **{"source": source, "target": composite("target"), **fields},
     )  # fmt: skip
     return client.handles - 1
-
-
-def read_until(client: Client, name: str) -> Frame:
-    """Read up to a performative of this name."""
-    while (found := client.read()).name != name:
-        pass
-    return found
 
 
 def is_served(disk: Disk, topic: str) -> bool:
@@ -132,10 +125,10 @@ def test_its_consumer_goes_before_it_is_there(disk: Disk, address: str, how: str
         ask(client, topic, "gone")
         if how == "session":
             client.send("end")
-            read_until(client, "end")
+            client.until("end")
         elif how == "connection":
             client.send("close")
-            read_until(client, "close")
+            client.until("close")
         else:
             client.socket.close()
         assert is_served(disk, topic)
@@ -187,11 +180,11 @@ def test_those_that_are_being_made_count(disk: Disk, address: str) -> None:
         for number in range(60):
             ask(client, topic, f"many-{number}")
         # The refused ones' attaches are answered first.
-        refused = read_until(client, "detach")
+        refused = client.until("detach")
         assert refused.condition == "amqp:resource-limit-exceeded"
         # Those that wait are closed before they are answered.
         client.send("close")
-        read_until(client, "close")
+        client.until("close")
     with Client(disk.server) as client:
         client.subscribe(topic, "many-0")
         for number in range(1, 60):
