@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from support.amqp_frames import composite, encode_frame
+from support.amqp_frames import SASL_HEADER, composite, encode_frame
 from support.bulk import dispositions, holding
 from support.complexity import Bench, Operation
+from support.floods import Flood
 
 # Ids that no delivery has, and the last of a range from 0 on (part 2.8.9).
 UNKNOWN, LAST = 1 << 30, (1 << 31) - 1
+# Marks out of their order, which take seconds to normalise, and more than a SASL frame may have
+# (part 5.3.1).
+MARKS = "\u0300" * 16250 + "\u0316" * 16250
 
 
 def _ranges(first: int, last: int, count: int, **fields: object) -> bytes:
@@ -39,7 +43,21 @@ def whole_ranges(bench: Bench, count: int) -> None:
     client.echo()
 
 
+def logins(bench: Bench, count: int) -> None:
+    """Log in by a costly name, again and again."""
+    for _ in range(count):
+        client = Flood(bench.port)
+        bench.clients.append(client)
+        client.exchange_header(SASL_HEADER)
+        client.expect("sasl_mechanisms")
+        response = f"\0{MARKS}\0x".encode()
+        client.send("sasl_init", mechanism="PLAIN", initial_response=response)
+        client.read_to_end()
+        bench.close()
+
+
 CONTROL_OPERATIONS: list[Operation] = [
+    Operation("logins by a costly name", logins, 50),
     Operation("outcomes for ids of no delivery", unknown_ranges, 1500),
     Operation("outcomes for settled ids between others", ranges_in_gaps, 500),
     Operation("dispositions without an outcome for all", whole_ranges, 500),

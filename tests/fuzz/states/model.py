@@ -41,6 +41,8 @@ class Connection:
         self.closed = self.their_closed = False
         # Whether all our frames are valid; `why` is for the list of frames.
         self.honest = True
+        # Whether a frame of the server came since the last `settle`: more may be under way.
+        self.busy = False
         # Whether the server may begin sessions and attach links.
         self.capable = False
         self.transactions: list[bytes] = []
@@ -175,7 +177,7 @@ class Connection:
             return
         session.next_transfer = session.next_transfer + 1 & MASK
         session.window -= 1
-        if link is None:
+        if link is None or link.receives:
             return
         link.content += frame.payload
         if link.delivery is None:
@@ -226,6 +228,7 @@ class Connection:
             raise Wrong(f"a frame after close: {frame.name}")
         if frame.name not in ("open", "empty") and not self.their_opened and frame.kind == 0:
             raise Wrong(f"a frame before open: {frame.name}")
+        self.busy = True
         handler = getattr(self, f"came_{frame.name}", None)
         if handler is not None:
             handler(frame, frame.fields)
@@ -381,18 +384,20 @@ class Connection:
         if settled:
             session.got.pop(link.delivery, None)
         found = NUMBER.search(link.content[-4000:])
-        if found is None or link.browses or not (link.address or "").startswith("q-"):
+        if found is None or link.browses or not (link.address or "q-").startswith("q-"):
             return
         number = int(found[1])
-        if link.delivery not in session.got and not settled:
-            # We settled it before its end.
+        if link.address is None or (link.delivery not in session.got and not settled):
+            # A stream on a link of the server's names no queue; or we settled it before its end.
             self.ledger.doubt(number)
+            return
+        if not settled and (session.ours_ended or link.ours_ended or self.closed):
+            # The server has it back, and another consumer may have it: whose frames we read first.
+            session.got.pop(link.delivery, None)
             return
         self.ledger.came(session, link, number, settled)
         if not settled:
             session.got[link.delivery] = link, number
-        if session.ours_ended or link.ours_ended or self.closed:
-            self.ledger.left(session, link)
 
     def came_disposition(self, frame: Frame, fields: dict[str, Any]) -> None:
         session = self.theirs(frame)
@@ -415,7 +420,13 @@ class Connection:
     # -- when both sides have read everything
 
     def settle(self) -> None:
-        """Note that the server has read all of ours, and we all of the server's."""
+        """Note that the server has read all of ours, and we all of the server's.
+
+        A server that still writes may have more for us, which it wrote before it read our last.
+        """
+        busy, self.busy = self.busy, False
+        if busy:
+            return
         for session in self.sessions:
             session.allowed.settle()
             for link in session.links:

@@ -123,7 +123,7 @@ class Play:
             client.read()
         self.ledger.settle()
         for client in self.clients.values():
-            if not client.waiting:
+            if not (client.waiting or client.input):
                 client.known.settle()
 
     def finish(self) -> None:
