@@ -15,6 +15,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.errors import OutputError, QuiverError, UsageError
 from quiver_fast.loop.heap cimport heap_free
+from quiver_fast.loop.memory cimport account
 from quiver_fast.loop.opener cimport Opener
 from quiver_fast.loop.reactor cimport Reactor
 from quiver_fast.loop.syncer cimport Syncer

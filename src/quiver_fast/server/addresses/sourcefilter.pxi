@@ -114,6 +114,7 @@ cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
     if asked.selector is not None:
         subscription.filter = filter_take(asked.selector)
         subscription.topic.selector_count += 1
+        subscription.container.selectors += subscription.filter.memory
     subscription.choosy = subscription.not_from != 0 or subscription.filter != NULL
     return 0
 

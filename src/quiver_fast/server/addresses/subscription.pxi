@@ -155,6 +155,7 @@ cdef int steal(Queue *queue) except -1:
 cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key):
     """Make a named subscription without files."""
     cdef Subscription made = Subscription()
+    check_selectors(broker)
     broker.check_room()
     made.what = what
     made.key = key
@@ -165,6 +166,7 @@ cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key)
 cdef Subscription make_durable(Broker broker, object what, tuple key):
     """Make a subscription's files, before its consumer is told that it is durable."""
     cdef Subscription made = Subscription()
+    check_selectors(broker)
     broker.check_room()
     made.what = what
     made.key = key
@@ -174,6 +176,17 @@ cdef Subscription make_durable(Broker broker, object what, tuple key):
     broker.opener.do(SUBSCRIPTION + made.folder, partial(make_files, broker.files, what),
                      partial(files_made, broker, made))
     return made
+
+
+cdef int check_selectors(Broker broker) except -1:
+    """Refuse one more subscription with a name if the selectors of all take too much memory.
+
+    A subscription may outlive its connection, so that no connection counts its selector.
+    """
+    if account.limit and broker.container.selectors > account.limit:
+        raise Refusal(b"amqp:resource-limit-exceeded",
+                      "the selectors of subscriptions take more memory than memory-limit")
+    return 0
 
 
 cdef int wait(Peer *peer, pn_link_t *link, Subscription made) except -1:
@@ -211,6 +224,8 @@ def files_made(Broker broker, Subscription made, name: str, error: Exception | N
     try:
         if error is not None:
             raise error
+        # Many may have been made at once.
+        check_selectors(broker)
         topic = topic_of(broker, made.what)
         begin(broker, topic, made)
     except Exception as failure:

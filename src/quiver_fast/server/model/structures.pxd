@@ -60,6 +60,8 @@ cdef struct Container:
     Queue *last_later
     size_t later_count
     int64_t judging_left
+    # Bytes of the selectors of subscriptions.
+    size_t selectors
     # Stores to flush at the end of the turn, and to sync.
     void *dirty_stores
     void *unsynced_stores

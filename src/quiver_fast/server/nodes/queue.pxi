@@ -57,6 +57,8 @@ cdef void queue_free(Queue *queue) noexcept nogil:
     list_remove(&queue.container.queues, queue, &queue.prev, &queue.next)
     queue.container.traffic.queues -= 1
     queue_unlabel(queue)
+    if queue.filter != NULL:
+        queue.container.selectors -= queue.filter.memory
     filter_release(queue.filter)
     free(queue.address)
     free(queue)
