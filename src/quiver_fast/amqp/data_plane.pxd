@@ -267,6 +267,7 @@ cdef extern from "endpoints.h" nogil:
         uint64_t[2] max_message_size
         const char *flaw
         amqp_link_t counts
+        size_t attach_size
         size_t values
         void *user
 

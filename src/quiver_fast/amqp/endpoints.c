@@ -399,6 +399,7 @@ static enum amqp_fault note_attach(amqp_endpoints_t *endpoints, enum amqp_side s
   if (!*memory) return AMQP_FINE;
   activate(link, side, &attach);
   if (side == AMQP_THEIRS) {
+    link->attach_size = size;
     link->held = LINK_HELD + COPIES * size;
     endpoints->held += link->held;
   }

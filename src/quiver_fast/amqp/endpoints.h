@@ -59,6 +59,7 @@ typedef struct amqp_link_end {
   amqp_bytes_t default_outcome; /* of the peer's source (part 3.5.3); ours echoes it */
   const char *flaw;             /* the reason to refuse the attach, or NULL */
   amqp_incoming_t incoming;     /* the delivery whose frames are still coming */
+  size_t attach_size;           /* bytes of the fields of the peer's attach */
   size_t held;                  /* by the peer's attach; see amqp_endpoints_t */
   size_t values;                /* the part of it that the user counted */
   void *user;                   /* keeps the link in memory; see amqp_link_end_release */

@@ -28,10 +28,9 @@ from quiver_fast.proton.libproton cimport (
     pn_data_get_bytes, pn_data_get_symbol, pn_data_get_ulong, pn_data_is_described, pn_data_next,
     pn_data_put_array, pn_data_put_bool, pn_data_put_described, pn_data_put_list, pn_data_put_map,
     pn_data_put_string, pn_data_put_symbol, pn_data_put_ulong, pn_data_rewind, pn_data_size,
-    pn_data_t, pn_data_type, pn_durability_t, pn_link_name, pn_link_remote_source,
-    pn_link_remote_target, pn_link_source, pn_link_t, pn_terminus_capabilities, pn_terminus_filter,
-    pn_terminus_get_address, pn_terminus_get_durability, pn_terminus_get_expiry_policy,
-    pn_terminus_outcomes, pn_terminus_properties, pn_terminus_set_address,
+    pn_data_t, pn_data_type, pn_durability_t, pn_link_name, pn_link_remote_source, pn_link_source,
+    pn_link_t, pn_terminus_capabilities, pn_terminus_filter, pn_terminus_get_durability,
+    pn_terminus_get_expiry_policy, pn_terminus_properties, pn_terminus_set_address,
     pn_terminus_set_durability, pn_terminus_set_expiry_policy, pn_terminus_set_type, pn_terminus_t,
 )
 from quiver_fast.queuefile.directory import SUBSCRIPTION, QueueDirectory

@@ -18,8 +18,9 @@ cdef enum:
 cdef size_t WHOLE_MAX = 262144
 
 
-# Our attach without names, addresses and other values whose size the peer chooses (part 2.7.3).
-cdef size_t ATTACH_LEAST = 168
+# Our attach has no more bytes than the fields of the peer's and these: its longest heads and
+# numbers, the fields that the peer may leave out, and filters under their longest names.
+cdef size_t ATTACH_MORE = 192
 
 
 cdef class Subscription:
@@ -84,23 +85,8 @@ cdef Queue *subscription_of(
 
 cdef bint answer_fits(const Peer *peer, pn_link_t *link) noexcept nogil:
     """Say whether our attach, which repeats the peer's, fits the peer's max-frame-size for sure."""
-    cdef const char *name = pn_link_name(link)
-    cdef size_t size = ATTACH_LEAST + link_end(link).default_outcome.size
-    if name != NULL:
-        size += strlen(name)
-    size += size_of(pn_link_remote_source(link)) + size_of(pn_link_remote_target(link))
-    return size <= peer.plane.endpoints.opened[<int>AMQP_THEIRS].max_frame_size
-
-
-cdef size_t size_of(pn_terminus_t *terminus) noexcept nogil:
-    """Return the size of those fields of a terminus whose size the peer chooses (part 3.5.3)."""
-    cdef const char *address = pn_terminus_get_address(terminus)
-    cdef size_t size = 0 if address == NULL else strlen(address)
-    return size + <size_t>(
-        pn_data_encoded_size(pn_terminus_properties(terminus))
-        + pn_data_encoded_size(pn_terminus_filter(terminus))
-        + pn_data_encoded_size(pn_terminus_outcomes(terminus))
-        + pn_data_encoded_size(pn_terminus_capabilities(terminus)))
+    cdef size_t most = peer.plane.endpoints.opened[<int>AMQP_THEIRS].max_frame_size
+    return link_end(link).attach_size + ATTACH_MORE <= most
 
 
 cdef bytes name_of(pn_link_t *link):
