@@ -112,6 +112,9 @@ cdef class Syncer:
         The appender lends its descriptor, because a copy may fail for lack of descriptors.
         """
         cdef SyncJob job
+        if appender.shut:
+            # They were synced before their files were closed.
+            return True
         memset(&job, 0, sizeof(job))
         job.sync = True
         job.lent = True
@@ -239,6 +242,8 @@ cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil
         appender.broken = True
     elif not appender.broken and appender.synced < last:
         appender.synced = last
+        if appender.shut:
+            return
         with gil:
             appender.table["chronicle.lastIndexMSynced"] = last
 

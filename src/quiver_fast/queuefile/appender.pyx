@@ -6,7 +6,7 @@ repairs.
 """
 
 from libc.errno cimport EBADF, EINVAL, EIO, errno
-from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 import logging
@@ -16,21 +16,21 @@ from pathlib import Path
 from quiver_fast.errors import OutputError
 from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
 from quiver_fast.queuefile.checkpoint cimport CHECKPOINT_MAX, add_document, put_checkpoint
-from quiver_fast.queuefile.create import create_cycle_file, make_folder
+from quiver_fast.queuefile.create import make_folder
 from quiver_fast.queuefile.cyclefile cimport (
-    META_DATA, CycleFile, cycle_close, cycle_cut, cycle_open, cycle_understand, load, load_long,
-    next_document, put32, store, store_long,
+    META_DATA, cycle_close, cycle_cut, load, load_long, next_document, put32, store, store_long,
 )
 from quiver_fast.queuefile.deletion import Expiry, delete_cycles
 from quiver_fast.queuefile.durability import Syncing, parse_durability
+from quiver_fast.queuefile.files cimport openings
 from quiver_fast.queuefile.foreign import find_own_roll
 from quiver_fast.queuefile.index cimport index_entry, page_missing, page_size, write_page
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.lock import WriterLock
-from quiver_fast.queuefile.recovery cimport Extent, cycle_end, cycle_repair
+from quiver_fast.queuefile.recovery cimport cycle_end
 from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.restart import recover_queue
-from quiver_fast.queuefile.space cimport PAGE, round_up, space_begin, space_populate, space_reserve
+from quiver_fast.queuefile.space cimport space_populate, space_reserve
 from quiver_fast.queuefile.table import Table, cycles_in
 
 cdef extern from "<unistd.h>" nogil:
@@ -48,7 +48,7 @@ cdef size_t SLACK = CHECKPOINT_MAX + 32
 LOG = logging.getLogger(__name__)
 
 
-cdef class Appender:
+cdef class Appender(QueueFiles):
     """The writer of the queue in ``directory``, which is made if it does not exist.
 
     Only one thread may use it; `close` it, or use it as a context manager.
@@ -107,9 +107,7 @@ cdef class Appender:
         self.broken = False
         if self.policy == DURABLE_INTERVAL:
             self.syncing = Syncing(self.sync_now, interval)
-
-    def __dealloc__(self) -> None:
-        cycle_close(&self.file)
+        self.used = openings
 
     def __enter__(self) -> Appender:
         return self
@@ -133,73 +131,48 @@ cdef class Appender:
         if self.retained:
             self.retain(self.retained)
 
-    def path_of(self, cycle: int) -> Path:
-        """Return the file of a cycle."""
-        return self.directory / self.roll.file_name(cycle)
+    cdef bint use(self, bint waits) noexcept nogil:
+        """Open the files if they are closed, and note the use; False with `error` set."""
+        if load(&self.broken):
+            return False
+        if self.shared is not None:
+            with gil:
+                try:
+                    self.shared.use(self, waits)
+                except (OSError, OutputError) as error:
+                    self.error = getattr(error, "errno", None) or EIO
+                    return False
+        self.used = openings
+        return True
 
-    def create_cycle(self, least: int) -> int:
-        """Make the file of the current cycle, or of ``least`` if that is later (A.5)."""
-        now = self.roll.cycle_at(clock_ns(CLOCK_REALTIME_COARSE) // MILLISECOND)
-        cycle = max(now, least)
-        while self.path_of(cycle).is_dir():
-            # Another writer made this file: take the next number (A.5).
-            cycle += 1
-        create_cycle_file(self.path_of(cycle), self.roll)
-        self.table.list_cycles(cycles_in(self.directory, self.roll))
-        return cycle
+    def is_idle(self) -> bool:
+        """Say whether no sync needs the files."""
+        return not self.lent and (
+            self.broken or self.policy != DURABLE_GROUP or self.tail == self.summed_from)
 
-    def cycle_after(self, cycle: int) -> int | None:
-        """Make the file after one that ended; None if there is no room for it now.
+    def let_go(self) -> None:
+        """Close the files until the next use."""
+        if self.syncing is not None:
+            self.syncing.pause()
+            self.write_checkpoint()
+            self.sync_now()
+        self.close_files()
 
-        Readers are not affected, and the next append tries again.
+    def take_back(self) -> None:
+        """Open the files again.
+
+        Raises:
+            OSError, OutputError: that is impossible, and they stay closed.
         """
-        try:
-            return self.create_cycle(cycle + 1)
-        except OSError as error:
-            LOG.warning("%s: no file for new entries: %s", self.directory, error.strerror)
-            return None
+        self.reopen_files()
+        if self.syncing is not None:
+            self.syncing.resume()
 
-    cdef int open_cycle(self, int64_t cycle) except -1:
-        """Write to the file of ``cycle`` from now on; if it has ended, to the next one."""
-        cdef CycleFile file
-        cdef Extent extent
-        cdef bytes name = os.fsencode(self.path_of(cycle))
-        cdef int code
-        if cycle_open(&file, name, True) != 0:
-            raise OSError(errno, os.strerror(errno))
-        if not cycle_understand(&file):
-            cycle_close(&file)
-            raise OSError(EINVAL, os.strerror(EINVAL))
-        if cycle_repair(&file, &extent, INT64_MAX, True, NULL) != 0:
-            code = errno
-            cycle_close(&file)
-            raise OSError(code, os.strerror(code))
-        following = self.cycle_after(cycle) if extent.ended else None
-        if following is not None:
-            cycle_close(&file)
-            return self.open_cycle(following)
-        self.ended = extent.ended
-        self.leave_file()
-        self.file = file
-        self.cycle = cycle
-        self.cycle_end = self.roll.ends_at(cycle)
-        # This is read from the file, because Java may use another spacing.
-        self.capacity = min(
-            (<int64_t>1 << self.shift) - 1, file.count * file.count * file.spacing)
-        self.tail = extent.tail
-        self.sequence = extent.sequence
-        self.summed_from = self.tail
-        self.sum = 0
-        self.checkpoint_due = False
-        space_begin(&self.space, &file, self.tail)
-        return 0
-
-    cdef void leave_file(self) noexcept nogil:
-        """Close the file, except for a descriptor that is lent to the syncer."""
-        if self.lent:
-            self.file.fd = -1
-            self.lent = False
-        cycle_close(&self.file)
+    def finish_sync(self) -> bool:
+        """Sync the files here and now; False if the syncer is doing that."""
+        if not self.lent:
+            self.sync()
+        return not self.lent
 
     cdef int roll_over(self) except -1:
         """End the file and begin the next one (A.8). After a failure it can be called again."""
@@ -256,17 +229,16 @@ cdef class Appender:
             OutputError: one cannot be deleted.
         """
         past = [cycle for cycle in cycles if cycle < self.cycle]
+        self.checked(0 if self.used == openings or self.use(False) else -1)
         try:
             return delete_cycles(self.directory, self.roll, self.table, past)
         finally:
             self.first = min(cycles_in(self.directory, self.roll)) << self.shift
 
-    def shrink(self) -> None:
-        """Free the disk space after the tail's header, which readers read (A.12)."""
-        os.ftruncate(self.file.fd, round_up(self.tail + 4, PAGE))
-
     cdef bint ready_for(self, size_t size) noexcept nogil:
         """Make room for a document of ``size`` bytes at the tail."""
+        if self.used != openings and not self.use(False):
+            return False
         if load(&self.broken) or not self.is_whole():
             return False
         if size > self.max_entry or size == 0:
@@ -293,11 +265,6 @@ cdef class Appender:
             self.fail(EIO)
         return not load(&self.broken)
 
-    cdef void fail(self, int error) noexcept nogil:
-        """End all writing, in any thread. A thread that sees `broken` sees `error` too."""
-        self.error = error
-        store(&self.broken, True)
-
     cdef bint due_to_roll(self, int64_t entries) noexcept nogil:
         """Say whether the cycle is over, or its file has no room for so many entries."""
         return self.ended or self.sequence + entries > self.capacity or not self.held and (
@@ -305,6 +272,8 @@ cdef class Appender:
 
     cdef bint rolled(self) noexcept nogil:
         """Roll over; False with `error` set."""
+        if self.used != openings and not self.use(False):
+            return False
         with gil:
             try:
                 with Reserve():
@@ -318,6 +287,8 @@ cdef class Appender:
         """Allocate disk space up to ``end``; False with `error` set (A.12)."""
         if end <= self.space.reserved:
             return True
+        if self.used != openings and not self.use(False):
+            return False
         self.error = space_reserve(&self.space, &self.file, end)
         return self.error == 0
 
@@ -416,6 +387,8 @@ cdef class Appender:
 
         Only the writer's thread may call it.
         """
+        if self.used != openings and not self.use(False):
+            return -1
         if self.policy != DURABLE_NEVER and not self.broken:
             self.write_checkpoint()
         return self.sync_file()
@@ -476,11 +449,13 @@ cdef class Appender:
         Raises:
             OutputError: not all is on disk; the queue is closed all the same.
         """
-        if self.file.fd < 0:
+        if self.file.fd < 0 and not self.shut:
             return
-        if self.syncing is not None:
-            self.syncing.stop()
         try:
+            if self.shut:
+                self.take_back()
+            if self.syncing is not None:
+                self.syncing.stop()
             self.checked(self.sync())
             self.shrink()
             os.fsync(self.file.fd)
@@ -489,11 +464,23 @@ cdef class Appender:
         except OSError as error:
             raise OutputError(f"{self.directory}: {error.strerror}") from None
         finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Release the lock and the files, which need no sync any more."""
+        if not self.broken:
+            self.fail(EBADF)
+        if self.syncing is not None:
+            if self.shut:
+                self.syncing.resume()
+            self.syncing.stop()
+        if self.shared is not None:
+            self.shared.forget(self)
+        if not self.shut:
             self.lock.release()
             self.table.close()
             self.leave_file()
-            if not self.broken:
-                self.fail(EBADF)
+        self.shut = False
 
     def append_text(self, text: str) -> int:
         """Append a text-wire value; return its index (A.6, form 1).

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import logging
 import os
 import shutil
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from quiver_fast.errors import OutputError, UsageError
@@ -15,7 +17,8 @@ from quiver_fast.queuefile.appender import Appender, parse_durability
 from quiver_fast.queuefile.create import make_folder
 from quiver_fast.queuefile.folders import address_of, folder_of, is_plain
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
-from quiver_fast.queuefile.reserve import check_descriptors
+from quiver_fast.queuefile.openfiles import OpenFiles
+from quiver_fast.queuefile.reserve import NoDescriptorsError, Reserve, check_descriptors
 from quiver_fast.queuefile.table import TABLE_NAME
 
 # The beginning of the names of subscriptions' queues, which no address has; and their folder,
@@ -39,7 +42,13 @@ def is_queue(files: Collection[str]) -> bool:
 
 def has_files(folder: Path, pattern: str) -> bool:
     """Say whether a folder has a file with such a name, not only a folder."""
-    return any(path.is_file() for path in folder.glob(pattern))
+    try:
+        return any(path.is_file() for path in folder.glob(pattern))
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+    with Reserve():
+        return any(path.is_file() for path in folder.glob(pattern))
 
 
 class QueueDirectory:
@@ -83,6 +92,7 @@ class QueueDirectory:
         self._verify = verify
         self._text_check = text_check
         self._appenders: dict[str, Appender] = {}
+        self._open_files = OpenFiles()
         self._count: int | None = None
         self._warned = False
 
@@ -144,18 +154,18 @@ class QueueDirectory:
         """
         if address not in self._appenders:
             is_new = not self.has_entries(address)
-            if is_new:
-                self._check_room(address)
-            elif not self._warned:
+            if not is_new and not self._warned:
                 self._warn_if_shared(self.folder(address))
-            appender = Appender(
-                self.folder(address),
-                roll=self._roll,
-                durability=self._durability,
-                retain=self._retain,
-                verify=self._verify,
-                text_check=self._text_check,
-            )
+            with self.descriptors(address):
+                appender = Appender(
+                    self.folder(address),
+                    roll=self._roll,
+                    durability=self._durability,
+                    retain=self._retain,
+                    verify=self._verify,
+                    text_check=self._text_check,
+                )
+                self._open_files.share(appender)
             self._appenders[address] = appender
             if is_new and self._count is not None:
                 self._count += 1
@@ -171,16 +181,23 @@ class QueueDirectory:
             self._warned = True
             LOG.warning("%s: other users can read it; chmod o= ends that", self.path)
 
-    def _check_room(self, address: str) -> None:
-        """Check that a new queue can be made completely.
+    @contextmanager
+    def descriptors(self, address: str) -> Iterator[None]:
+        """Let a queue be opened, made or deleted completely: else in the reserve.
 
         Raises:
-            OutputError: there are too few descriptors.
+            NoDescriptorsError: there are too few descriptors.
         """
-        try:
-            check_descriptors()
-        except OSError as error:
-            raise OutputError(f"{self.folder(address)}: {error.strerror}") from None
+        with ExitStack() as stack:
+            try:
+                check_descriptors()
+            except OSError:
+                stack.enter_context(Reserve())
+                try:
+                    check_descriptors(reserved=True)
+                except OSError as error:
+                    raise NoDescriptorsError(f"{self.folder(address)}: {error.strerror}") from None
+            yield
 
     def discard(self, address: str) -> None:
         """Delete the queue of a subscription, and its folder.
@@ -189,8 +206,9 @@ class QueueDirectory:
             OSError: it cannot be deleted.
             OutputError: its files cannot be closed in order.
         """
-        self._appenders.pop(address).close()
-        shutil.rmtree(self.folder(address))
+        with self.descriptors(address):
+            self._appenders.pop(address).close()
+            shutil.rmtree(self.folder(address))
 
     def close(self) -> None:
         """Close every queue in order.

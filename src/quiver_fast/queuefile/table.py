@@ -211,13 +211,12 @@ class Table:
     """
 
     def __init__(self, directory: Path, roll: RollCycle) -> None:
-        path = directory / TABLE_NAME
+        self._path = path = directory / TABLE_NAME
         try:
             keys_at = _make_sound(path, roll)
-            self._file = Mapped(path)
+            self.resume()
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from None
-        self._data = memoryview(self._file)
         keys, free, _ = _read_keys(bytes(self._data), keys_at)
         # Java uses the first of several keys with the same name.
         self._offsets = {key.name: key.at for key in reversed(keys)}
@@ -260,6 +259,15 @@ class Table:
         # A word that is set meanwhile may miss this sync.
         self.changed = False
         self._file.flush()
+
+    def resume(self) -> None:
+        """Map the table, also again after `close`.
+
+        Raises:
+            OSError: it cannot be mapped.
+        """
+        self._file = Mapped(self._path)
+        self._data = memoryview(self._file)
 
     def close(self) -> None:
         """Unmap the table."""

@@ -18,7 +18,7 @@ from quiver_fast.loop.reactor import Reactor
 from quiver_fast.loop.syncer import Syncer
 from quiver_fast.program import describe, run_program, warn_of_unknown
 from quiver_fast.queuefile.directory import QueueDirectory
-from quiver_fast.queuefile.lock import QueueInUseError
+from quiver_fast.queuefile.lock import QueueInUseError, locked
 from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import ready_file, write_ready
 from quiver_fast.security.security import Security
@@ -100,6 +100,7 @@ def queue_files(config: ServerConfig) -> Iterator[QueueDirectory | None]:
                 verify=config.verify,
                 text_check=text_check(),
             )
+            stack.enter_context(locked(files.path))
             stack.callback(files.close)
         yield files
 

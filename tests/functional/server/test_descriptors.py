@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,11 +17,16 @@ from support.processes import wait_until
 from support.server import Server, running_server
 from support.streams import head, received
 
+from tests.functional.server.test_subscriptions import Client, bodies, publish
+from tests.functional.server.test_transactions import Controller
+
 LIMIT = 100
 # Descriptors that the server reserves for operations that must not fail (server.main).
 RESERVED = 16
 DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"
 ADDRESSES = [f"q{number}" for number in range(60)]
+MANY = [f"q{number}" for number in range(250)]
+DURABILITIES = ["none", "interval:20", "group"]
 
 
 def send_all(clients: Clients, connection: Any, addresses: list[str]) -> list[str]:
@@ -38,19 +44,95 @@ def contents(clients: Clients, addresses: list[str]) -> dict[str, list[str]]:
     return {address: clients.drain_queue(connection, address) for address in addresses}
 
 
-@pytest.mark.parametrize("durability", ["none", "group"])
-def test_as_many_queues_as_the_limit_allows(tmp_path: Path, durability: str) -> None:
+def send_ahead(clients: Clients, connection: Any, addresses: list[str]) -> None:
+    """Send one durable message to each address before any is answered; all are accepted."""
+    producers = [clients.producer(connection, address) for address in addresses]
+    deliveries = [
+        producer.send(address, durable=True)
+        for producer, address in zip(producers, addresses, strict=True)
+    ]
+    assert {clients.outcome(delivery) for delivery in deliveries} == {Delivery.ACCEPTED}
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_more_queues_than_descriptors(tmp_path: Path, durability: str) -> None:
+    """Whoever sends more than one message at once: idle queues close their files."""
     keys = {"store": tmp_path / "store", "durability": durability, "descriptors": LIMIT}
-    running = running_server(tmp_path, says="Too many open files", **keys)
-    with running as server, Clients(server.port) as clients:
+    with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
         connection = clients.connect()
-        accepted = send_all(clients, connection, ADDRESSES)
-        assert len(accepted) > 30
-        # The queues that there are go on.
-        assert send_all(clients, connection, accepted) == accepted
+        assert send_all(clients, connection, MANY) == MANY
+        send_ahead(clients, connection, MANY)
+        assert server.process.num_fds() < LIMIT - RESERVED
+        taken = {address: clients.drain_queue(connection, address) for address in MANY[::2]}
+        assert taken == {address: [address] * 2 for address in MANY[::2]}
+        send_ahead(clients, connection, MANY[::-1])
         server.kill()
     with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
-        assert contents(clients, accepted) == {address: [address] * 2 for address in accepted}
+        left = {address: [address] * 3 for address in MANY}
+        left.update({address: [address] for address in MANY[::2]})
+        assert contents(clients, MANY) == left
+    with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
+        assert contents(clients, MANY) == {address: [] for address in MANY}
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_transaction_of_more_queues_than_descriptors(tmp_path: Path, durability: str) -> None:
+    keys = {"store": tmp_path / "store", "durability": durability, "descriptors": LIMIT}
+    with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
+        controller = Controller(clients, ADDRESSES[0])
+        transaction = controller.declare()
+        for address in ADDRESSES:
+            controller.producer = clients.producer(controller.connection, address)
+            delivery = controller.begin_send(transaction, address, durable=True)
+            clients.wait(lambda d=delivery: bool(d.remote_state), "an answer")  # type: ignore[misc]
+        controller.discharge(transaction)
+        server.kill()
+    with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
+        assert contents(clients, ADDRESSES) == {address: [address] for address in ADDRESSES}
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_more_durable_subscriptions_than_descriptors(tmp_path: Path, durability: str) -> None:
+    """Each gets its copy of each message, in a file of its own."""
+    keys = {"store": tmp_path / "store", "durability": durability, "descriptors": LIMIT}
+    with running_server(tmp_path, **keys) as server:
+        with Client(server) as client:
+            for name in ADDRESSES:
+                client.subscribe("topic", name)
+        publish(server, "topic", 1, 2)
+        server.kill()
+    with running_server(tmp_path, **keys) as server, Client(server) as client:
+        for name in ADDRESSES:
+            client.subscribe("topic", name)
+            client.credit(2, client.handles - 1)
+            assert client.take(2) == bodies(1, 2)
+            client.detach(closed=True)
+        folder = tmp_path / "store" / "%subscriptions"
+        wait_until(lambda: not list(folder.iterdir()), "no file is left")
+
+
+def test_a_queue_beyond_the_descriptors_is_refused(tmp_path: Path) -> None:
+    """One condition, one warning; all others go on, and the queue is made when there are some."""
+    keys = {"store": tmp_path / "store", "says": "Too many open files"}
+    with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
+        connection = clients.connect()
+        here = clients.producer(connection, "here")
+        here.publish("one", durable=True)
+        there = [clients.producer(connection, address) for address in ("there", "too")]
+        anonymous = clients.producer(connection, None)
+        used = server.process.num_fds()
+        soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (used, hard))
+        for producer in [*there, anonymous]:
+            delivery = producer.send("lost", durable=True, address="too")
+            assert clients.outcome(delivery) == Delivery.REJECTED
+            assert delivery.remote.condition.name == "amqp:resource-limit-exceeded"
+            here.publish("more", durable=True)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        there[0].publish("first", durable=True)
+        assert clients.drain_queue(connection, "here") == ["one", *["more"] * 3]
+        assert clients.drain_queue(connection, "there") == ["first"]
+        assert server.end().stderr.count("\n") == 1
 
 
 def test_the_queue_of_a_small_message_takes_little_disk(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from quiver_fast.loop.memory cimport (
 from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_change, watch_remove
 from quiver_fast.proton.libsys cimport (
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR,
-    SO_KEEPALIVE, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE,
-    TCP_KEEPINTVL, TCP_NODELAY, accept4, monotonic_ns, recv, send, setsockopt, shutdown,
+    SO_KEEPALIVE, SOL_SOCKET, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_NODELAY, monotonic_ns,
+    recv, send, setsockopt, shutdown,
 )
+from quiver_fast.queuefile.reserve cimport accept_connection
 from quiver_fast.remote.serve.outbox cimport ROOM, ROOM_LATER, ROOM_NEVER, Room
 from quiver_fast.remote.serve.reply cimport REJECTED
 from quiver_fast.remote.serve.session cimport Session
@@ -183,7 +184,7 @@ cdef void on_door(Watch *watch, uint32_t events) noexcept nogil:
     cdef void *service = (<Door>door).service
     cdef int fd
     while True:
-        fd = accept4(watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        fd = accept_connection(watch.fd)
         if fd < 0 and (errno == EINTR or errno == ECONNABORTED):
             continue
         if fd < 0 and errno != EAGAIN:

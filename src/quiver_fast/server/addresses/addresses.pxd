@@ -18,6 +18,8 @@ cdef struct Absence:
 # The end of a link's wait: the error, or NULL; and whether its peer has ended or closed it.
 cdef struct Delay:
     const char *why
+    # That was for want of descriptors.
+    bint scarce
     bint ended
     bint closed
 
@@ -139,6 +141,10 @@ cdef bint must_end_later(Inlet *inlet, const Message *message) noexcept nogil
 cdef bint ends_are_left(const Container *container) noexcept nogil
 cdef bint endings_begin(Container *container) noexcept nogil
 cdef Inlet *admit_ending(Container *container) noexcept nogil
+# The condition and the description of a refusal for want of descriptors.
+cdef const char *SCARCE
+cdef const char *NO_DESCRIPTORS
+cdef bint lacks_file(Queue *queue) noexcept nogil
 cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept nogil
 cdef void refuse_waiting(Inlet *inlet) noexcept nogil
-cdef void refuse_for_now(amqp_delivery_t *delivery) noexcept nogil
+cdef void refuse_for_now(const Queue *queue, amqp_delivery_t *delivery) noexcept nogil

@@ -10,8 +10,8 @@ import uuid
 from functools import partial
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_THEIRS, amqp_buffers_free, amqp_delivery_say_modified, amqp_delivery_settle,
-    amqp_delivery_t, amqp_spares_free,
+    AMQP_THEIRS, amqp_buffers_free, amqp_delivery_say_modified, amqp_delivery_say_rejected,
+    amqp_delivery_settle, amqp_delivery_t, amqp_spares_free,
 )
 from quiver_fast.errors import OutputError, QuiverError, UsageError
 from quiver_fast.loop.heap cimport heap_free
@@ -20,8 +20,8 @@ from quiver_fast.loop.opener cimport Opener
 from quiver_fast.loop.reactor cimport Reactor
 from quiver_fast.loop.syncer cimport Syncer
 from quiver_fast.proton.libproton cimport (
-    PN_EXPIRE_NEVER, PN_MAP, PN_MODIFIED, PN_NONDURABLE, PN_NULL, PN_SOURCE, PN_STRING, PN_SYMBOL,
-    pn_bytes, pn_bytes_t, pn_condition_info, pn_connection_condition, pn_connection_open,
+    PN_EXPIRE_NEVER, PN_MAP, PN_MODIFIED, PN_NONDURABLE, PN_NULL, PN_REJECTED, PN_SOURCE, PN_STRING,
+    PN_SYMBOL, pn_bytes, pn_bytes_t, pn_condition_info, pn_connection_condition, pn_connection_open,
     pn_connection_properties, pn_connection_remote_container,
     pn_connection_remote_desired_capabilities, pn_data, pn_data_clear, pn_data_decode,
     pn_data_encode, pn_data_encoded_size, pn_data_enter, pn_data_exit, pn_data_free,
@@ -37,6 +37,7 @@ from quiver_fast.queuefile.directory import SUBSCRIPTION, QueueDirectory
 from quiver_fast.queuefile.folders import folder_of
 from quiver_fast.queuefile.live import was_committed
 from quiver_fast.queuefile.lock import QueueInUseError
+from quiver_fast.queuefile.reserve import NoDescriptorsError
 from quiver_fast.security.security cimport Security
 from quiver_fast.server.addresses import subscription_files
 from quiver_fast.server.addresses.refusal import Refusal
@@ -45,7 +46,8 @@ from quiver_fast.server.connections.connections cimport (
     delivery_reject, has_capability, link_end, link_new, link_refuse, peer_close,
 )
 from quiver_fast.server.durable.durable cimport (
-    Store, store_append, store_leave, store_part, store_remove, stores_finish, stores_flush, synced,
+    Store, forget_shut, is_scarce, must_open_later, report_scarce, store_append, store_leave,
+    store_part, store_remove, stores_finish, stores_flush, synced,
 )
 from quiver_fast.server.messages.messages cimport (
     HEADER_MALFORMED, HEADER_READ, Chunk, HeaderResult, Message, chunk_bytes, commit_size,

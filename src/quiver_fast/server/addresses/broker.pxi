@@ -193,9 +193,14 @@ cdef class Broker:
             if error is not None:
                 raise error
             self.open_store(queue)
+            self.container.scarce = False
         except Exception as failure:
-            say(failure)
             queue.unopened = True
+            queue.scarce = isinstance(failure, NoDescriptorsError)
+            if queue.scarce:
+                report_scarce(&self.container, failure)
+            else:
+                say(failure)
         queue.opening = False
         queue_dirty(queue)
 
@@ -277,6 +282,7 @@ cdef class Broker:
         """Delete the files of an ended subscription, whose queue is empty."""
         cdef Store store = <Store>queue.store
         stores_flush(&self.container)
+        forget_shut(&self.container, queue.store)
         queue.store = NULL
         self.syncer.call_between(partial(self.discard_store, store))
         return 0
@@ -288,6 +294,7 @@ cdef class Broker:
             os.close(fd)
         store.deleted.clear()
         self.stores.remove(store)
+        store.appender.abandon()
         self.opener.do(store.name.decode(), self.files.discard, store_discarded)
 
     cdef int release(self, Queue *queue) noexcept:
@@ -383,6 +390,9 @@ cdef Queue *find_queue(
         except UsageError as error:
             if not is_string(name):
                 explain(absence, b"amqp:decode-error", "the address in 'to' is not UTF-8")
+        except NoDescriptorsError as error:
+            report_scarce(container, error)
+            explain(absence, b"amqp:resource-limit-exceeded", "the server has no descriptors left")
         except MemoryError:
             explain(absence, b"amqp:resource-limit-exceeded", "the server is out of memory")
         except (OSError, QuiverError) as error:

@@ -192,8 +192,9 @@ def make_files(files: QueueDirectory, what: Description, name: str) -> None:
     """
     folder = files.folder(name)
     try:
-        subscription_files.keep(folder, what)
-        files.appender(name)
+        with files.descriptors(name):
+            subscription_files.keep(folder, what)
+            files.appender(name)
     except BaseException:
         if folder.exists():
             subscription_files.forget(folder)
@@ -204,6 +205,7 @@ def files_made(Broker broker, Subscription made, name: str, error: Exception | N
     """Answer the links that wait for a subscription whose files exist or failed."""
     cdef Queue *topic
     cdef bytes why = None
+    cdef bint scarce = False
     del broker.making[made.key]
     if broker.container.closing:
         return
@@ -215,13 +217,19 @@ def files_made(Broker broker, Subscription made, name: str, error: Exception | N
         topic = topic_of(broker, made.what)
         begin(broker, topic, made)
     except Exception as failure:
-        say(failure)
+        scarce = isinstance(failure, NoDescriptorsError)
+        if scarce:
+            report_scarce(&broker.container, failure)
+        else:
+            say(failure)
         why = str(failure).encode("utf-8", "replace")
         if error is None:
             forget_folder(broker, made, None)
+            broker.files.appender(name).abandon()
             broker.opener.do(name, broker.files.discard, store_discarded)
     waiting, made.waiting = made.waiting, None
     for deferred in waiting:
+        (<Deferred>deferred).delay.scarce = scarce
         go_on(broker, deferred, why)
 
 
@@ -381,7 +389,8 @@ def forget_files(files: QueueDirectory, name: str) -> None:
     Raises:
         OutputError: the record cannot be written.
     """
-    subscription_files.forget(files.folder(name))
+    with files.descriptors(name):
+        subscription_files.forget(files.folder(name))
 
 
 def files_forgotten(

@@ -7,6 +7,8 @@ message, and the other links wait in order.
 
 # The bytes of long messages that end in one turn. A single message may have more.
 cdef size_t COPIED_MAX = 4194304
+SCARCE = b"amqp:resource-limit-exceeded"
+NO_DESCRIPTORS = b"the server has no descriptors left for the queue's file"
 
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:
@@ -148,11 +150,18 @@ cdef Inlet *admit_ending(Container *container) noexcept nogil:
     return endings.admitted
 
 
+cdef bint lacks_file(Queue *queue) noexcept nogil:
+    """Say whether a message must wait until its queue's file is open."""
+    return queue.store == NULL or must_open_later(queue)
+
+
 cdef void wait_for_file(Inlet *inlet, Message *message, Queue *queue) noexcept nogil:
-    """Keep a message for its queue's file until the queue has the file."""
+    """Keep a message for its queue's file until the file is open."""
     inlet.receiving = message
     inlet_bind(inlet, queue)
-    want_store(queue)
+    if queue.store == NULL:
+        want_store(queue)
+    queue.opening = True
     begin_waiting(inlet, queue)
 
 
@@ -169,16 +178,26 @@ cdef void refuse_message(
     if message.complete:
         inlet.receiving = NULL
         message_release(message)
-        refuse_for_now(delivery)
+        refuse_for_now(inlet.destination, delivery)
     elif stream_begin(inlet, delivery, message, 0):
         # The rest of the message is dropped.
-        stream_decide(stream_of(message), PN_MODIFIED, True, False)
+        if is_scarce(inlet.destination):
+            amqp_delivery_say_rejected(delivery, SCARCE, NO_DESCRIPTORS)
+            stream_decide(stream_of(message), PN_REJECTED, False, False)
+        else:
+            stream_decide(stream_of(message), PN_MODIFIED, True, False)
     else:
         link_refuse(&inlet.base, b"amqp:resource-limit-exceeded",
                     b"the server is out of memory")
 
 
-cdef void refuse_for_now(amqp_delivery_t *delivery) noexcept nogil:
-    """Modify a delivery as failed when the disk is full: its sender may try again."""
+cdef void refuse_for_now(const Queue *queue, amqp_delivery_t *delivery) noexcept nogil:
+    """Modify a delivery as failed when the disk is full: its sender may try again.
+
+    Reject it for want of descriptors.
+    """
+    if queue != NULL and is_scarce(queue):
+        delivery_reject(delivery, SCARCE, NO_DESCRIPTORS)
+        return
     amqp_delivery_say_modified(delivery, True, False)
     amqp_delivery_settle(delivery)

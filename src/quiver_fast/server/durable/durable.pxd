@@ -35,6 +35,7 @@ cdef void forget_pending(Link *link) noexcept nogil
 
 cdef class Store:
     cdef Queue *queue
+    cdef Container *container
     # Its name in the data directory.
     cdef readonly bytes name
     cdef const char *name_start
@@ -53,6 +54,9 @@ cdef class Store:
     # It has something to sync, or files to close; then it is in that list.
     cdef bint unsynced
     cdef void *next_unsynced
+    # It waits for a sync to open its files; then it is in that list.
+    cdef bint waits
+    cdef void *next_shut
     # The file that was ended last and is not on disk yet, and its last index; -1 for none.
     cdef int ended_fd
     cdef int64_t ended_cycle
@@ -72,9 +76,15 @@ cdef class Store:
     cdef int fill(self, Queue *queue, object committed) except -1
     cdef int restore(self, Queue *queue, object committed) except -1
     cdef bint wants_sync(self) noexcept nogil
+    cdef bint has_old(self) noexcept nogil
+    cdef int let_ended_go(self) noexcept nogil
 
 cdef void note_failure(const Entry *entry) noexcept nogil
 cdef bint is_stored(const Queue *queue, const Message *message) noexcept nogil
+cdef void forget_shut(Container *container, void *store) noexcept nogil
+cdef bint must_open_later(Queue *queue) noexcept nogil
+cdef bint is_scarce(const Queue *queue) noexcept nogil
+cdef void report_scarce(Container *container, object what) noexcept
 cdef bint store_append(Queue *queue, Message *message) noexcept nogil
 cdef bint store_part(Queue *queue, Message *message, bint last) noexcept nogil
 cdef void store_remove(Queue *queue, const Message *message) noexcept nogil

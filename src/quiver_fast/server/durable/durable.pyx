@@ -1,5 +1,6 @@
 """What is in the files of a queue: messages, their states, and how they come back."""
 
+from libc.errno cimport EAGAIN
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
@@ -19,15 +20,17 @@ from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
 from quiver_fast.queuefile.live cimport (
     MARK_NONE, LiveEntries, let_file_go, write_mark, write_removals, write_state,
 )
+from quiver_fast.queuefile.reserve cimport Reserve
 from quiver_fast.queuefile.retention cimport Retention
 from quiver_fast.queuefile.tailer cimport Tailer
 from quiver_fast.server.messages.messages cimport (
     HEADER_READ, RAW_HEAD, STREAM_SIZE, Chain, ChainReader, Chunk, HeaderResult, Message, Part,
     Span, chain_close, chain_commit, chain_grown, chain_hold, chain_new, chain_of, chain_open,
-    chain_read, chain_write, chunk_bytes, is_raw, is_reference, message_drain, message_filled,
-    message_new, message_read_stored, message_release, message_space, note_part, read_part,
+    chain_read, chain_write, chunk_bytes, is_raw, is_reference, is_want, message_drain,
+    message_filled, message_new, message_read_stored, message_release, message_space, note_part,
+    read_part,
 )
-from quiver_fast.server.model.marks cimport inlet_wake, peer_dirty
+from quiver_fast.server.model.marks cimport inlet_wake, peer_dirty, queue_dirty
 from quiver_fast.server.model.roles cimport INLET
 from quiver_fast.server.model.structures cimport (
     Container, Entry, Inlet, Link, Pending, Queue, Waiter,
@@ -36,4 +39,5 @@ from quiver_fast.server.nodes.nodes cimport COUNT_BITS, entry_drop, queue_acquir
 
 include "restorer.pxi"
 include "unsynced.pxi"
+include "shut.pxi"
 include "store.pxi"

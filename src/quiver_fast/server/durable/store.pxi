@@ -14,6 +14,8 @@ cdef size_t NOTES_ROOM = 262144
 cdef size_t NOTES_ROOM_MIN = 8192
 # An ended file is synced after so many bytes of the next file, unless its messages are removed.
 cdef size_t ENDED_AGE = 16777216
+# Beyond so many ended files, of all queues, one is synced at once: each keeps a descriptor.
+cdef size_t ENDED_MAX = 4
 # So many failures of a message are all written. Later ones are written at powers of two only: a
 # message that fails for ever must not fill the disk.
 cdef uint32_t EXACT = 32
@@ -42,7 +44,7 @@ cdef class Store:
     def __dealloc__(self) -> None:
         free(self.removed)
         if self.ended_fd >= 0:
-            close(self.ended_fd)
+            close(self.let_ended_go())
 
     cdef int fill(self, Queue *queue, object committed) except -1:
         """Put the messages of the file into a queue, except the removed ones.
@@ -56,8 +58,10 @@ cdef class Store:
         cdef Entry *earlier
         cdef uint64_t before = queue.next_sequence
         self.queue = queue
+        self.container = queue.container
         try:
-            self.restore(queue, committed)
+            with Reserve():
+                self.restore(queue, committed)
         except BaseException:
             # Else the queue would have only some of its messages until the next start.
             entry = queue.main.tail
@@ -108,8 +112,7 @@ cdef class Store:
             self.roll()
         self.retention.sweep(self.deleted)
         if self.ended_fd >= 0 and not self.retention.holds(self.ended_cycle):
-            self.deleted.append(self.ended_fd)
-            self.ended_fd = -1
+            self.deleted.append(self.let_ended_go())
         self.has_deleted = len(self.deleted) > 0
 
     def tidy_at_start(self) -> None:
@@ -131,11 +134,15 @@ cdef class Store:
             self.retention.roll()
             return
         self.sync_ended()
+        # The appender keeps a file that it opens for this, so the descriptor is the right one.
+        if not self.appender.use(False):
+            return
         fd, cycle, last = self.appender.file.fd, self.appender.cycle, self.appender.last
         self.appender.sync_elsewhere = True
         self.appender.lent = True
         if self.retention.roll():
             self.ended_fd, self.ended_cycle, self.ended_last = fd, cycle, last
+            self.container.ended_files += 1
         self.appender.sync_elsewhere = False
         self.appender.lent = False
 
@@ -147,12 +154,23 @@ cdef class Store:
         """
         if self.ended_fd >= 0:
             os.fdatasync(self.ended_fd)
-            os.close(self.ended_fd)
-            self.ended_fd = -1
+            os.close(self.let_ended_go())
+
+    cdef int let_ended_go(self) noexcept nogil:
+        """Return the descriptor of the ended file, which somebody else closes."""
+        cdef int fd = self.ended_fd
+        self.ended_fd = -1
+        self.container.ended_files -= 1
+        return fd
 
     cdef bint wants_sync(self) noexcept nogil:
         """Say whether the syncer has an ended file to sync or deleted files to close."""
-        return self.has_deleted or self.ended_fd >= 0 and self.appender.tail >= ENDED_AGE
+        return self.has_deleted or self.has_old()
+
+    cdef bint has_old(self) noexcept nogil:
+        """Say whether it has an ended file that is to be synced now."""
+        return self.ended_fd >= 0 and (
+            self.appender.tail >= ENDED_AGE or self.container.ended_files > ENDED_MAX)
 
     def give_deleted(self, syncer: Syncer) -> None:
         """Let the syncer's thread close the deleted files."""
@@ -282,11 +300,27 @@ cdef inline bint reserve_with_notes(Appender appender, size_t size) noexcept nog
 
 cdef void report(Store store) noexcept nogil:
     """Report that a file takes no more, once until it takes something again."""
+    if is_scarce(store.queue):
+        with gil:
+            report_scarce(store.container, store.appender.failure())
+        return
     if store.failing:
         return
     store.failing = True
     with gil:
         say(store.appender.failure())
+
+
+cdef void report_scarce(Container *container, object what) noexcept:
+    """Report that descriptors are scarce, once until a queue gets some again."""
+    if not container.scarce:
+        container.scarce = True
+        say(f"{what}")
+
+
+cdef bint is_scarce(const Queue *queue) noexcept nogil:
+    """Say whether the queue's last failure was the want of descriptors or memory."""
+    return queue.scarce if queue.store == NULL else is_want((<Store>queue.store).appender.error)
 
 
 cdef void say(str message) noexcept:
@@ -376,7 +410,7 @@ cdef void stores_flush(Container *container) noexcept nogil:
     while store != NULL:
         following = (<Store>store).next_dirty
         (<Store>store).dirty = False
-        if (<Store>store).removed_count:
+        if (<Store>store).removed_count and not must_open_later((<Store>store).queue):
             if not flush_removals(<Store>store):
                 report(<Store>store)
         if (<Store>store).untidy:
@@ -444,14 +478,14 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
         if not syncer.add_file(store.appender):
             # The deliveries that wait are modified: their senders may try again.
             container.sync_failed = True
-    elif store.ended_fd >= 0 and store.appender.tail >= ENDED_AGE:
+    elif store.has_old():
         memset(&job, 0, sizeof(job))
         job.sync = True
         job.appender = <void *>store.appender
         job.last = store.ended_last
         job.fd = store.ended_fd
         if syncer.add(job):
-            store.ended_fd = -1
+            store.let_ended_go()
     if store.appender.broken:
         container.sync_failed = True
 
@@ -461,6 +495,7 @@ cdef void synced(void *owner) noexcept nogil:
     cdef Container *container = <Container *>owner
     cdef bint good = take_results(container, <Syncer>container.syncer)
     settle_pending(container, good)
+    open_shut(container)
     (<Syncer>container.syncer).between_batches()
     sync_next(container)
 
@@ -483,3 +518,4 @@ cdef void stores_finish(Container *container) noexcept nogil:
     stores_flush(container)
     while (<Syncer>container.syncer).busy:
         (<Syncer>container.syncer).wait()
+        stores_flush(container)

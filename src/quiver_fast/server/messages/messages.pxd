@@ -182,6 +182,7 @@ cdef bint chain_write(
     Appender appender, Retention retention, Message *message, bint last) noexcept nogil
 cdef size_t commit_size(Appender appender, const Message *message) noexcept nogil
 cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil
+cdef bint is_want(int error) noexcept nogil
 cdef ChainReader *chain_open(const Message *message) noexcept nogil
 cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil
 cdef size_t chain_copy(

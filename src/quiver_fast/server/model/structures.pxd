@@ -65,6 +65,12 @@ cdef struct Container:
     # Stores to flush at the end of the turn, and to sync.
     void *dirty_stores
     void *unsynced_stores
+    # Stores whose files can be opened when a sync has ended: it needs those that are open.
+    void *shut_stores
+    # Files that were ended and are not on disk yet.
+    size_t ended_files
+    # Nothing could be opened for want of descriptors, and that was reported.
+    bint scarce
     # The Syncer; NULL without files.
     void *syncer
     # Answers wait until their messages are on disk (A.11).

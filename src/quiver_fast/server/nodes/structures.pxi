@@ -170,6 +170,8 @@ cdef struct Queue:
     # Its file is being opened; opening failed, and the waiting links have to be told.
     bint opening
     bint unopened
+    # That was for want of descriptors.
+    bint scarce
     # Commits that wait for its file.
     Coordinator *discharging
     Container *container

@@ -37,6 +37,9 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             refuse(link, b"amqp:invalid-field", str(error))
         except MemoryError:
             refuse(link, b"amqp:resource-limit-exceeded", "the server is out of memory")
+        except NoDescriptorsError as error:
+            report_scarce(peer.container, error)
+            refuse(link, b"amqp:resource-limit-exceeded", str(error))
         except QuiverError as error:
             # The queue cannot be opened.
             refuse(link, b"amqp:internal-error", str(error))
@@ -62,10 +65,13 @@ cdef bint keeps_refused(Peer *peer) noexcept nogil:
     return attached > peer.link_count + peer.own_links + REFUSED_MAX
 
 
-cdef void refuse_late(Peer *peer, pn_link_t *link, const char *why) noexcept nogil:
+cdef void refuse_late(Peer *peer, pn_link_t *link, const Delay *delay) noexcept nogil:
     """Refuse an attach whose files could not be made."""
+    cdef const char *condition = b"amqp:internal-error"
+    if delay.scarce:
+        condition = b"amqp:resource-limit-exceeded"
     with gil:
-        refuse(link, b"amqp:internal-error", why.decode("utf-8", "replace"))
+        refuse(link, condition, delay.why.decode("utf-8", "replace"))
     peer_dirty(peer)
 
 

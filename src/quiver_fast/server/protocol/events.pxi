@@ -351,7 +351,7 @@ cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
     deferred_left(link)
     link_abandon(link)
     if delay.why != NULL:
-        refuse_late(peer, engine_link, delay.why)
+        refuse_late(peer, engine_link, delay)
     else:
         attach(peer, engine_link)
         if link_of(engine_link) != NULL:

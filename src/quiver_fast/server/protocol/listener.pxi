@@ -39,7 +39,7 @@ cdef void on_connections(Watch *watch, uint32_t events) noexcept nogil:
     cdef int one = 1
     cdef int fd
     while True:
-        fd = accept4(watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        fd = accept_connection(watch.fd)
         if fd < 0 and (errno == EINTR or errno == ECONNABORTED):
             continue
         if fd < 0 and errno == EAGAIN:

@@ -51,9 +51,10 @@ from quiver_fast.proton.libproton cimport (
     pn_transport_set_idle_timeout, pn_transport_set_max_frame, pn_transport_set_server,
 )
 from quiver_fast.proton.libsys cimport (
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY,
-    accept4, monotonic_ns, setsockopt,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, IPPROTO_TCP, TCP_NODELAY, monotonic_ns, setsockopt,
 )
+from quiver_fast.queuefile.reserve cimport accept_connection
+from quiver_fast.queuefile.reserve import NoDescriptorsError
 from quiver_fast.security.security cimport (
     SaslExchange, Security, conclude_sasl, peer_is_loopback, peer_network, sasl_due,
 )
@@ -74,6 +75,7 @@ from quiver_fast.server.connections.connections cimport (
     session_new, session_of, session_opened, set_condition, stream_inlet, takes_streaming_links,
     wants_input,
 )
+from quiver_fast.server.durable.durable cimport report_scarce
 from quiver_fast.server.model.lists cimport list_push
 from quiver_fast.server.model.marks cimport peer_dirty, queue_dirty
 from quiver_fast.server.model.roles cimport (

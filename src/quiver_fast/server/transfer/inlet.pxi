@@ -295,14 +295,14 @@ cdef bint keep_part(Inlet *inlet, amqp_delivery_t *delivery, Message *message) n
     """
     cdef bint over = message.chain != NULL and passage_is_over(message)
     cdef uint64_t outcome = passage_outcome(message) if over else PN_MODIFIED
-    if inlet.destination.store == NULL:
+    if lacks_file(inlet.destination):
         wait_for_file(inlet, message, inlet.destination)
         return False
     if not over and passage_write(inlet, inlet.destination, message):
         return False
-    # A consumer gave an outcome, or the disk is full and the sender may try again. Drop the
-    # rest.
-    drop_parts(inlet)
+    drop_parts(inlet)  # a consumer gave an outcome, or the disk is full
+    if not over and is_scarce(inlet.destination):
+        return refuse_stream(inlet, delivery, message, SCARCE, NO_DESCRIPTORS)
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
     stream_decide(stream_of(message), outcome, not over, False)
@@ -419,7 +419,7 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
     if message.chain != NULL:
         take_chain(inlet, delivery, message, queue)
         return
-    if is_stored(queue, message) and queue.store == NULL:
+    if is_stored(queue, message) and lacks_file(queue):
         wait_for_file(inlet, message, queue)
         return
     if queue.multicast and must_be_judged(inlet, message, queue):
@@ -427,12 +427,12 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
         return
     if is_stored(queue, message) and not store_append(queue, message):
         message_release(message)
-        refuse_for_now(delivery)
+        refuse_for_now(queue, delivery)
         return
     waits = must_wait(queue, message)
     if not publish(queue, message):
         if queue.multicast:
-            refuse_for_now(delivery)
+            refuse_for_now(queue, delivery)
         else:
             delivery_reject(
                 delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
@@ -454,7 +454,7 @@ cdef void take_chain(
     if not passage_complete(queue, message):
         passage_abort(queue, message)
         message_release(message)
-        refuse_for_now(delivery)
+        refuse_for_now(queue, delivery)
         return
     waits = must_wait(queue, message)
     if shown:
@@ -473,7 +473,7 @@ cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept n
             return
         if waits:
             # Without memory for the waiter, nobody would answer after the sync.
-            refuse_for_now(delivery)
+            refuse_for_now(NULL, delivery)
             return
         amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
     amqp_delivery_settle(delivery)

@@ -28,9 +28,10 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.security.security cimport resume_sasl
 from quiver_fast.server.addresses.addresses cimport (
-    Absence, Broker, can_pass, end_waiting, inlet_bind, inlet_must_wait, judging_ends,
-    must_be_judged, must_end_later, named_queue, publish, queue_of_message, queue_of_stream,
-    refuse_for_now, refuse_waiting, subscription_left, wait_for_file, want_store,
+    NO_DESCRIPTORS, SCARCE, Absence, Broker, can_pass, end_waiting, inlet_bind, inlet_must_wait,
+    judging_ends, lacks_file, must_be_judged, must_end_later, named_queue, publish,
+    queue_of_message, queue_of_stream, refuse_for_now, refuse_waiting, subscription_left,
+    wait_for_file, want_store,
 )
 from quiver_fast.server.connections.connections cimport (
     WIDE_WINDOW, delivery_reject, delivery_say, fit_session, inlet_top_up, is_attached, link_refuse,
@@ -38,8 +39,8 @@ from quiver_fast.server.connections.connections cimport (
     peer_refuse, session_of, stream_window, widen_session,
 )
 from quiver_fast.server.durable.durable cimport (
-    accept_later, forget_pending, is_stored, must_wait, note_failure, store_append, store_forget,
-    store_part, store_remove,
+    accept_later, forget_pending, is_scarce, is_stored, must_wait, note_failure, store_append,
+    store_forget, store_part, store_remove,
 )
 from quiver_fast.server.messages.messages cimport (
     HEADER_MALFORMED, HEADER_MAX, HEADER_MORE, HEADER_READ, ROUTE_MAX, STREAM_HIGH, STREAM_LOW,

@@ -1,0 +1,45 @@
+"""Stores whose files are closed, and can be opened only when a sync has ended (openfiles.py)."""
+
+cdef bint must_open_later(Queue *queue) noexcept nogil:
+    """Say whether the queue's files are closed, and can be opened only when a sync has ended.
+
+    Then the queue is dispatched after the sync.
+    """
+    cdef void *store = queue.store
+    if not (<Store>store).appender.shut or not sync_comes(queue.container) or (
+            (<Store>store).appender.use(True) or (<Store>store).appender.error != EAGAIN):
+        return False
+    if not (<Store>store).waits:
+        (<Store>store).waits = True
+        (<Store>store).next_shut = queue.container.shut_stores
+        queue.container.shut_stores = store
+    return True
+
+
+cdef bint sync_comes(const Container *container) noexcept nogil:
+    """Say whether a sync is under way, or begins at the end of the turn."""
+    return container.group and (
+        container.dirty_stores != NULL or container.unsynced_stores != NULL
+        or (<Syncer>container.syncer).busy)
+
+
+cdef void open_shut(Container *container) noexcept nogil:
+    """Let the stores that wait for a sync try again."""
+    cdef void *store = container.shut_stores
+    container.shut_stores = NULL
+    while store != NULL:
+        (<Store>store).waits = False
+        (<Store>store).queue.opening = False
+        queue_dirty((<Store>store).queue)
+        if (<Store>store).removed_count:
+            mark_dirty(container, store)
+        store = (<Store>store).next_shut
+
+
+cdef void forget_shut(Container *container, void *store) noexcept nogil:
+    """Let the store of a deleted queue no longer wait for a sync."""
+    cdef void **place = &container.shut_stores
+    while place[0] != NULL and place[0] != store:
+        place = &(<Store>place[0]).next_shut
+    if place[0] == store:
+        place[0] = (<Store>store).next_shut
