@@ -308,9 +308,10 @@ class MergedEnds:
     def data(self) -> RunData:
         """Return the run."""
         sent, received = self._sent.all, self._received.all
-        ends = [*self._sender_ends(), *self._receiver_ends()]
-        sender = self._of_all(self._senders, sender_sections(sent))
-        receiver = self._of_all(self._receivers, receiver_sections(received, self._run))
+        senders, receivers = self._sender_ends(), self._receiver_ends()
+        ends = [*senders, *receivers]
+        sender = self._of_all(self._senders, sender_sections(sent), senders)
+        receiver = self._of_all(self._receivers, receiver_sections(received, self._run), receivers)
         receiver["delivery"] = self._received.delivery
         unsent, unit = self._unsent(), received.time_unit
         receiver["latency"] |= with_never_sent(received.latencies, unsent, unit)
@@ -386,8 +387,16 @@ class MergedEnds:
         members = range(end.first, end.first + end.members)
         return sum(shares.reordered.get(number, 0) for number in members)
 
-    def _of_all(self, ends: Sequence[EndRecords], sections: dict[str, Any]) -> dict[str, Any]:
+    def _of_all(
+        self,
+        ends: Sequence[EndRecords],
+        sections: dict[str, Any],
+        summaries: Sequence[dict[str, Any]],
+    ) -> dict[str, Any]:
         """Return the summary of all ends of one side, in the wrappers' shape."""
+        # Only the summary of a process knows whether its times are those of a schedule.
+        back = [end["records"]["set_back_ms"] for end in summaries]
+        sections["records"]["set_back_ms"] = max(filter(None, back), default=None)
         flags = [end.known.get("complete") for end in ends]
         reasons = [f"{end.title}: {end.known['reason']}" for end in ends if end.known.get("reason")]
         codes = [end.known.get("exit_code") for end in ends]
