@@ -4,7 +4,7 @@ Python's own handlers run only in the interpreter; a loop without the GIL for
 minutes needs a C handler.
 """
 
-from libc.signal cimport SIGINT, SIGTERM, sig_atomic_t
+from libc.signal cimport SIG_IGN, SIGINT, SIGTERM, sig_atomic_t
 from posix.signal cimport sigaction, sigaction_t, sigemptyset
 from posix.unistd cimport write
 
@@ -42,18 +42,22 @@ cdef int wake_descriptor() noexcept nogil:
 def install() -> None:
     """Catch SIGINT and SIGTERM from now on; call once, from the main thread.
 
+    One that the process ignores stays ignored: a shell's ``&`` asks for that.
+
     Raises:
         OSError: the pipe or a handler could not be set up.
     """
     global read_end, write_end
-    cdef sigaction_t action
+    cdef sigaction_t action, before
     if read_end < 0:
         read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     action.sa_handler = on_signal
     action.sa_flags = 0
     sigemptyset(&action.sa_mask)
     for number in (SIGINT, SIGTERM):
-        if sigaction(number, &action, NULL) != 0:
+        if sigaction(number, NULL, &before) != 0:
+            raise OSError("cannot read a signal handler")
+        if before.sa_handler != SIG_IGN and sigaction(number, &action, NULL) != 0:
             raise OSError("cannot install a signal handler")
 
 

@@ -23,7 +23,10 @@ RoundCallback = Callable[[], None]
 
 
 class SignalWatch:
-    """While entered, notes SIGINT, SIGTERM and SIGHUP, which then do not end the process."""
+    """While entered, notes SIGINT, SIGTERM and SIGHUP, which then do not end the process.
+
+    Those that the process ignores stay ignored: nohup and a shell's ``&`` ask for that.
+    """
 
     _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,7 +47,11 @@ class SignalWatch:
         return None if self.signum is None else f"interrupted by {signal.Signals(self.signum).name}"
 
     def __enter__(self) -> SignalWatch:
-        self._before = {number: signal.signal(number, self._note) for number in self._WATCHED}
+        self._before = {
+            number: signal.signal(number, self._note)
+            for number in self._WATCHED
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
         return self
 
     def __exit__(self, *_exception: object) -> None:
