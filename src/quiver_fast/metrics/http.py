@@ -265,14 +265,26 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._answer(HTTPStatus.OK, text, content_type)
 
+    # The answer to HEAD is that to GET without its content (RFC 9110, 9.3.2).
+    do_HEAD = do_GET  # noqa: N815  # the name that the base class looks for
+
+    def _refuse_method(self) -> None:
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"metrics are read with GET\n")
+
+    do_OPTIONS = do_POST = do_PUT = do_PATCH = do_DELETE = _refuse_method  # noqa: N815  # likewise
+
     def _answer(
         self, status: HTTPStatus, text: bytes, content_type: str = "text/plain; charset=utf-8"
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(text)))
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            # RFC 9110, 15.5.6.
+            self.send_header("Allow", "GET, HEAD")
         self.end_headers()
-        self.wfile.write(text)
+        if self.command != "HEAD":
+            self.wfile.write(text)
 
     def log_message(self, *_arguments: Any) -> None:
         """Write no log of requests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import socket
@@ -234,6 +235,27 @@ def test_scrapes_beside_traffic(connect: Connect, port: int) -> None:
         thread.join()
     assert failures == []
     assert scrape(port).value("quiver_server_scrapes_total") == 81
+
+
+@pytest.mark.parametrize(
+    ("method", "status"),
+    [("HEAD", 200), *((method, 405) for method in ("OPTIONS", "POST", "PUT", "PATCH", "DELETE"))],
+)
+def test_other_methods(connect: Connect, port: int, method: str, status: int) -> None:
+    """RFC 9110, 9.3.2 and 15.5.6."""
+    connect(metrics_port=port)
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as client:
+        client.request("GET", "/metrics")
+        size = len(client.getresponse().read())
+        client.request(method, "/metrics")
+        answer = client.getresponse()
+        text = answer.read()
+    assert answer.status == status
+    if method == "HEAD":
+        assert text == b""
+        assert abs(int(answer.headers["Content-Length"]) - size) < 100
+    else:
+        assert (text, answer.headers["Allow"]) == (b"metrics are read with GET\n", "GET, HEAD")
 
 
 def test_what_is_not_metrics(connect: Connect, port: int) -> None:
