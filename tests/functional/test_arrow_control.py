@@ -202,6 +202,19 @@ def test_a_sender_that_is_held_begins_at_start(tmp_path: Path, kind: dict[str, o
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_no_message_is_due_at_the_end(tmp_path: Path, kind: dict[str, object]) -> None:
+    """A rate of 1,000 is 1,000 messages in a second, the first at its begin."""
+    with peer_for(str(kind["scheme"]), tmp_path) as port:
+        words = arguments("send", port, count=0, duration=1, rate=1000, time_unit="us", **kind)
+        with controlled(tmp_path, *words) as arrow:
+            end, report = arrow.end()
+    assert_clean(end)
+    times = [int(line.split(",")[0]) for line in end.lines]
+    assert 0 < report["sent"] == len(times) <= 1000
+    assert max(times) - min(times) < 1_000_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_stop_ends_a_sender_that_is_held(tmp_path: Path, kind: dict[str, object]) -> None:
     with peer_for(str(kind["scheme"]), tmp_path) as port:
         words = arguments("send", port, count=5, **kind)

@@ -144,7 +144,9 @@ cdef class Sender(Endpoint):
     cdef int await_credit(self, int64_t now) except -1 nogil:
         """Start the clock if there is credit; raise PeerError if none came in time."""
         if self.end.counts.credit > 0 and not self.course.control.held:
-            return self.course.start_clock()
+            # At the time of this turn, with which the schedule begins: else a message more is due.
+            self.course.prepare_clock()
+            return self.course.begin_at(now)
         if self.course.control.held:
             self.begin()
         elif now >= self.course.deadline:
