@@ -113,7 +113,8 @@ class MetricsServer:
 
     def _go_on(self, request: _Request) -> None:
         goes_on = False
-        with contextlib.suppress(OSError):
+        # Whatever is wrong with one request, the thread serves the others.
+        with contextlib.suppress(Exception):
             goes_on = request.go_on(self._registry)
         if goes_on:
             self._selector.modify(request.sock, request.events, request)
@@ -197,6 +198,16 @@ def _answer(request: bytes, registry: Any) -> bytes:
     return answer
 
 
+def _encoder(accept: str) -> tuple[Any, str]:
+    """Return what makes the text, and its type. A header that cannot be read counts as none."""
+    from prometheus_client.exposition import choose_encoder
+
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")
+
+
 def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
@@ -252,12 +263,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the metrics."""
-        from prometheus_client.exposition import choose_encoder
-
         if self.path.partition("?")[0] not in ("/", "/metrics"):
             self._answer(HTTPStatus.NOT_FOUND, b"metrics are at /metrics\n")
             return
-        encode, content_type = choose_encoder(self.headers.get("Accept") or "")
+        encode, content_type = _encoder(self.headers.get("Accept") or "")
         try:
             text = encode(self.metrics)
         except QuiverError as error:

@@ -273,6 +273,18 @@ def test_what_is_not_metrics(connect: Connect, port: int) -> None:
     assert b"quiver_server_connections 0.0" in text.read()
 
 
+@pytest.mark.parametrize("wanted", ["application/openmetrics-text", "text/plain"])
+def test_a_version_that_cannot_be_read(connect: Connect, port: int, wanted: str) -> None:
+    """The library fails on it; the thread that answers goes on."""
+    connect(metrics_port=port)
+    for _ in range(2):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", "/metrics", headers={"Accept": f"{wanted};version=1.0.x"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert b"quiver_server_connections 0.0" in answer.read()
+
+
 # The connections that metrics/http.py serves at once.
 SCRAPERS = 16
 
