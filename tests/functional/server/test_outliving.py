@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value, symbols
+from support.amqp_codec import Value, encode, symbols
 from support.amqp_frames import (
     AMQP_HEADER,
     SASL_HEADER,
@@ -489,3 +489,56 @@ def test_the_end_of_one_connection_marks_another(tmp_path: Path, second: str) ->
             reader.expect("transfer")
         ended = server.end()
         assert (ended.code, ended.stderr) == (0, "")
+
+
+# ---- A subscription that only a transaction still needs
+
+
+def test_a_subscription_whose_consumer_left_before_its_transaction(
+    client: FrameClient, address: str
+) -> None:
+    """Another one replaces it, and the topic still counts its durable subscriptions right."""
+    topic = f"topic/{address}"
+    client.begin()
+    client.attach_sender("", handle=0, target=composite("coordinator"))
+    client.wait_for_credit()
+    client.transfer(0, amqp_value(composite("declare")), handle=0)
+    transaction = client.expect("disposition").fields["state"].fields["txn_id"]
+    shared = composite("source", address=topic, capabilities=symbols("shared"))
+    client.attach_receiver(topic, handle=1, name="sub", source=shared)
+    client.give_credit(1, handle=1)
+    client.attach_sender(topic, handle=2)
+    client.wait_for_credit()
+    client.transfer(1, message(b"one"), handle=2, settled=True)
+    number = client.expect("transfer").fields["delivery_id"]
+    state = composite("transactional_state", txn_id=transaction, outcome=composite("accepted"))
+    client.send("disposition", role=True, first=number, settled=True, state=state)
+    client.send("detach", handle=1, closed=True)
+    client.expect("detach")
+    other = composite(
+        "source",
+        address=topic,
+        capabilities=symbols("shared", "topic"),
+        distribution_mode=Value("symbol", "copy"),
+        filter=selector("a = 1"),
+    )
+    client.attach_receiver(topic, handle=1, name="sub", source=other)
+    client.send("detach", handle=1, closed=True)
+    client.expect("detach")
+    client.attach_receiver(topic, handle=1, name="all")
+    client.give_credit(1, handle=1, next_incoming_id=1)
+    streams = composite("target", address=topic, capabilities=STREAMING)
+    client.attach_sender(topic, handle=3, target=streams)
+    client.wait_for_credit()
+    # With a durable subscription it would wait for its end.
+    client.transfer(2, message(b"the first part"), handle=3, more=True)
+    assert client.expect("transfer").fields["more"]
+
+
+def amqp_value(value: Value) -> bytes:
+    return encode(Value("described", (Value("ulong", 0x77), value)))
+
+
+def selector(text: str) -> Value:
+    words = Value("described", (Value("ulong", 0x468C00000004), Value("string", text)))
+    return Value("map", ((Value("symbol", "selector"), words),))

@@ -358,7 +358,7 @@ cdef int forget(Broker broker, Subscription subscription) noexcept:
 
 
 cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noexcept:
-    """End a durable subscription. Its queue is freed with its last link.
+    """End a subscription. Its queue is freed with its last link.
 
     Args:
         link: waits until the end is on disk if the subscription has files; True is returned.
@@ -369,7 +369,11 @@ cdef bint unsubscribe(Broker broker, Subscription subscription, Link *link) noex
         if link != NULL:
             deferred = defer(broker, link)
         forget_folder(broker, subscription, deferred)
-    end_subscription(broker, subscription)
+    if queue.kept:
+        end_subscription(broker, subscription)
+    else:
+        # Only a transaction still needs the queue.
+        forget(broker, subscription)
     if queue.links == 0:
         leave_topic(queue)
         queue_dirty(queue)
