@@ -12,6 +12,21 @@ cdef size_t ANNOTATIONS_BYTES = 65536
 cdef size_t ANNOTATED_MAX = 4194304
 
 
+cdef struct Pair:
+    amqp_bytes_t key
+    amqp_bytes_t value
+    # The size of the key's constructor and size, if it is a symbol; else 0.
+    size_t head
+    uint32_t sum
+
+cdef struct Pairs:
+    uint32_t count
+    # The bytes of all keys and values.
+    size_t size
+    # Those of the message, and new ones.
+    Pair[2 * ANNOTATIONS_MAX] each
+
+
 def merged(encoded: bytes, annotations: bytes) -> bytes:
     """Return an encoded message with these annotations, an encoded map.
 
@@ -49,38 +64,39 @@ cdef Message *message_annotated(
     """
     cdef amqp_reader_t reader = reader_of(message)
     cdef const uint8_t *start = reader.at
-    cdef amqp_fields_t before = no_fields()
-    cdef amqp_fields_t given
+    cdef Pairs pairs
+    cdef Pairs given
     cdef size_t at = 0
     cdef size_t rest = 0
     if message.held > ANNOTATED_MAX or annotations.size > ANNOTATIONS_BYTES:
         return NULL
-    if not find_annotations(&reader, &before, &at, &rest) or not read_pairs(annotations, &given):
+    pairs.count = 0
+    pairs.size = 0
+    if not find_annotations(&reader, &pairs, &at, &rest) or not read_pairs(annotations, &given):
         return NULL
     if message.first.next != NULL and rest == message.first.size or (
-            before.inside.end - before.inside.at > <ssize_t>ANNOTATIONS_BYTES):
+            pairs.size > ANNOTATIONS_BYTES):
         return NULL
-    return annotated(message, start, at, rest, &before, &given)
+    merge(&pairs, &given)
+    return annotated(message, start, at, rest, &pairs)
 
 
 cdef Message *annotated(
         const Message *message, const uint8_t *start, size_t at, size_t rest,
-        const amqp_fields_t *before, const amqp_fields_t *given) noexcept nogil:
+        const Pairs *pairs) noexcept nogil:
     cdef Message *after
     cdef const Chunk *chunk = message.first
     cdef char *out
-    cdef uint32_t count
-    cdef size_t size = put_pairs(NULL, before, given, &count)
-    if size > ANNOTATIONS_BYTES:
+    cdef size_t size = ANNOTATIONS_HEAD + pairs.size
+    if pairs.size > ANNOTATIONS_BYTES:
         return NULL
-    size += ANNOTATIONS_HEAD
     after = message_new(at + size + message.held - rest)
     if after == NULL:
         return NULL
     out = chunk_bytes(after.first)
     memcpy(out, start, at)
-    put_head(out + at, size, count)
-    put_pairs(out + at + ANNOTATIONS_HEAD, before, given, &count)
+    put_head(out + at, size, pairs.count)
+    put_pairs(out + at + ANNOTATIONS_HEAD, pairs)
     out += at + size
     while chunk != NULL:
         size = chunk.size - rest
@@ -92,14 +108,8 @@ cdef Message *annotated(
     return after
 
 
-cdef inline amqp_fields_t no_fields() noexcept nogil:
-    cdef amqp_fields_t fields
-    memset(&fields, 0, sizeof(fields))
-    return fields
-
-
 cdef bint find_annotations(
-        amqp_reader_t *reader, amqp_fields_t *found, size_t *at, size_t *rest) noexcept nogil:
+        amqp_reader_t *reader, Pairs *found, size_t *at, size_t *rest) noexcept nogil:
     """Find the annotations of a message, or their place; False if it cannot be read.
 
     Args:
@@ -122,86 +132,86 @@ cdef bint find_annotations(
     return True
 
 
-cdef bint read_pairs(amqp_bytes_t encoded, amqp_fields_t *pairs) noexcept nogil:
+cdef bint read_pairs(amqp_bytes_t encoded, Pairs *pairs) noexcept nogil:
     """Read a map of few pairs; return False if it is none. Null is an empty one."""
     cdef amqp_reader_t reader = amqp_reader(encoded.start, encoded.size)
-    cdef amqp_reader_t each
-    cdef uint32_t count = 0
-    pairs[0] = no_fields()
+    cdef amqp_fields_t fields
+    cdef Pair pair
+    pairs.count = 0
+    pairs.size = 0
     if encoded.size and encoded.start[0] == NULL_:
         return True
-    pairs[0] = amqp_read_map(&reader)
-    each = pairs.inside
+    fields = amqp_read_map(&reader)
     if reader.fault != AMQP_FINE:
         return False
-    while each.at < each.end:
-        count += 1
-        amqp_read_value(&each)
-        amqp_read_value(&each)
-        if each.fault != AMQP_FINE or count > ANNOTATIONS_MAX:
+    while fields.inside.at < fields.inside.end:
+        pair.key = amqp_read_value(&fields.inside)
+        pair.value = amqp_read_value(&fields.inside)
+        if fields.inside.fault != AMQP_FINE or pairs.count == ANNOTATIONS_MAX:
             return False
+        pair.head = symbol_head(pair.key)
+        pair.sum = sum_of(pair.key.start + pair.head, pair.key.size - pair.head)
+        add_pair(pairs, &pair)
     return True
 
 
-cdef size_t put_pairs(
-        char *out, const amqp_fields_t *before, const amqp_fields_t *given,
-        uint32_t *count) noexcept nogil:
-    """Write the pairs of both maps, each key once, or only count them; return their bytes."""
-    cdef amqp_reader_t reader = before.inside
-    cdef size_t size = 0
-    cdef amqp_bytes_t key
-    cdef amqp_bytes_t value
-    count[0] = 0
-    while reader.at < reader.end:
-        key = amqp_read_value(&reader)
-        value = amqp_read_value(&reader)
-        find_value(given, key, &value)
-        size += put_pair(out, size, key, value)
-        count[0] += 1
-    reader = given.inside
-    while reader.at < reader.end:
-        key = amqp_read_value(&reader)
-        value = amqp_read_value(&reader)
-        if not find_value(before, key, NULL):
-            size += put_pair(out, size, key, value)
-            count[0] += 1
-    return size
+cdef inline void add_pair(Pairs *pairs, const Pair *pair) noexcept nogil:
+    pairs.each[pairs.count] = pair[0]
+    pairs.count += 1
+    pairs.size += pair.key.size + pair.value.size
 
 
-cdef bint find_value(
-        const amqp_fields_t *pairs, amqp_bytes_t key, amqp_bytes_t *value) noexcept nogil:
-    """Find the value of a key in a map."""
-    cdef amqp_reader_t reader = pairs.inside
-    cdef amqp_bytes_t other
-    cdef amqp_bytes_t found
-    while reader.at < reader.end:
-        other = amqp_read_value(&reader)
-        found = amqp_read_value(&reader)
-        if same_key(key, other):
-            if value != NULL:
-                value[0] = found
-            return True
-    return False
+cdef void merge(Pairs *pairs, const Pairs *given) noexcept nogil:
+    """Add pairs to others; a value replaces that of the same key."""
+    cdef uint32_t before = pairs.count
+    cdef uint32_t i
+    cdef Pair *same
+    for i in range(given.count):
+        same = find_pair(pairs, before, &given.each[i])
+        if same == NULL:
+            add_pair(pairs, &given.each[i])
+        else:
+            pairs.size += given.each[i].value.size - same.value.size
+            same.value = given.each[i].value
 
 
-cdef bint same_key(amqp_bytes_t one, amqp_bytes_t other) noexcept nogil:
+cdef Pair *find_pair(Pairs *pairs, uint32_t count, const Pair *pair) noexcept nogil:
+    """Return the pair with the same key among the first ``count``; NULL if there is none."""
+    cdef uint32_t i
+    for i in range(count):
+        if pairs.each[i].sum == pair.sum and same_key(&pairs.each[i], pair):
+            return &pairs.each[i]
+    return NULL
+
+
+cdef uint32_t sum_of(const uint8_t *start, size_t size) noexcept nogil:
+    """Return a sum over a key, so that few other keys have to be compared with it."""
+    cdef uint32_t sum = <uint32_t>size
+    cdef size_t i
+    for i in range(size):
+        sum = sum * 31 + start[i]
+    return sum
+
+
+cdef bint same_key(const Pair *one, const Pair *other) noexcept nogil:
     """Compare keys; a symbol has two encodings (part 1.6.21)."""
-    cdef size_t head = symbol_head(one)
-    cdef size_t other_head = symbol_head(other)
-    return (head > 0) == (other_head > 0) and one.size - head == other.size - other_head and (
-        memcmp(one.start + head, other.start + other_head, one.size - head) == 0)
+    cdef size_t size = one.key.size - one.head
+    return (one.head > 0) == (other.head > 0) and size == other.key.size - other.head and (
+        memcmp(one.key.start + one.head, other.key.start + other.head, size) == 0)
 
 
 cdef inline size_t symbol_head(amqp_bytes_t key) noexcept nogil:
     return 2 if key.start[0] == SYMBOL8 else 5 if key.start[0] == SYMBOL32 else 0
 
 
-cdef inline size_t put_pair(
-        char *out, size_t at, amqp_bytes_t key, amqp_bytes_t value) noexcept nogil:
-    if out != NULL:
-        memcpy(out + at, key.start, key.size)
-        memcpy(out + at + key.size, value.start, value.size)
-    return key.size + value.size
+cdef void put_pairs(char *out, const Pairs *pairs) noexcept nogil:
+    cdef const Pair *pair
+    cdef uint32_t i
+    for i in range(pairs.count):
+        pair = &pairs.each[i]
+        memcpy(out, pair.key.start, pair.key.size)
+        memcpy(out + pair.key.size, pair.value.start, pair.value.size)
+        out += pair.key.size + pair.value.size
 
 
 cdef inline void put_head(char *out, size_t size, uint32_t count) noexcept nogil:
