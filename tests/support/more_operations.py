@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.amqp_codec import Value
+from support.amqp_codec import Value, encode
 from support.amqp_frames import composite, encode_frame
 from support.bulk import BODY, Producer, dispositions, fill, flow, header, transfers
 from support.complexity import Bench, Operation
@@ -207,6 +207,39 @@ def modified(bench: Bench, count: int) -> None:
         )
 
 
+def modified_with_many(bench: Bench, count: int) -> None:
+    """Modify messages of many annotations by one disposition of as many others."""
+    address = bench.fresh("annotated")
+    section = Value("described", (Value("ulong", 0x72), annotations("before", 200)))
+    fill(bench, address, count, encode(section) + BODY)
+    client = bench.client()
+    client.attach_receiver(address)
+    client.pump(flow(count), lambda: client.seen["transfer"] >= count)
+    state = composite("modified", annotations=annotations("after", 200))
+    client.pump(
+        encode_frame("disposition", role=True, first=0, last=count - 1, settled=True, state=state)
+    )
+    client.echo()
+
+
+def annotations(name: str, count: int) -> Value:
+    value = Value("uint", 1)
+    return Value("map", tuple((Value("symbol", f"{name}-{i}"), value) for i in range(count)))
+
+
+def many_subscriptions(bench: Bench, count: int) -> None:
+    """Send to a topic with 1,000 subscriptions, then end them."""
+    address = f"topic/{bench.fresh('wide')}"
+    client = bench.client()
+    attach = encode_frame(
+        "attach", name=DIGITS, handle=NUMBER, role=True,
+        source=composite("source", address=address), target=composite("target"),
+    )  # fmt: skip
+    client.pump(copies(attach, range(1000)), lambda: client.seen["attach"] >= 1000)
+    fill(bench, address, count, BODY)
+    client.socket.close()
+
+
 def many_files(bench: Bench, count: int) -> None:
     """Send and accept durable messages over very many small files."""
     address = bench.fresh("files")
@@ -255,6 +288,8 @@ MORE_OPERATIONS: list[Operation] = [
     Operation("trunks that ask for one address", trunks_of_one_address, 30),
     Operation("consumers beside connections and a trunk", consumers_beside_connections, 60),
     Operation("modified with new annotations", modified, 600, leaves=True),
+    Operation("modified with many annotations", modified_with_many, 60, leaves=True),
+    Operation("messages for many subscriptions", many_subscriptions, 200, scale=4, waits=True),
     Operation("links that go before the sync", waiting_for_a_sync, 1000, keys=GROUP),
     Operation("messages accepted after a sync", synced, 3000, keys=GROUP, leaves=True),
     Operation(

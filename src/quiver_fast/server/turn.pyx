@@ -40,6 +40,8 @@ from quiver_fast.server.transfer.transfer cimport (
 cdef int64_t MILLISECOND = 1000000
 # The steps of selectors in one turn: some 1,000 messages, or half a millisecond.
 cdef int64_t JUDGING_STEP = 24576
+# The most messages of ended queues that are dropped in one turn.
+cdef size_t CLEARING_STEP = 8192
 # Rounds of dispatch and writing in one turn, before sockets are read again.
 cdef int ROUNDS = 8
 # How long connections have to close when the server ends.
@@ -98,6 +100,7 @@ cdef void forget_marks(Container *container) noexcept nogil:
 
 cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
     cdef Container *container = <Container *>owner
+    container.clearing_left = CLEARING_STEP
     timers_ring(container, now)
     go_on_selecting(container)
     for _ in range(ROUNDS):

@@ -489,6 +489,13 @@ def test_heartbeats_for_the_peers_idle_time_out(client: FrameClient) -> None:
     assert [client.read().name for _ in range(3)] == ["empty"] * 3
 
 
+@pytest.mark.parametrize("milliseconds", [1, 99])
+def test_an_idle_time_out_that_is_too_short(client: FrameClient, milliseconds: int) -> None:
+    """A few connections that ask for thousands of heartbeats a second would keep a core busy."""
+    client.open(idle_time_out=milliseconds)
+    assert client.expect("close").condition == "amqp:resource-limit-exceeded"
+
+
 @pytest.mark.measured
 def test_heartbeats_come_in_time(client: FrameClient, figure: Figure) -> None:
     """Part 2.4.5: the peer closes when it hears nothing for so long."""

@@ -131,6 +131,7 @@ cdef HeaderResult queue_of_stream(
     Inlet *inlet, const Message *message, Queue **queue, Absence *absence) noexcept nogil
 cdef Queue *named_queue(
     Inlet *inlet, const char *address, size_t size, Absence *absence) noexcept nogil
+cdef Queue *last_queue(Inlet *inlet) noexcept nogil
 cdef bint can_pass(const Queue *queue) noexcept nogil
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil

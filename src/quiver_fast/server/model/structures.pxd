@@ -62,6 +62,8 @@ cdef struct Container:
     int64_t judging_left
     # Bytes of the selectors of subscriptions.
     size_t selectors
+    # The messages of ended queues that may be dropped in this turn.
+    size_t clearing_left
     # Stores to flush at the end of the turn, and to sync.
     void *dirty_stores
     void *unsynced_stores

@@ -24,7 +24,7 @@ cdef enum:
 
 cdef Queue *queue_new(Container *container, const char *address, size_t size) noexcept nogil
 cdef void queue_free(Queue *queue) noexcept nogil
-cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil
+cdef bint queue_clear(Queue *queue, size_t *left) noexcept nogil
 cdef Entry *queue_append(Queue *queue, Message *message) noexcept nogil
 cdef Entry *entry_copy(const Entry *entry) noexcept nogil
 cdef void queue_acquire(Queue *queue, Entry *entry) noexcept nogil

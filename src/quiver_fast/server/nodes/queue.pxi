@@ -51,7 +51,8 @@ cdef Queue *queue_new(
 
 cdef void queue_free(Queue *queue) noexcept nogil:
     """Free a queue that no link uses, with the messages in it."""
-    queue_clear(queue, SIZE_MAX)
+    cdef size_t all_of_them = SIZE_MAX
+    queue_clear(queue, &all_of_them)
     timer_clear(queue.container, &queue.timer)
     heap_free(&queue.expiry)
     list_remove(&queue.container.queues, queue, &queue.prev, &queue.next)
@@ -64,13 +65,13 @@ cdef void queue_free(Queue *queue) noexcept nogil:
     free(queue)
 
 
-cdef bint queue_clear(Queue *queue, size_t most) noexcept nogil:
-    """Drop up to ``most`` available entries; return whether none is left."""
+cdef bint queue_clear(Queue *queue, size_t *left) noexcept nogil:
+    """Drop up to ``left`` available entries, and count it down; return whether none remains."""
     cdef Entry *entry = any_entry(queue)
-    while entry != NULL and most:
+    while entry != NULL and left[0]:
         queue_acquire(queue, entry)
         entry_drop(entry)
-        most -= 1
+        left[0] -= 1
         entry = any_entry(queue)
     return entry == NULL
 

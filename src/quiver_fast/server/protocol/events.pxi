@@ -8,6 +8,8 @@ cdef int CONTROL_COST = 63
 cdef uint32_t NAMES_OF_EVENT = 4
 # What the engine keeps of a value that it decoded, in a list that doubles as it grows.
 cdef size_t VALUE_SIZE = 144
+# The least idle time-out of a peer in milliseconds: it gets two heartbeats in each.
+cdef uint32_t IDLE_LEAST = 100
 
 
 cdef void peer_process(Peer *peer) noexcept nogil:
@@ -35,7 +37,7 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
     cdef amqp_event event = amqp_plane_next(&peer.plane)
     left[0] -= 1
     if event == AMQP_ARRIVAL:
-        transfer_came(peer, &peer.plane.arrival)
+        left[0] -= transfer_came(peer, &peer.plane.arrival)
     elif event == AMQP_OUTCOME:
         disposition_came(peer, &peer.plane.disposition)
     elif event == AMQP_CREDIT:
@@ -113,14 +115,15 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
         peer_close(peer, NULL, NULL)
 
 
-cdef void transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
+cdef int transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
+    """Take a transfer, and return its further cost in events."""
     cdef Link *link = <Link *>arrival.link.user
     cdef bint memory
     if link == NULL:
         # Its attach was refused.
-        return
+        return 0
     if link.kind == INLET and take_whole(<Inlet *>link, arrival):
-        return
+        return publishing_cost((<Inlet *>link).queue)
     memory = amqp_delivery_arrive(&link.deliveries, arrival)
     if link.kind == INLET:
         # Credit and window are topped up at the end of the turn, not here: so the server notices
@@ -130,8 +133,18 @@ cdef void transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogi
         coordinator_receive(link)
     if not memory or not amqp_delivery_keep(&link.deliveries):
         peer.deliveries.failed = True
-    if link.kind != INLET:
-        fit_session(peer, session_of(link.session))
+    if link.kind == INLET:
+        return publishing_cost((<Inlet *>link).queue if (<Inlet *>link).queue != NULL
+                               else last_queue(<Inlet *>link))
+    fit_session(peer, session_of(link.session))
+    return 0
+
+
+cdef inline int publishing_cost(const Queue *queue) noexcept nogil:
+    """Return the cost of a message in events: an entry for each subscription, or each watcher."""
+    if queue == NULL:
+        return 0
+    return <int>(queue.links // 2 if queue.multicast else queue.watchers // 16)
 
 
 cdef void drop(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
@@ -209,8 +222,14 @@ cdef int outcome_cost(const Link *link, const amqp_delivery_t *delivery,
         cost += <int>(queue.watchers // 16)
     if told.state.annotations.start != NULL:
         entry = entry_of(delivery)
-        cost += 0 if entry == NULL else <int>(entry.message.held // 512)
+        cost += 0 if entry == NULL else merging_cost(
+            entry.message.held, told.state.annotations.size)
     return cost
+
+
+cdef inline int merging_cost(size_t held, size_t given) noexcept nogil:
+    """Return the cost of new annotations: a copy, and comparisons of each with those before."""
+    return <int>(held // 512 + min(held, <size_t>65536) * given // 16384)
 
 
 cdef void flow_came(Peer *peer) noexcept nogil:
@@ -263,6 +282,7 @@ cdef void refuse_session(
 
 cdef void opened(Peer *peer) noexcept nogil:
     """Handle the peer's open frame."""
+    cdef uint32_t idle_timeout = peer.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout
     if peer.opened:
         # The engine would accept a second open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
@@ -270,10 +290,14 @@ cdef void opened(Peer *peer) noexcept nogil:
     if not conclude_sasl(peer.driver.transport):
         peer_refuse(peer, b"amqp:unauthorized-access", b"the peer skipped authentication")
         return
+    if 0 < idle_timeout < IDLE_LEAST:
+        # Part 2.4.5.
+        peer_refuse(peer, b"amqp:resource-limit-exceeded",
+                    b"an idle time-out must be at least 100 milliseconds")
+        return
     peer.opened = True
     # Now the peer's idle time-out is known.
-    amqp_timers_take_open(
-        &peer.timers, peer.plane.endpoints.opened[<int>AMQP_THEIRS].idle_timeout)
+    amqp_timers_take_open(&peer.timers, idle_timeout)
     timer_set(peer.container, &peer.timer, 0)
     peer.streaming_links = takes_streaming_links(peer.driver.connection)
     # Both were decoded.

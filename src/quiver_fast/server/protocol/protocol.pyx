@@ -60,9 +60,9 @@ from quiver_fast.security.security cimport (
 )
 from quiver_fast.server.addresses.addresses cimport (
     Broker, Delay, choose, claim_container, container_of, deferred_ended, deferred_left, is_dynamic,
-    known_subscription, leave_container, maker_left, node_join, node_leave, origin_of, read_filters,
-    read_lifetime, refuse_container, set_lifetime, subscription_closed, subscription_of,
-    write_filters,
+    known_subscription, last_queue, leave_container, maker_left, node_join, node_leave, origin_of,
+    read_filters, read_lifetime, refuse_container, set_lifetime, subscription_closed,
+    subscription_of, write_filters,
 )
 from quiver_fast.server.addresses.addresses import TooManyQueues
 from quiver_fast.server.addresses.refusal import Refusal

@@ -1,9 +1,5 @@
 """Frees queues that nothing uses any more."""
 
-# The most messages of an ended queue that are dropped in one turn.
-cdef size_t CLEAR_STEP = 8192
-
-
 cdef void queue_left(Queue *queue) noexcept nogil:
     """Count one link or transaction less; free a temporary queue with the last one.
 
@@ -27,7 +23,7 @@ cdef void queue_retire(Queue *queue) noexcept nogil:
     cdef Inlet *waiting = queue.waiting
     if not (queue.temporary or is_forgettable(queue)):
         return
-    if not queue_clear(queue, CLEAR_STEP):
+    if not queue_clear(queue, &queue.container.clearing_left):
         timer_advance(queue.container, &queue.timer, 0)
         return
     queue.waiting = NULL
