@@ -146,9 +146,11 @@ cdef class Appender(QueueFiles):
         return True
 
     def is_idle(self) -> bool:
-        """Say whether no sync needs the files."""
-        return not self.lent and (
-            self.broken or self.policy != DURABLE_GROUP or self.tail == self.summed_from)
+        """Say whether no sync has to begin before the files are closed.
+
+        The syncer keeps the descriptor of one that is under way.
+        """
+        return self.broken or self.policy != DURABLE_GROUP or self.tail == self.summed_from
 
     def let_go(self) -> None:
         """Close the files until the next use."""
@@ -169,7 +171,10 @@ cdef class Appender(QueueFiles):
             self.syncing.resume()
 
     def finish_sync(self) -> bool:
-        """Sync the files here and now; False if the syncer is doing that."""
+        """Sync the files here and now; False if the syncer is doing that.
+
+        Of two syncs of a descriptor, only one learns of a failure.
+        """
         if not self.lent:
             self.sync()
         return not self.lent

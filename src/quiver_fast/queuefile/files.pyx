@@ -39,7 +39,7 @@ cdef class QueueFiles:
         """Close the files until the next use. The table's word keeps other writers out."""
         self.table.close()
         self.lock.pause()
-        cycle_close(&self.file)
+        self.leave_file()
         self.shut = True
         self.used = -1
 

@@ -37,7 +37,7 @@ class Files(Protocol):
         """Close them."""
 
     def is_idle(self) -> bool:
-        """Say whether no sync needs them."""
+        """Say whether no sync has to begin before they are closed."""
 
     def finish_sync(self) -> bool:
         """Sync them here and now; False if the syncer is doing that."""
@@ -70,12 +70,12 @@ class OpenFiles:
             waits: the caller can wait for a sync; otherwise files are synced here and now.
 
         Raises:
-            BlockingIOError: the syncer must first end its work.
+            BlockingIOError: the next sync must begin first.
             OSError, OutputError: they cannot be opened.
         """
         if files.shut:
-            while len(self._used) >= self.most:
-                self._close_one(waits)
+            while len(self._used) >= self.most and self._close_one(waits):
+                pass
             self._open(files, waits)
         self._used.pop(files, None)
         self._used[files] = None
@@ -90,20 +90,23 @@ class OpenFiles:
             try:
                 files.take_back()
             except OSError as error:
-                if error.errno not in SCARCE:
+                if error.errno not in SCARCE or not self._close_one(waits):
                     raise
-                self._close_one(waits)
             else:
                 return
         with Reserve():
             files.take_back()
 
-    def _close_one(self, waits: bool) -> None:
-        """Close the files that were used longest ago, of those that no sync needs."""
+    def _close_one(self, waits: bool) -> bool:
+        """Close the files that were used longest ago, of those that no sync needs.
+
+        Return False if all have new entries while the syncer syncs the earlier ones: one more is
+        open until the next sync begins.
+        """
         for files in list(self._used):
             if files.is_idle():
                 self._close(files)
-                return
+                return True
             # It is in use.
             self._used[files] = self._used.pop(files)
         if waits:
@@ -111,8 +114,8 @@ class OpenFiles:
         for files in list(self._used):
             if files.finish_sync():
                 self._close(files)
-                return
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return True
+        return False
 
     def _close(self, files: Files) -> None:
         del self._used[files]

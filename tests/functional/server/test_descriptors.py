@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proton import Delivery, Sender
+from proton import Delivery, Described, Sender
 from support.clients import Clients
 from support.engine_client import EngineClient
+from support.preload import compile_preload, preloading
 from support.processes import wait_until
 from support.server import Server, running_server
 from support.streams import head, received
 
 from tests.functional.server.test_subscriptions import Client, bodies, publish
-from tests.functional.server.test_transactions import Controller
+from tests.functional.server.test_transactions import DISCHARGE, Controller
 
 LIMIT = 100
 # Descriptors that the server reserves for operations that must not fail (server.main).
@@ -109,6 +110,51 @@ def test_more_durable_subscriptions_than_descriptors(tmp_path: Path, durability:
             client.detach(closed=True)
         folder = tmp_path / "store" / "%subscriptions"
         wait_until(lambda: not list(folder.iterdir()), "no file is left")
+
+
+def test_a_sync_under_way_keeps_no_file_from_another_queue(tmp_path: Path) -> None:
+    """A message and a commit get a file although all open ones are being synced."""
+    held = tmp_path / "held"
+    library = compile_preload(Path(__file__).with_name("held_sync.c"), tmp_path)
+    environment = {"QUIVER_HELD": str(held), **preloading(library)}
+    keys = {"store": tmp_path / "store", "durability": "group", "descriptors": LIMIT}
+    busy, idle, other = ADDRESSES[: LIMIT // 4], ADDRESSES[-2], ADDRESSES[-1]
+    with (
+        running_server(tmp_path, environment=environment, **keys) as server,
+        Clients(server.port) as clients,
+    ):
+        connection = clients.connect()
+        send_ahead(clients, connection, [*busy, idle, other])
+        producers = [clients.producer(connection, address) for address in busy]
+        late = clients.producer(connection, idle)
+        consumer = clients.consumer(connection, idle, credit=2)
+        consumer.accept(1)
+        clients.sync(connection)
+        controller = Controller(clients, other)
+        transaction = controller.declare()
+        delivery = controller.begin_send(transaction, "in it", durable=True)
+        clients.wait(lambda: bool(delivery.remote_state), "an answer")
+        producers[0].publish("after the removal", durable=True)
+        held.touch()
+        deliveries = [producer.send("first", durable=True) for producer in producers]
+        clients.sync(connection)
+        deliveries += [controller.link.send(Described(DISCHARGE, [transaction, False]))]
+        clients.sync(controller.connection)
+        deliveries += [late.send("late", durable=True)]
+        assert consumer.take_one().body == "late"
+        # Now files have entries that the sync does not cover.
+        deliveries += [producer.send("second", durable=True) for producer in producers]
+        clients.sync(connection)
+        held.unlink()
+        assert {clients.outcome(each) for each in deliveries} == {Delivery.ACCEPTED}
+        server.kill()
+    with running_server(tmp_path, **keys) as server, Clients(server.port) as clients:
+        connection = clients.connect()
+        assert clients.drain_queue(connection, busy[0])[1] == "after the removal"
+        for address in busy[1:]:
+            assert clients.drain_queue(connection, address) == [address, "first", "second"]
+        assert clients.drain_queue(connection, other) == [other, "in it"]
+        assert clients.drain_queue(connection, idle) == ["late"]
 
 
 def test_a_queue_beyond_the_descriptors_is_refused(tmp_path: Path) -> None:

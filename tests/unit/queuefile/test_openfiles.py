@@ -143,11 +143,10 @@ def test_files_that_a_sync_needs_stay_open() -> None:
     # Who cannot wait has them synced at once.
     shared.use(other, waits=False)
     assert (busy.synced, busy.shut, other.shut) == (True, True, False)
+    # If a sync of them is under way already, one more is open until the next sync.
     other.lent = True
-    with pytest.raises(OSError, match="Too many open files") as raised:
-        shared.use(busy, waits=False)
-    assert raised.value.errno == errno.EMFILE
-    assert not other.shut
+    shared.use(busy, waits=False)
+    assert (busy.shut, other.shut) == (False, False)
 
 
 def test_one_server_for_a_directory(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
-"""Stores whose files are closed, and can be opened only when a sync has ended (openfiles.py)."""
+"""Stores whose files are closed, and can be opened only when a sync has begun (openfiles.py)."""
 
 cdef bint must_open_later(Queue *queue) noexcept nogil:
-    """Say whether the queue's files are closed, and can be opened only when a sync has ended.
+    """Say whether the queue's files are closed, and can be opened only when a sync has begun.
 
-    Then the queue is dispatched after the sync.
+    Then the queue is dispatched. If another one waits, this one waits as well: no file is free.
     """
     cdef void *store = queue.store
     if not (<Store>store).appender.shut or not sync_comes(queue.container) or (
-            (<Store>store).appender.use(True) or (<Store>store).appender.error != EAGAIN):
+            queue.container.shut_stores == NULL and (
+                (<Store>store).appender.use(True) or (<Store>store).appender.error != EAGAIN)):
         return False
     if not (<Store>store).waits:
         (<Store>store).waits = True

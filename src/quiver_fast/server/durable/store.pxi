@@ -469,6 +469,7 @@ cdef void begin_sync(Container *container, Syncer syncer) noexcept nogil:
                 (<Store>store).give_deleted(syncer)
         store = (<Store>store).next_unsynced
     syncer.start()
+    open_shut(container)
 
 
 cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept nogil:
@@ -495,9 +496,9 @@ cdef void synced(void *owner) noexcept nogil:
     cdef Container *container = <Container *>owner
     cdef bint good = take_results(container, <Syncer>container.syncer)
     settle_pending(container, good)
-    open_shut(container)
     (<Syncer>container.syncer).between_batches()
     sync_next(container)
+    open_shut(container)
 
 
 cdef bint take_results(Container *container, Syncer syncer) noexcept nogil:
