@@ -234,7 +234,7 @@ cdef class Appender(QueueFiles):
             OutputError: one cannot be deleted.
         """
         past = [cycle for cycle in cycles if cycle < self.cycle]
-        self.checked(0 if self.used == openings or self.use(False) else -1)
+        self.checked(-1 if self.shut and not self.use(False) else 0)
         try:
             return delete_cycles(self.directory, self.roll, self.table, past)
         finally:

@@ -6,6 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EBUSY
 from pathlib import Path
 
 from quiver_fast.errors import OutputError
@@ -18,6 +19,8 @@ WORDS = ("chronicle.append.lock", "chronicle.write.lock")
 
 class QueueInUseError(OutputError):
     """Another process holds the lock of a queue."""
+
+    errno = EBUSY
 
 
 def _alive(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -268,6 +269,10 @@ class Table:
         """
         self._file = Mapped(self._path)
         self._data = memoryview(self._file)
+        if len(self._data) < TABLE_MIN:
+            # Another process has cut it.
+            self.close()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def close(self) -> None:
         """Unmap the table."""

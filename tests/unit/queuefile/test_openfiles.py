@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -111,6 +111,42 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
         (tmp_path / "aside").rename(path)
         appender.append_text("more")
     assert entries(tmp_path / "q0") == [b"entry", b"more"]
+
+
+def test_a_table_that_was_cut_is_an_error(tmp_path: Path) -> None:
+    with sharing(tmp_path, 2, 1, "none") as (appender, other):
+        appender.append_text("entry")
+        other.append_text("in place of it")
+        os.truncate(tmp_path / "q0" / "metadata.cq4t", 100)
+        with pytest.raises(OutputError, match="Input/output error"):
+            appender.append_text("more")
+        other.append_text("more")
+        with pytest.raises(OutputError, match="Input/output error"):
+            appender.close()
+
+
+def test_files_that_another_process_has_locked(tmp_path: Path) -> None:
+    with sharing(tmp_path, 2, 1, "none") as (appender, other):
+        appender.append_text("entry")
+        other.append_text("in place of it")
+        with (tmp_path / "q0" / ".quiver.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with pytest.raises(OutputError, match="resource busy"):
+                appender.append_text("more")
+        appender.append_text("more")
+
+
+def test_old_files_are_deleted_at_a_start_after_others_were_opened(tmp_path: Path) -> None:
+    with sharing(tmp_path, 2, 1, "none") as (appender, _other):
+        appender.append_text("entry")
+        (path,) = (tmp_path / "q0").glob("*.cq4")
+        with Appender(tmp_path / "new", retain=1) as made:
+            made.append_text("entry")
+        old = tmp_path / "new" / f"20200101{path.name[8:]}"
+        old.write_bytes(path.read_bytes())
+        with Appender(tmp_path / "new", retain=1) as opened:
+            opened.append_text("entry")
+        assert not old.exists()
 
 
 class Busy:
