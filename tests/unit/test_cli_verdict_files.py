@@ -14,7 +14,7 @@ from quiver_fast.cli.analyze.command import make_parser
 from quiver_fast.cli.pair.command import main
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.thresholds import judged, threshold
-from quiver_fast.cli.shared.verdict_files import junit_text, markdown_text, write_verdicts
+from quiver_fast.cli.shared.verdict_files import junit_text, markdown_text
 from quiver_fast.errors import UsageError
 
 PERCENTILES = {"50": 1500, "99": 6_100, "99.9": 9000, "100": 12_000}
@@ -173,11 +173,10 @@ def test_files_are_written_with_the_document(tmp_path: Path) -> None:
     words = {name: str(file) for name, file in files.items()}
     args = argparse.Namespace(quiet=True, verbose=False, json=False, **words)
     document = with_thresholds(run(), "lost>0")
+    files["markdown"].write_text("# What stood there\n")
     Console(args).document(document)
-    texts = (markdown_text(document), junit_text(document))
+    texts = ("# What stood there\n" + markdown_text(document), junit_text(document))
     assert tuple(file.read_text() for file in files.values()) == texts
-    with pytest.raises(OSError, match="Is a directory"):
-        write_verdicts(document, markdown=str(tmp_path))
 
 
 def test_an_analysis_writes_its_verdicts(

@@ -67,7 +67,7 @@ complete -c quiver-analyze -n _shtab_quiver_analyze_using -l master -x -d 'The S
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l conf -x -d 'A setting of Spark, such as spark'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l json -d 'Print the analysis as one JSON document, and nothing else but warnings and errors'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l format -xka "auto upstream" -d 'Print tables and summaries as a terminal shows them best'
-complete -c quiver-analyze -n _shtab_quiver_analyze_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Write the few figures and the verdicts to FILE as Markdown'
+complete -c quiver-analyze -n _shtab_quiver_analyze_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Append the few figures and the verdicts to FILE as Markdown'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l html -xka "(__fish_complete_path (commandline -ct))" -d 'Write a report with all plots to FILE'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l png -xka "(__fish_complete_directories)" -d 'Write each plot to DIR as PNG'

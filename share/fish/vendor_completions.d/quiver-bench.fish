@@ -60,7 +60,7 @@ complete -c quiver-bench -n _shtab_quiver_bench_using -s h -l help -d 'show this
 complete -c quiver-bench -n _shtab_quiver_bench_using -l output -xka "(__fish_complete_directories)" -d 'Save output files to DIR'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
-complete -c quiver-bench -n _shtab_quiver_bench_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Write the few figures and the verdicts to FILE as Markdown'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Append the few figures and the verdicts to FILE as Markdown'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l resume -d 'Go on with the bench in DIR'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l include-senders -x -d 'Test only senders in IMPLS'

@@ -112,7 +112,7 @@ complete -c quiver -n _shtab_quiver_using -l output -xka "(__fish_complete_direc
 complete -c quiver -n _shtab_quiver_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
 complete -c quiver -n _shtab_quiver_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
 complete -c quiver -n _shtab_quiver_using -l format -xka "auto upstream" -d 'Print tables and summaries as a terminal shows them best'
-complete -c quiver -n _shtab_quiver_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Write the few figures and the verdicts to FILE as Markdown'
+complete -c quiver -n _shtab_quiver_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Append the few figures and the verdicts to FILE as Markdown'
 complete -c quiver -n _shtab_quiver_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
 complete -c quiver -n _shtab_quiver_using -l runs -x -d 'Measure COUNT times, each run in a directory of its own below DIR'
 complete -c quiver -n _shtab_quiver_using -l baseline -x -d 'Also measure BASELINE COUNT times, in turns'

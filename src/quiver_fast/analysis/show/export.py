@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import io
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter, methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -15,29 +16,16 @@ from quiver_fast.analysis.figures.series import latencies_per_second
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND, latency_text
 from quiver_fast.analysis.show.hgrm import HIGHEST_NS, BucketCounts
-from quiver_fast.analysis.tables.latencies import Histogram
+from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.errors import OutputError
 from quiver_fast.extras import optional_module
+from quiver_fast.output_file import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DIGITS = 3
 _NS_PER_MS = 10**6
-
-
-def replace(file: Path, write: Callable[[Path], object]) -> None:
-    """Have ``write`` fill a temporary file, which then takes the place of ``file``."""
-    temporary = file.with_name(f".{file.name}.part")
-    try:
-        write(temporary)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_bytes(data: bytes, file: Path) -> None:
-    file.write_bytes(data)
 
 
 def write_hgrm(file: Path, runs: Sequence[RunData]) -> int:
@@ -58,42 +46,46 @@ def write_hgrm(file: Path, runs: Sequence[RunData]) -> int:
             negative = int(np.searchsorted(part.values, 0))
             left_out += part.below(0)
             together.add(part.values[negative:] * factor, part.counts[negative:])
-    replace(file, partial(_write_bytes, together.text().encode()))
+    write_file(file, methodcaller("write", together.text().encode()))
     return left_out
 
 
 def write_hlog(file: Path, runs: Sequence[RunData]) -> int:
     """Write a HdrHistogram log with one interval for each second, values in nanoseconds.
 
-    The runs follow each other. Returns and raises as :func:`write_hgrm`, and QuiverError
-    where hdrhistogram is not installed.
+    The seconds of all runs are in the order of time: Java's reader drops one that goes back.
+    Returns and raises as :func:`write_hgrm`, and QuiverError where hdrhistogram is not installed.
     """
     histograms = _received(runs)
     log = optional_module("hdrh.log", "HdrHistogram export")
     left_out = 0
 
-    def write(part: Path) -> None:
+    def write(out: BinaryIO) -> None:
         nonlocal left_out
-        with part.open("w") as out:
-            writer = log.HistogramLogWriter(out)
-            writer.output_comment("[Logged by quiver-fast; values are nanoseconds]")
-            writer.output_log_format_version()
-            writer.output_base_time(0)
-            writer.output_legend()
-            for histogram in histograms:
-                left_out += _write_intervals(writer, histogram)
+        text = io.TextIOWrapper(out, encoding="ascii")
+        writer = log.HistogramLogWriter(text)
+        writer.output_comment("[Logged by quiver-fast; values are nanoseconds]")
+        writer.output_log_format_version()
+        writer.output_base_time(0)
+        writer.output_legend()
+        for second, part, unit in heapq.merge(*map(_seconds, histograms), key=itemgetter(0)):
+            left_out += _write_interval(writer, second, part, unit)
+        text.detach()
 
-    replace(file, write)
+    write_file(file, write)
     return left_out
 
 
-def _write_intervals(writer: Any, histogram: Histogram) -> int:
-    left_out = 0
+def _seconds(histogram: Histogram) -> Iterator[tuple[int, Latencies, str]]:
     for second, part in latencies_per_second(histogram):
-        recorder = _recorder()
-        for piece in part.parts():
-            left_out += _record(recorder, piece, histogram.unit)
-        writer.output_interval_histogram(recorder, second, second + 1, _NS_PER_MS)
+        yield second, part, histogram.unit
+
+
+def _write_interval(writer: Any, second: int, latencies: Latencies, unit: str) -> int:
+    """Write a second; return the number of its latencies below zero."""
+    recorder = _recorder()
+    left_out = sum(_record(recorder, piece, unit) for piece in latencies.parts())
+    writer.output_interval_histogram(recorder, second, second + 1, _NS_PER_MS)
     return left_out
 
 
@@ -140,7 +132,7 @@ def write_images(directory: Path, plots: Mapping[str, Figure], form: str) -> lis
     for name, figure in plots.items():
         file = directory / f"{name}.{form}"
         image = svg_text(figure).encode() if form == "svg" else _png(figure)
-        replace(file, partial(_write_bytes, image))
+        write_file(file, methodcaller("write", image))
         files.append(file)
     return files
 

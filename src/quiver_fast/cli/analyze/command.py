@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +53,17 @@ from quiver_fast.cli.arrow.verdict import early_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
+    attempt_output,
     report_error,
     report_warning,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_format_option, add_verdict_options
+from quiver_fast.cli.shared.console import (
+    Console,
+    add_format_option,
+    add_verdict_options,
+    output_file,
+)
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
@@ -68,6 +75,7 @@ from quiver_fast.cli.shared.thresholds import (
     threshold,
 )
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
+from quiver_fast.output_file import write_file
 from quiver_fast.records.layout import malformed_text
 
 if TYPE_CHECKING:
@@ -135,7 +143,8 @@ def _run(argv: list[str]) -> int:
     base = [_load(one, backend.load, args.quiet) for one in base_files]
     loaded = [_load(one, backend.load, args.quiet) for one in files]
     analysis = _Analysis(args, backend.name, base, loaded)
-    _export(args, analysis, files)
+    for write in _exports(args, analysis, files):
+        attempt_output(write)
     return analysis.report(Console(args))
 
 
@@ -300,27 +309,44 @@ def _warn(run: RunData) -> None:
         report_warning(_NAME, f"{run.name}: {early_text(negative)}")
 
 
-def _export(args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]) -> None:
-    """Write the files that were asked for."""
+def _exports(
+    args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]
+) -> Iterator[Callable[[], object]]:
+    """Yield the work of each file that was asked for."""
     if args.html:
-        # File names need not be UTF-8, but the report is UTF-8.
-        text = analysis.html().encode(errors="backslashreplace")
-        export.replace(Path(args.html), partial(_write, text))
+        yield lambda: write_file(Path(args.html), methodcaller("write", _page(analysis)))
     for form in ("png", "svg"):
         directory = getattr(args, form)
         if directory:
-            export.write_images(Path(directory), analysis.images(), form)
+            yield partial(_write_images, Path(directory), analysis, form)
     for form, write in (("hgrm", export.write_hgrm), ("hlog", export.write_hlog)):
         file = getattr(args, form)
         if file:
-            _warn_of_left_out(file, write(Path(file), analysis.runs))
+            yield partial(_write_latencies, write, file, analysis)
     if args.parquet:
-        with Progress("Writing Parquet", enabled=not args.quiet) as progress:
-            write_parquet(Path(args.parquet), files, analysis.runs, progress.update)
+        yield partial(_write_parquet, args, analysis, files)
 
 
-def _write(data: bytes, file: Path) -> None:
-    file.write_bytes(data)
+def _page(analysis: _Analysis) -> bytes:
+    # File names need not be UTF-8, but the report is UTF-8.
+    return analysis.html().encode(errors="backslashreplace")
+
+
+def _write_images(directory: Path, analysis: _Analysis, form: str) -> None:
+    export.write_images(directory, analysis.images(), form)
+
+
+def _write_latencies(
+    write: Callable[[Path, Sequence[RunData]], int], file: str, analysis: _Analysis
+) -> None:
+    _warn_of_left_out(file, write(Path(file), analysis.runs))
+
+
+def _write_parquet(
+    args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]
+) -> None:
+    with Progress("Writing Parquet", enabled=not args.quiet) as progress:
+        write_parquet(Path(args.parquet), files, analysis.runs, progress.update)
 
 
 def _warn_of_left_out(file: str, left_out: int) -> None:
@@ -410,11 +436,21 @@ def _add_outputs(parser: ArgumentParser) -> None:
     )
     add_format_option(group)
     add_verdict_options(group)
-    add("--html", metavar="FILE", help="Write a report with all plots to FILE")
+    add("--html", metavar="FILE", type=output_file, help="Write a report with all plots to FILE")
     add("--png", metavar="DIR", help="Write each plot to DIR as PNG")
     add("--svg", metavar="DIR", help="Write each plot to DIR as SVG")
-    add("--hgrm", metavar="FILE", help="Write HdrHistogram's percentile distribution to FILE")
-    add("--hlog", metavar="FILE", help="Write a HdrHistogram log, one interval a second, to FILE")
+    add(
+        "--hgrm",
+        metavar="FILE",
+        type=output_file,
+        help="Write HdrHistogram's percentile distribution to FILE",
+    )
+    add(
+        "--hlog",
+        metavar="FILE",
+        type=output_file,
+        help="Write a HdrHistogram log, one interval a second, to FILE",
+    )
     add(
         "--parquet",
         metavar="DIR",

@@ -80,6 +80,10 @@ class ArgumentParser(argparse.ArgumentParser):
         raise UsageError(f"{message}{hint} (see {self.prog} --help)")
 
 
+# Those of the command that runs.
+_failed_outputs: list[OSError] = []
+
+
 def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
     """Run ``command`` with ``argv`` (``sys.argv`` by default) and return its exit code.
 
@@ -87,9 +91,20 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
     so do errors of the operating system, such as a full disk. It is no error if the reader of
     our output is gone, as with ``| head``.
     """
+    _failed_outputs.clear()
     code = _run(name, command, argv)
+    for error in _failed_outputs:
+        report_error(name, error_text(error))
     flush_output()
-    return code
+    return code or (EXIT_FAILURE if _failed_outputs else EXIT_OK)
+
+
+def attempt_output(write: Callable[[], object]) -> None:
+    """Write a file of results. If that fails the command goes on, and fails at its end."""
+    try:
+        write()
+    except OSError as error:
+        _failed_outputs.append(error)
 
 
 def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:

@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from quiver_fast.analysis.show.json_text import json_pieces
+from quiver_fast.cli.shared.common import attempt_output
 from quiver_fast.program import flush_output
 
 UPSTREAM = "upstream"
@@ -35,7 +37,9 @@ class Console:
         self._format: str = vars(args).get("format", UPSTREAM)
         self.json: bool = args.json
         # Commands without verdicts have no such options.
-        self._files = {name: vars(args).get(name) for name in ("markdown", "junit")}
+        self._files = {
+            name: Path(file) for name in ("markdown", "junit") if (file := vars(args).get(name))
+        }
 
     @property
     def progress(self) -> bool:
@@ -86,11 +90,12 @@ class Console:
 
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` if ``--json`` asks for it, and write the files of verdicts."""
-        if any(self._files.values()):
+        if self._files:
             # The import is slow: only a run with such a file waits for it.
-            from quiver_fast.cli.shared.verdict_files import write_verdicts
+            from quiver_fast.cli.shared import verdict_files
 
-            write_verdicts(document, **self._files)
+            for name, file in self._files.items():
+                attempt_output(partial(getattr(verdict_files, f"write_{name}"), file, document))
         if self.json:
             with _despite_gone_reader():
                 sys.stdout.writelines(json_pieces(document))
@@ -141,17 +146,19 @@ def add_format_option(parser: argparse._ActionsContainer) -> None:
 def add_verdict_options(parser: argparse._ActionsContainer) -> None:
     """Add the options for files that continuous integration shows."""
     for flag, what in (
-        ("--markdown", "the few figures and the verdicts to FILE as Markdown"),
-        ("--junit", "the verdicts to FILE as JUnit's XML, a test case each"),
+        ("--markdown", "Append the few figures and the verdicts to FILE as Markdown"),
+        ("--junit", "Write the verdicts to FILE as JUnit's XML, a test case each"),
     ):
-        parser.add_argument(flag, metavar="FILE", type=_new_file, help=f"Write {what}")
+        parser.add_argument(flag, metavar="FILE", type=output_file, help=what)
 
 
-def _new_file(text: str) -> str:
-    """Refuse a file that cannot be made, before a run is wasted: an argparse type."""
-    folder = Path(text).parent
-    if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"'{text}': there is no folder {folder}")
-    if Path(text).is_dir():
+def output_file(text: str) -> str:
+    """Refuse a file that cannot be written, before a run is wasted: an argparse type."""
+    file = Path(text)
+    if not file.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}': there is no folder {file.parent}")
+    if file.is_dir():
         raise argparse.ArgumentTypeError(f"'{text}' is a folder")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"'{text}' cannot be written")
     return text

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.errors import SignalError, UsageError
+from quiver_fast.output_file import part_of, write_file
 from quiver_fast.records.compression import SUFFIXES
 from quiver_fast.records.frames import FRAME_SIZE, write_frames
 
@@ -54,7 +55,7 @@ class ArrowFiles:
         forms = [self.transfers.with_name(self.transfers.name + suffix) for suffix in SUFFIXES]
         for file in (self.transfers, *forms, self.snapshots, self.summary):
             file.unlink(missing_ok=True)
-            _part_of(file).unlink(missing_ok=True)
+            part_of(file).unlink(missing_ok=True)
         self.remove_hidden()
 
     def remove_hidden(self) -> None:
@@ -154,12 +155,12 @@ def write_json(file: Path, document: dict[str, Any]) -> None:
         out.writelines(piece.encode() for piece in json_pieces(document))
         out.write(b"\n")
 
-    _replace(file, write)
+    write_file(file, write)
 
 
 def write_text(file: Path, text: str) -> None:
     """Write ``text`` to ``file``, which appears complete or not at all."""
-    _replace(file, lambda out: out.write(text.encode()))
+    write_file(file, lambda out: out.write(text.encode()))
 
 
 def compress(
@@ -179,20 +180,5 @@ def compress(
     def write(out: BinaryIO) -> None:
         write_frames(source, out, frame_size=FRAME_SIZE, progress=progress)
 
-    _replace(target, write)
+    write_file(target, write)
     source.unlink()
-
-
-def _part_of(file: Path) -> Path:
-    """Return the path of a file while it is written."""
-    return file.with_name(f".{file.name}.part")
-
-
-def _replace(file: Path, write: Callable[[BinaryIO], Any]) -> None:
-    temporary = _part_of(file)
-    try:
-        with temporary.open("wb") as out:
-            write(out)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text
+from quiver_fast.output_file import write_file
 
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
 # From worst to best: the worst state is the verdict on the whole.
@@ -36,18 +38,24 @@ class _Case:
     state: str
 
 
-def write_verdicts(
-    document: Mapping[str, Any], markdown: str | None = None, junit: str | None = None
-) -> None:
-    """Write the verdicts of a ``--json`` document to the files that are named.
+def write_markdown(file: Path, document: Mapping[str, Any]) -> None:
+    """Append the verdicts of a ``--json`` document to a file for people.
+
+    Several steps of a job share its summary.
 
     Raises:
-        OSError: a file cannot be written.
+        OSError: it cannot be written.
     """
-    for file, text_of in ((markdown, markdown_text), (junit, junit_text)):
-        if file is not None:
-            # Not by renaming: the file may be /dev/stdout or a pipe.
-            Path(file).write_text(text_of(document), encoding="utf-8")
+    write_file(file, methodcaller("write", markdown_text(document).encode()), append=True)
+
+
+def write_junit(file: Path, document: Mapping[str, Any]) -> None:
+    """Write the verdicts of a ``--json`` document as test cases.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_file(file, methodcaller("write", junit_text(document).encode()))
 
 
 def junit_text(document: Mapping[str, Any]) -> str:
