@@ -15,6 +15,7 @@ from typing import Any
 from support.amqp_frames import Frame
 
 from tests.fuzz.states.state import (
+    JUDGED,
     LEAST_FRAME,
     MASK,
     NUMBER,
@@ -54,6 +55,9 @@ class Connection:
         """Note a frame of ours; one that is impossible makes this side dishonest."""
         if self.closed or size > self.their_frame_size:
             self.honest = False
+        if self.their_opened and size > self.their_frame_size:
+            # The server closes, whatever the frame says.
+            return
         handler = getattr(self, f"sent_{frame.name}", None)
         if handler is not None:
             handler(frame, frame.fields)
@@ -207,10 +211,11 @@ class Connection:
         for delivery in list(session.got):
             if 0 <= later(delivery, first) <= span:
                 link, number = session.got[delivery]
-                if number is None:
-                    # Judged before its end, which may have the number.
+                if number is None or number == JUDGED:
+                    # Before its end, which may have the number.
                     self.ledger.leaky.add(link.address or "")
-                if number is not None:
+                    session.got[delivery] = link, JUDGED
+                else:
                     self.ledger.said(number, name, settled)
                 if settled:
                     self.ledger.held.pop(number or -1, None)
@@ -387,8 +392,9 @@ class Connection:
         if found is None or link.browses or not (link.address or "q-").startswith("q-"):
             return
         number = int(found[1])
-        if link.address is None or (link.delivery not in session.got and not settled):
-            # A stream on a link of the server's names no queue; or we settled it before its end.
+        _, judged = session.got.get(link.delivery, (link, JUDGED))
+        if link.address is None or (judged == JUDGED and not settled):
+            # A stream on a link of the server's names no queue; or we judged it before its end.
             self.ledger.doubt(number)
             return
         if not settled and (session.ours_ended or link.ours_ended or self.closed):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 MASK = 2**32 - 1
 LEAST_FRAME = 512
+# In place of the number of a message of which we said an outcome before its end.
+JUDGED = -1
 # The number of a message in its body, see `actions.body`.
 NUMBER = re.compile(rb"<(\d+)>")
 
