@@ -83,10 +83,9 @@ def test_installs_the_commands(unpacked: Path) -> None:
     names = ("", "-analyze", "-arrow", "-bench", "-queue", "-server")
     for command in (f"quiver{name}" for name in names):
         assert f"{command} = quiver_fast.cli" in entry_points.read_text()
-    scripts = {script.name: script for script in unpacked.glob("*.data/scripts/*")}
-    for name in sorted(path.name for path in (ROOT / "impls").iterdir()):
-        # The marker by which pip puts the installing Python's path there.
-        assert scripts[name].read_text().startswith("#!python\n")
+    for path in (ROOT / "impls").iterdir():
+        [module] = re.findall("^from (.+) import", path.read_text(), re.MULTILINE)
+        assert f"{path.name} = {module}:" in entry_points.read_text()
 
 
 def test_finds_its_libraries_beside_itself(unpacked: Path) -> None:
@@ -145,4 +144,4 @@ def test_works_in_a_clean_environment(
     make_venv: Callable[..., Path],
     check_elsewhere: Callable[[Path, Path], None],
 ) -> None:
-    check_elsewhere(make_venv(tmp_path / "venv", wheel), tmp_path)
+    check_elsewhere(make_venv(tmp_path / "a venv", wheel), tmp_path)
