@@ -125,8 +125,9 @@ class Ledger:
         self.accepted: dict[int, str] = {}
         # By message: who holds it unsettled.
         self.held: dict[int, tuple[Session, Link]] = {}
-        # Those who held a message when it came to another: wrong, unless they have ended.
-        self.doubted: list[tuple[Session, Link]] = []
+        # Two who hold a message: wrong, unless one of them has ended. Whose frames came first is
+        # not known.
+        self.doubted: list[tuple[tuple[Session, Link], tuple[Session, Link]]] = []
         self.consumed: set[int] = set()
         # Addresses whose messages may be lost with a link: it asked for settled deliveries. With
         # "" those of all: a link of the server's names no queue.
@@ -137,7 +138,7 @@ class Ledger:
     def came(self, session: Session, link: Link, number: int, settled: bool) -> None:
         """Note a delivery of a queue's message to a consumer that does not browse."""
         if number in self.held and number not in self.returned:
-            self.doubted.append(self.held[number])
+            self.doubted.append((self.held[number], (session, link)))
         elif number in self.consumed and number not in self.returned:
             raise Wrong("a message is delivered after its acceptance")
         self.returned.discard(number)
@@ -170,8 +171,8 @@ class Ledger:
     def settle(self) -> None:
         """Judge doubts, when the frames of all connections were read."""
         doubted, self.doubted = self.doubted, []
-        for session, link in doubted:
-            if not (session.over or session.theirs_ended or link.theirs_ended):
+        for both in doubted:
+            if not any(s.over or s.theirs_ended or link.theirs_ended for s, link in both):
                 raise Wrong("a message is with two consumers at once")
 
     def judge(self, address: str, found: list[int]) -> None:
