@@ -18,7 +18,7 @@ from support.preload import compile_preload, preloading
 from support.processes import wait_until
 from support.server import Server, running_server
 
-from tests.functional.server.test_subscriptions import NOT_FOUND, Client, bodies, publish
+from tests.functional.server.test_subscriptions import LOCKED, NOT_FOUND, Client, bodies, publish
 
 
 class Disk:
@@ -165,12 +165,30 @@ def test_another_topic_before_the_first_is_there(disk: Disk, address: str) -> No
             assert is_served(disk, one)
             ask(other, two, "moved")
             assert is_served(disk, one)
-        assert client.expect("attach").name == "attach"
-        assert client.expect("detach").condition == "amqp:link:stolen"
-        assert other.expect("attach").fields["source"].fields["address"] == two
-        publish(disk.server, two, 2)
-        assert other.take(1) == bodies(2)
-        other.detach(closed=True)
+        # JMS 2.0: one in use is not replaced.
+        assert client.expect("attach").fields["source"].fields["address"] == one
+        assert other.expect("attach").fields.get("source") is None
+        assert other.refusal() == LOCKED
+        publish(disk.server, one, 1)
+        assert client.take(1) == bodies(1)
+        client.detach(closed=True)
+
+
+@pytest.mark.parametrize("first", [(), ("shared",)], ids=["unshared", "shared"])
+def test_shared_and_not_before_the_first_is_there(
+    disk: Disk, address: str, first: tuple[str, ...]
+) -> None:
+    topic, second = f"topic/{address}", () if first else ("shared",)
+    with Client(disk.server) as client, Client(disk.server) as other:
+        with disk.held():
+            ask(client, topic, "one-name", *first)
+            assert is_served(disk, topic)
+            ask(other, topic, "one-name", *second)
+            assert is_served(disk, topic)
+        assert client.expect("attach").fields.get("source") is not None
+        assert other.expect("attach").fields.get("source") is None
+        assert other.refusal() == LOCKED
+        client.detach(closed=True)
 
 
 def test_those_that_are_being_made_count(disk: Disk, address: str) -> None:

@@ -17,6 +17,7 @@ from support.server import Server, running_server
 Start = Callable[..., Server]
 TOPIC = "topic/history"
 NOT_FOUND, LOCKED, STOLEN = "amqp:not-found", "amqp:resource-locked", "amqp:link:stolen"
+SELECTOR = Value("symbol", "apache.org:selector-filter:string")
 DURABLE_HEADER = encode(Value("described", (
     Value("ulong", 0x70), Value("list", (Value("boolean", True),)),
 )))  # fmt: skip
@@ -120,6 +121,12 @@ def publish(server: Server, topic: str, *numbers: int, durable: bool = True) -> 
         for at, number in enumerate(numbers):
             client.transfer(at, body(number, durable=durable))
             assert client.expect("disposition").fields["state"].name == "accepted"
+
+
+def selecting(text: str, *, key: str = "jms", descriptor: Value = SELECTOR) -> Value:
+    """Return a filter-set of one selector."""
+    selector = Value("described", (descriptor, Value("string", text)))
+    return Value("map", ((Value("symbol", key), selector),))
 
 
 def bodies(*numbers: int) -> list[bytes]:
@@ -496,10 +503,7 @@ def test_a_selector_is_kept_with_its_subscription(
     start: Start, tmp_path: Path, address: str
 ) -> None:
     """Messages after a restart and before the consumer's attach are filtered too."""
-    selector = Value("described", (
-        Value("symbol", "apache.org:selector-filter:string"), Value("string", "n > 1"),
-    ))  # fmt: skip
-    asked = Value("map", ((Value("symbol", "jms"), selector),))
+    asked = selecting("n > 1")
     topic = f"topic/{address}"
     server = start(store=tmp_path / "store")
     with Client(server) as client:

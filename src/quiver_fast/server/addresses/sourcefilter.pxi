@@ -121,16 +121,24 @@ cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
 
 cdef int choose_encoded(Queue *subscription, bytes encoded, bytes container) except -1:
     """Like `choose`, for an encoded filter set, which may be empty."""
-    cdef pn_data_t *data
-    if not encoded:
-        return 0
-    data = pn_data(0)
+    return choose(subscription, read_encoded(encoded), container)
+
+
+cdef Asked read_encoded(bytes encoded):
+    """Read an encoded filter set, which may be empty."""
+    cdef pn_data_t *data = pn_data(0)
     try:
-        pn_data_decode(data, encoded, len(encoded))
-        choose(subscription, read_set(data), container)
+        if encoded:
+            pn_data_decode(data, encoded, len(encoded))
+        return read_set(data)
     finally:
         pn_data_free(data)
-    return 0
+
+
+cdef tuple chosen(bytes encoded):
+    """Return what an encoded filter set chooses: filters' keys and descriptors are free."""
+    asked = read_encoded(encoded)
+    return asked.text, asked.local_key is not None
 
 
 cdef uint64_t origin_of(bytes container) except? 0:

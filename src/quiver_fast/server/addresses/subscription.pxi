@@ -34,7 +34,8 @@ cdef Queue *subscription_of(
     Return NULL while its files are being made. The attach is processed again afterwards.
 
     Our source names its real durability. If the subscription is not shared, the new link takes it
-    over from a link with the same name (part 2.6.1).
+    over from a link with the same name (part 2.6.1). On other terms it may not: JMS 2.0 refuses a
+    subscription that is in use, and one that would be shared under the name of one that is not.
     """
     cdef pn_terminus_t *theirs = pn_link_remote_source(link)
     cdef pn_data_t *capabilities = pn_terminus_capabilities(theirs)
@@ -64,11 +65,14 @@ cdef Queue *subscription_of(
         return NULL
     found = broker.subscriptions.get(key)
     if found is not None and not same(found.what, what):
-        if found.queue.consumer_count and (shared or found.what.shared):
+        if found.queue.consumer_count:
             raise Refusal(b"amqp:resource-locked",
                           "the subscription is in use, and on other terms")
-        # As JMS demands, a new subscription replaces the old one with its name.
-        steal(found.queue)
+        if found.what.shared != shared:
+            raise Refusal(b"amqp:precondition-failed",
+                          "a durable subscription of that name is "
+                          + ("shared" if found.what.shared else "not shared"))
+        # As JMS demands, a new subscription replaces an unused one with its name.
         unsubscribe(broker, found, NULL)
         found = None
     if found is None and what.durability:
@@ -103,8 +107,9 @@ cdef bytes container_of(Peer *peer):
 
 
 cdef bint same(object one, object other) except -1:
-    """Say whether two descriptions are equal, except for durability."""
-    return one._replace(durability=0) == other._replace(durability=0)
+    """Say whether two descriptions are equal, except for durability and the filters' form."""
+    return one._replace(durability=0, filter=b"") == other._replace(durability=0, filter=b"") and (
+        chosen(one.filter) == chosen(other.filter))
 
 
 cdef int granted(Broker broker, pn_terminus_t *theirs) except -1:
