@@ -434,7 +434,7 @@ cdef extern from "deliveries.h" nogil:
     void amqp_delivery_say(amqp_delivery_t *delivery, amqp_code code)
     void amqp_delivery_say_modified(amqp_delivery_t *delivery, bint failed, bint undeliverable)
     void amqp_delivery_say_rejected(
-        amqp_delivery_t *delivery, const char *condition, const char *description)
+        amqp_delivery_t *delivery, const void *id, const char *condition, const char *description)
     void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id)
     void amqp_delivery_say_enlisted(amqp_delivery_t *delivery, const void *id, amqp_code outcome)
     void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state)

@@ -227,9 +227,10 @@ void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session);
 /* An outcome without fields. */
 void amqp_delivery_say(amqp_delivery_t *delivery, enum amqp_code code);
 void amqp_delivery_say_modified(amqp_delivery_t *delivery, bool failed, bool undeliverable);
-/* Without memory for the reason, it is rejected without one. */
+/* Without memory for the reason, it is rejected without one. A transaction's `id` makes it that
+   transaction's outcome; NULL outside of transactions. */
 void amqp_delivery_say_rejected(
-  amqp_delivery_t *delivery, const char *condition, const char *description);
+  amqp_delivery_t *delivery, const void *id, const char *condition, const char *description);
 /* A transaction's id of 8 bytes: declared, or an outcome within it (parts 4.5.5 and 4.5.8). */
 void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id);
 void amqp_delivery_say_enlisted(amqp_delivery_t *delivery, const void *id, enum amqp_code outcome);

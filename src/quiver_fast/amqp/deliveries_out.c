@@ -287,15 +287,25 @@ static uint8_t *put_list(uint8_t *out, size_t size, uint32_t count) {
 }
 
 void amqp_delivery_say_rejected(
-  amqp_delivery_t *delivery, const char *condition, const char *description) {
+  amqp_delivery_t *delivery, const void *id, const char *condition, const char *description) {
   const size_t condition_size = strlen(condition);
   const size_t description_size = strlen(description);
   const size_t error = 5 + condition_size + 5 + description_size;
   const size_t rejected = DESCRIPTOR_SIZE + 9 + error;
-  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 9 + rejected);
+  const size_t enlisted = 2 + AMQP_OWN_TXN_ID + DESCRIPTOR_SIZE + 9 + rejected;
+  uint8_t *out =
+    room_for(&delivery->saying, DESCRIPTOR_SIZE + 9 + (id ? enlisted : rejected));
   if (!out) {
-    amqp_delivery_say(delivery, AMQP_CODE_REJECTED);
+    if (id) amqp_delivery_say_enlisted(delivery, id, AMQP_CODE_REJECTED);
+    else amqp_delivery_say(delivery, AMQP_CODE_REJECTED);
     return;
+  }
+  if (id) {
+    out = put_list(put_descriptor(out, AMQP_CODE_TRANSACTIONAL), enlisted, 2);
+    *out++ = BINARY8;
+    *out++ = AMQP_OWN_TXN_ID;
+    memcpy(out, id, AMQP_OWN_TXN_ID);
+    out += AMQP_OWN_TXN_ID;
   }
   out = put_list(put_descriptor(out, AMQP_CODE_REJECTED), rejected, 1);
   out = put_list(put_descriptor(out, AMQP_CODE_ERROR), error, 2);

@@ -55,15 +55,15 @@ cdef Queue *queue_of_message(
     cdef Absence absence
     cdef Queue *queue
     if message_address(message, &address, &size) == HEADER_MALFORMED:
-        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        delivery_reject(&inlet.base, delivery, b"amqp:decode-error", b"this is not an AMQP message")
         return NULL
     if size == 0:
-        delivery_reject(delivery, b"amqp:precondition-failed",
+        delivery_reject(&inlet.base, delivery, b"amqp:precondition-failed",
                         b"a message to the anonymous terminus names its address in 'to'")
         return NULL
     queue = named_queue(inlet, address, size, &absence)
     if queue == NULL:
-        delivery_reject(delivery, absence.condition, absence.why)
+        delivery_reject(&inlet.base, delivery, absence.condition, absence.why)
     return queue
 
 

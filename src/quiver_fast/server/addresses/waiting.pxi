@@ -182,7 +182,7 @@ cdef void refuse_message(
     elif stream_begin(inlet, delivery, message, 0):
         # The rest of the message is dropped.
         if is_scarce(inlet.destination):
-            amqp_delivery_say_rejected(delivery, SCARCE, NO_DESCRIPTORS)
+            amqp_delivery_say_rejected(delivery, NULL, SCARCE, NO_DESCRIPTORS)
             stream_decide(stream_of(message), PN_REJECTED, False, False)
         else:
             stream_decide(stream_of(message), PN_MODIFIED, True, False)
@@ -197,7 +197,7 @@ cdef void refuse_for_now(const Queue *queue, amqp_delivery_t *delivery) noexcept
     Reject it for want of descriptors.
     """
     if queue != NULL and is_scarce(queue):
-        delivery_reject(delivery, SCARCE, NO_DESCRIPTORS)
-        return
-    amqp_delivery_say_modified(delivery, True, False)
+        amqp_delivery_say_rejected(delivery, NULL, SCARCE, NO_DESCRIPTORS)
+    else:
+        amqp_delivery_say_modified(delivery, True, False)
     amqp_delivery_settle(delivery)

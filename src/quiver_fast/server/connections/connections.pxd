@@ -48,7 +48,9 @@ cdef void link_refuse(Link *link, const char *name, const char *description) noe
 cdef void delivery_say(
     amqp_delivery_t *delivery, uint64_t outcome, bint failed, bint undeliverable) noexcept nogil
 cdef void delivery_reject(
-    amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil
+    Link *link, amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil
+cdef void refuse_transaction(Link *link) noexcept nogil
+cdef void delivery_lost(Link *link, const amqp_delivery_t *delivery) noexcept nogil
 
 cdef inline Session *session_of(pn_session_t *session) noexcept nogil:
     return <Session *>pn_session_get_context(session)

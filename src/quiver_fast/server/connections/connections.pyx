@@ -49,7 +49,10 @@ from quiver_fast.server.model.marks cimport peer_dirty
 from quiver_fast.server.model.roles cimport (
     COORDINATOR, INLET, STREAMS_TO_PEER, TRUNK_CONSUMER, LinkKind, LinkRole,
 )
-from quiver_fast.server.model.structures cimport Container, Inlet, Link, Peer, Queue, Session
+from quiver_fast.server.model.structures cimport (
+    Container, Inlet, Link, Peer, Queue, Session, Transaction,
+)
+from quiver_fast.server.model.transaction cimport TRANSACTIONAL_STATE, read_state
 
 include "capability.pxi"
 include "names.pxi"

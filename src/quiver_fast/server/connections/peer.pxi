@@ -312,10 +312,37 @@ cdef void delivery_say(
 
 
 cdef void delivery_reject(
-        amqp_delivery_t *delivery, const char *name, const char *description) noexcept nogil:
-    """Reject a delivery with a reason (part 3.4.3)."""
-    amqp_delivery_say_rejected(delivery, name, description)
+        Link *link, amqp_delivery_t *delivery, const char *name,
+        const char *description) noexcept nogil:
+    """Reject a delivery with a reason (part 3.4.3), in a transaction as its outcome (part 4.4.1).
+
+    Its sender does not hear of a rejection if it settled the delivery, so the transaction must fail.
+    """
+    cdef Transaction *transaction = NULL
+    if delivery.code == TRANSACTIONAL_STATE:
+        transaction = read_state(link.peer, delivery).transaction
+        if transaction == NULL:
+            refuse_transaction(link)
+            return
+        transaction.incomplete |= delivery.settled
+    amqp_delivery_say_rejected(
+        delivery, NULL if transaction == NULL else &transaction.id, name, description)
     amqp_delivery_settle(delivery)
+
+
+cdef void refuse_transaction(Link *link) noexcept nogil:
+    """Detach a link that names no transaction of its connection (part 4.4.4.1)."""
+    link_refuse(link, b"amqp:transaction:unknown-id",
+                b"there is no such transaction on this connection")
+
+
+cdef void delivery_lost(Link *link, const amqp_delivery_t *delivery) noexcept nogil:
+    """Let a delivery's transaction fail, because its link ends before it is taken."""
+    cdef Transaction *transaction
+    if delivery != NULL and delivery.code == TRANSACTIONAL_STATE:
+        transaction = read_state(link.peer, delivery).transaction
+        if transaction != NULL:
+            transaction.incomplete = True
 
 
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:

@@ -105,7 +105,7 @@ cdef void reject(
         Link *link, amqp_delivery_t *delivery, const char *name, const char *why) noexcept nogil:
     """Reject a request, or end its link if its source does not take *rejected* (4.2 and 4.3)."""
     if may_reject(pn_terminus_outcomes(pn_link_remote_source(link.link))):
-        amqp_delivery_say_rejected(delivery, name, why)
+        amqp_delivery_say_rejected(delivery, NULL, name, why)
     else:
         link_refuse(link, name, why)
 

@@ -71,3 +71,13 @@ cdef void forget_consumer(Outlet *consumer) noexcept nogil:
     """Detach the streams on our links from the consumer's own link, which has ended."""
     while consumer._served != NULL:
         leave_consumer(consumer._served)
+
+
+cdef void inlets_awake(Container *container) noexcept nogil:
+    """Continue the streams whose readers have made room."""
+    cdef Inlet *inlet
+    while container.awake != NULL:
+        inlet = container.awake
+        container.awake = inlet.next_awake
+        inlet.awake = False
+        inlet_receive(inlet)

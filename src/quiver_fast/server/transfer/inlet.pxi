@@ -49,6 +49,7 @@ cdef bint ignore(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 
     They get an outcome, because a settlement without one would count as accepted.
     """
+    delivery_lost(&inlet.base, delivery)
     give_up(inlet)
     amqp_delivery_take(delivery, delivery.pending)
     if delivery.partial:
@@ -61,6 +62,7 @@ cdef bint ignore(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
 cdef void refuse_inlet(Inlet *inlet, const char *condition, const char *why) noexcept nogil:
     """Detach the link with an error, and abort its message: the rest may never come."""
     link_refuse(&inlet.base, condition, why)
+    delivery_lost(&inlet.base, inlet.base.deliveries.current)
     give_up(inlet)
 
 
@@ -323,7 +325,7 @@ cdef bint refuse_stream(
     """Reject an arriving message; read and drop its rest."""
     if not stream_begin(inlet, delivery, message, 0):
         return out_of_memory(inlet)
-    amqp_delivery_say_rejected(delivery, condition, why)
+    amqp_delivery_say_rejected(delivery, NULL, condition, why)
     stream_decide(stream_of(message), PN_REJECTED, False, False)
     return True
 
@@ -404,7 +406,8 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
     # The beginning of a chain is in the file, and its header was read before.
     if message.chain == NULL and message_read(
             message, inlet.base.peer.container.now_ms, True) != HEADER_READ:
-        delivery_reject(delivery, b"amqp:decode-error", b"this is not an AMQP message")
+        delivery_reject(
+            &inlet.base, delivery, b"amqp:decode-error", b"this is not an AMQP message")
         message_release(message)
         return
     queue = inlet.queue if inlet.queue != NULL else inlet.destination
@@ -435,7 +438,8 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
             refuse_for_now(queue, delivery)
         else:
             delivery_reject(
-                delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+                &inlet.base, delivery, b"amqp:resource-limit-exceeded",
+                b"the server is out of memory")
         return
     accept(inlet, delivery, waits)
 
@@ -460,7 +464,8 @@ cdef void take_chain(
     if shown:
         message_release(message)
     elif not publish(queue, message):
-        delivery_reject(delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
+        delivery_reject(
+            &inlet.base, delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
     accept(inlet, delivery, waits)
 
@@ -492,8 +497,7 @@ cdef void take_in_transaction(
         return
     if state.transaction == NULL:
         message_release(message)
-        link_refuse(&inlet.base, b"amqp:transaction:unknown-id",
-                    b"there is no such transaction on this connection")
+        refuse_transaction(&inlet.base)
         return
     if not enlist_message(state.transaction, message, queue):
         message_release(message)
@@ -522,16 +526,6 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
             place = &place[0].next_awake
         place[0] = inlet.next_awake
     end_waiting(inlet)
-
-
-cdef void inlets_awake(Container *container) noexcept nogil:
-    """Continue the streams whose readers have made room."""
-    cdef Inlet *inlet
-    while container.awake != NULL:
-        inlet = container.awake
-        container.awake = inlet.next_awake
-        inlet.awake = False
-        inlet_receive(inlet)
 
 
 cdef bint read_into(amqp_delivery_t *delivery, Message *message, size_t size) noexcept nogil:

@@ -420,8 +420,7 @@ cdef bint enlist(
         if after != NULL:
             message_release(after)
         if state.transaction == NULL:
-            link_refuse(&outlet.base, b"amqp:transaction:unknown-id",
-                        b"there is no such transaction on this connection")
+            refuse_transaction(&outlet.base)
         else:
             link_refuse(&outlet.base, b"amqp:resource-limit-exceeded",
                         b"the server is out of memory")

@@ -34,9 +34,9 @@ from quiver_fast.server.addresses.addresses cimport (
     wait_for_file, want_store,
 )
 from quiver_fast.server.connections.connections cimport (
-    WIDE_WINDOW, delivery_reject, delivery_say, fit_session, inlet_top_up, is_attached, link_refuse,
-    note_size, peer_borrows, peer_close, peer_cut, peer_flush, peer_keep, peer_lend_output,
-    peer_refuse, session_of, stream_window, widen_session,
+    WIDE_WINDOW, delivery_lost, delivery_reject, delivery_say, fit_session, inlet_top_up,
+    is_attached, link_refuse, note_size, peer_borrows, peer_close, peer_cut, peer_flush, peer_keep,
+    peer_lend_output, peer_refuse, refuse_transaction, session_of, stream_window, widen_session,
 )
 from quiver_fast.server.durable.durable cimport (
     accept_later, forget_pending, is_scarce, is_stored, must_wait, note_failure, store_append,
