@@ -39,7 +39,11 @@ class ServerMechanism:
     Attributes:
         user: name of the authenticated user; None before the decision, and if it is a refusal.
         additional: data for a successful outcome (RFC 4422, 3.6).
+        client_first: it asks for the client's first message by an empty challenge, if the client
+            sent no initial response (RFC 4422, part 5).
     """
+
+    client_first = False
 
     def __init__(self, user: str | None = None) -> None:
         self.user = user

@@ -143,6 +143,8 @@ class ExternalServer(ServerMechanism):
 class PlainServer(ServerMechanism):
     """PLAIN (RFC 4616) as a server."""
 
+    client_first = True
+
     def __init__(self, credentials: Credentials) -> None:
         super().__init__()
         self._credentials = credentials

@@ -185,6 +185,8 @@ class ScramServer(ServerMechanism):
         nonce: this side's part of the nonce; None for a new one.
     """
 
+    client_first = True
+
     def __init__(self, credentials: Credentials, nonce: str | None = None) -> None:
         super().__init__()
         self._credentials = credentials

@@ -202,10 +202,18 @@ cdef class SaslExchange:
         from quiver_fast.security.mechanism import ServerMechanism
         from quiver_fast.security.sasl import make_server_mechanism
         self.mechanism = ServerMechanism()
+        if not self.offered:
+            # The choice came in one write with the header, so before our offer went out.
+            self.offer()
         if mechanism.encode() in self.offered.split():
             external = subject.decode("utf-8", "replace") if subject != NULL else None
             self.mechanism = make_server_mechanism(
                 mechanism, credentials=self.security.server_credentials(), external=external)
+
+    def ask(self) -> None:
+        """Ask for a response with an empty challenge (RFC 4422, part 5)."""
+        self.stage = SASL_RUNNING
+        self.outgoing = b""
 
     def respond(self, response: bytes) -> None:
         """Pass the client's response to the mechanism; `stage` says whether it has decided."""
@@ -224,7 +232,7 @@ cdef class SaslExchange:
         if self.address:
             self.security.known_logins().judged(self.address, self.passed, monotonic_ns())
 
-    def keep(self, response: bytes, mechanism: str | None) -> bool:
+    def keep(self, response: bytes | None, mechanism: str | None) -> bool:
         """Keep a response if it has to wait for its judgement; return whether it has.
 
         All responses of one attempt together wait no longer than the delay.
@@ -420,7 +428,9 @@ cdef void on_init(pn_transport_t *transport, const char *mechanism,
     if exchange is not None:
         # The field is mandatory, but the engine does not check that a client sent it.
         name = mechanism.decode("ascii", "replace") if mechanism != NULL else ""
-        take_response(transport, exchange, copied(received), name)
+        # No initial response is not the same as an empty one.
+        response = None if received.start == NULL else copied(received)
+        take_response(transport, exchange, response, name)
 
 
 cdef void on_response(pn_transport_t *transport, const pn_bytes_t *received) noexcept with gil:
@@ -450,7 +460,10 @@ cdef void judge(pn_transport_t *transport, SaslExchange exchange, bytes received
     try:
         if mechanism is not None:
             exchange.start(mechanism)
-        exchange.respond(received)
+        if received is None and exchange.mechanism.client_first:
+            exchange.ask()
+        else:
+            exchange.respond(received or b"")
     except Exception as error:
         exchange.fail(error)
     post(transport, exchange)

@@ -98,7 +98,7 @@ def test_a_refused_message(
             )  # fmt: skip
         if not settled:
             found = client.expect("disposition").fields
-            assert found["first"] == 2 and found["settled"]
+            assert (found["first"], found["settled"]) == (2, True)
             assert found["state"].name == "transactional_state"
             assert found["state"].fields["txn_id"] == identity.value
             outcome = found["state"].fields["outcome"]

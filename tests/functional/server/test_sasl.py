@@ -132,6 +132,63 @@ def test_a_client_need_not_wait_for_the_outcome(client: FrameClient) -> None:
     client.expect("open")
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_no_initial_response_gets_an_empty_challenge(client: FrameClient, mechanism: str) -> None:
+    """RFC 4422, part 5: a mechanism in which the client goes first asks for its message."""
+    client.exchange_header(SASL_HEADER)
+    client.expect("sasl_mechanisms")
+    client.send("sasl_init", mechanism=mechanism)
+    assert client.expect("sasl_challenge").fields["challenge"] == b""
+    if mechanism == "PLAIN":
+        client.send("sasl_response", response=PLAIN)
+    else:
+        scram = ScramClient(mechanism, "alice", "correct horse")
+        client.send("sasl_response", response=scram.initial)
+        challenge = client.expect("sasl_challenge").fields["challenge"]
+        client.send("sasl_response", response=scram.respond(challenge))
+    assert client.expect("sasl_outcome").fields["code"] == OK
+    use(client)
+
+
+@pytest.mark.parametrize("response", [b"", b"\0alice\0wrong"])
+def test_a_wrong_answer_to_the_empty_challenge(client: FrameClient, response: bytes) -> None:
+    client.exchange_header(SASL_HEADER)
+    client.expect("sasl_mechanisms")
+    client.send("sasl_init", mechanism="PLAIN")
+    client.expect("sasl_challenge")
+    client.send("sasl_response", response=response)
+    assert client.expect("sasl_outcome").fields == {"code": AUTH}
+    assert client.read_to_end() == []
+
+
+def test_a_mechanism_that_is_not_offered_gets_no_challenge(client: FrameClient) -> None:
+    client.exchange_header(SASL_HEADER)
+    client.expect("sasl_mechanisms")
+    client.send("sasl_init", mechanism="SCRAM-SHA-1")
+    assert client.expect("sasl_outcome").fields == {"code": AUTH}
+
+
+@pytest.mark.parametrize("cut", [None, 1, 8, 9, 20])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_the_choice_may_come_with_the_header(
+    server: Server, mechanism: str, cut: int | None
+) -> None:
+    """amqpnetlite does not wait for the offer; the answer is the same wherever writes end."""
+    scram = ScramClient("SCRAM-SHA-256", "alice", "correct horse")
+    first = PLAIN if mechanism == "PLAIN" else scram.initial
+    init = encode_frame("sasl_init", mechanism=mechanism, initial_response=first)
+    for _ in range(10):
+        with FrameClient(server.port) as client:
+            for part in ((SASL_HEADER + init)[:cut], (SASL_HEADER + init)[cut or 10_000 :]):
+                client.send_bytes(part)
+            assert client.read_header() == SASL_HEADER
+            client.expect("sasl_mechanisms")
+            if mechanism == "PLAIN":
+                assert client.expect("sasl_outcome").fields == {"code": OK}
+            else:
+                client.expect("sasl_challenge")
+
+
 @pytest.mark.parametrize("size", [513, 65000])
 def test_a_large_name_is_refused_unread(client: FrameClient, size: int) -> None:
     """Part 5.3.1. It takes seconds to normalise 32,500 combining marks."""

@@ -316,7 +316,7 @@ cdef void delivery_reject(
         const char *description) noexcept nogil:
     """Reject a delivery with a reason (part 3.4.3), in a transaction as its outcome (part 4.4.1).
 
-    Its sender does not hear of a rejection if it settled the delivery, so the transaction must fail.
+    The sender of a settled delivery does not hear of that, so the transaction must fail.
     """
     cdef Transaction *transaction = NULL
     if delivery.code == TRANSACTIONAL_STATE:
