@@ -400,3 +400,69 @@ def test_a_message_expires_while_its_server_is_away(
     time.sleep(1.6)
     with receiver(stored().port, address) as client:
         assert receive(client, 1) == messages[1:]
+
+
+# -- Properties across two chunks of memory
+
+CHUNK = 32768
+
+
+def padded(properties: bytes, cut: int) -> bytes:
+    """Return a message whose properties have the end of a chunk at ``cut``, by annotations."""
+    filler = b"x" * 1000
+    filler += b"x" * (CHUNK - cut - len(annotations(filler)))
+    assert len(annotations(filler)) == CHUNK - cut
+    return annotations(filler) + properties + DATA
+
+
+def annotations(filler: bytes) -> bytes:
+    return section(0x72, Value("map", ((Value("symbol", "x-f"), Value("binary", filler)),)))
+
+
+def properties_to(address: str, milliseconds: int) -> bytes:
+    at = Value("timestamp", time.time_ns() // 1_000_000 + milliseconds)
+    null = Value("null", None)
+    fields = (Value("string", "id"), null, Value("string", address), *[null] * 5, at)
+    return section(0x73, Value("list", fields))
+
+
+@pytest.mark.parametrize("way", ["at_once", "in_two_frames", "from_a_file"])
+def test_an_expiry_across_two_chunks(
+    request: pytest.FixtureRequest, address: str, way: str
+) -> None:
+    cuts = range(0, len(properties_to(address, 1)) + 1, 3)
+    gone = [padded(properties_to(address, -1), cut) for cut in cuts]
+    kept = [padded(properties_to(address, 10**9), cut) for cut in cuts]
+    ways = Ways(request, address)
+    ways.expected = len(kept)
+    messages = [(0, each) for each in [*gone, *kept]]
+    assert getattr(ways, way)(messages) == messages[len(gone) :]
+
+
+@pytest.mark.parametrize("frames", [1, 2])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_an_address_across_two_chunks(
+    server: Server, address: str, frames: int, streaming: bool
+) -> None:
+    """The anonymous terminus reads `to` wherever it stands; one that is too long is no address."""
+    sent = [
+        (0, padded(properties_to(address, 10**9), cut))
+        for cut in range(len(properties_to(address, 1)) + 1)
+    ]
+    target = {"capabilities": symbols("qd.streaming-deliveries")} if streaming else {}
+    with receiver(server.port, address) as client, sender(server.port, address) as producer:
+        producer.attach_sender("", handle=1, target=composite("target", **target))
+        producer.wait_for_credit()
+        for number, (form, payload) in enumerate(sent):
+            parts = [payload] if frames == 1 else [payload[:CHUNK], payload[CHUNK:]]
+            for part in parts:
+                producer.transfer(
+                    number, part, handle=1, message_format=form, more=part is not parts[-1]
+                )
+            assert delivery(client) == (form, payload)
+            settle(client, "accepted", number, number)
+            assert outcome(producer) == "accepted"
+        wide = padded(properties_to("y" * 5000, 10**9), 1000)
+        producer.transfer(len(sent), wide[:CHUNK], handle=1, more=True)
+        producer.transfer(len(sent), wide[CHUNK:], handle=1)
+        assert outcome(producer) == "rejected"

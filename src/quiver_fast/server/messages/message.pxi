@@ -385,31 +385,3 @@ cdef size_t encode_header(
     n += put_uint(out + n, header.delivery_count + failures)
     out[4] = <char>(n - 5)
     return n
-
-
-cdef HeaderResult message_address(
-        const Message *message, const char **address, size_t *size) noexcept nogil:
-    """Find `to`, the third field of properties (part 3.2.4), in the first chunk.
-
-    HEADER_READ with ``size`` 0 means that the message has none.
-    """
-    cdef amqp_reader_t reader = reader_of(message)
-    cdef amqp_section section = amqp_read_section(&reader)
-    cdef amqp_fields_t fields
-    cdef amqp_value_t value
-    cdef int field
-    size[0] = 0
-    while section < AMQP_SECTION_PROPERTIES and amqp_read_content(&reader, &value):
-        section = amqp_read_section(&reader)
-    if section > AMQP_SECTION_PROPERTIES:
-        return HEADER_READ
-    fields = amqp_read_list(&reader)
-    if reader.fault != AMQP_FINE:
-        return as_header_result(reader.fault)
-    for field in range(<int>min(fields.left, <uint32_t>3)):
-        if not amqp_read_content(&fields.inside, &value):
-            return HEADER_MALFORMED
-        if field == 2 and (value.constructor == STRING8 or value.constructor == STRING32):
-            address[0] = <const char *>value.content.start
-            size[0] = value.content.size
-    return HEADER_READ

@@ -11,6 +11,12 @@ cdef int64_t FAR_MS = <int64_t>1 << 40
 # The longest beginning of a section: a descriptor of 31 letters, a constructor and a length.
 cdef enum:
     WINDOW = 64
+    # Longer than any address may be.
+    ADDRESS_ROOM = 4096
+# The field to of properties, part 3.2.4.
+cdef uint32_t TO_FIELD = 2
+# An address across two chunks, until the next one.
+cdef char[ADDRESS_ROOM] split_address
 
 # A place in a message's chunks.
 cdef struct Place:
@@ -272,7 +278,7 @@ cdef amqp_fault step(
             section, &value, reader.end):
         return AMQP_DECODE_ERROR
     if section == AMQP_SECTION_PROPERTIES:
-        read_expiry(message, place, start - begin, now)
+        read_expiry(message, place, now)
     previous[0] = section
     return AMQP_FINE if advance(
         place, value.content.start + value.content.size - begin) else AMQP_MORE
@@ -299,32 +305,120 @@ cdef bint has_items(
 
 
 cdef void read_expiry(
-        Message *message, const Place *place, size_t offset, int64_t now) noexcept nogil:
-    """Take absolute-expiry-time if it is before the end of the time to live (part 3.2.4).
-
-    The field is not read in properties across two chunks: these are longer than any in use.
-    """
+        Message *message, const Place *place, int64_t now) noexcept nogil:
+    """Take absolute-expiry-time if it is before the end of the time to live (part 3.2.4)."""
+    cdef uint8_t[WINDOW] buffer
+    cdef Place field = place[0]
     cdef amqp_reader_t reader
-    cdef amqp_fields_t fields
     cdef amqp_value_t value
     cdef int64_t left
-    offset += place.offset
-    if place.chunk.size <= offset:
+    if not to_field(&field, <uint32_t>EXPIRY_FIELD):
         return
-    reader = amqp_reader(
-        <const uint8_t *>chunk_bytes(place.chunk) + offset, place.chunk.size - offset)
-    fields = amqp_read_list(&reader)
-    if fields.left <= <uint32_t>EXPIRY_FIELD:
-        return
-    for _ in range(EXPIRY_FIELD + 1):
-        if not amqp_read_content(&fields.inside, &value):
-            return
-    if value.constructor != TIMESTAMP:
+    reader = window(&field, buffer)
+    if not amqp_read_content(&reader, &value) or value.constructor != TIMESTAMP:
         return
     left = milliseconds_until(value.content.start)
     # 0 would mean that the message never expires.
     if left < FAR_MS and (message.expires == 0 or now + left < message.expires):
         message.expires = max(now + left, <int64_t>1)
+
+
+cdef bint to_field(Place *place, uint32_t field) noexcept nogil:
+    """Move from the beginning of a list's section to a field; return False if it is not there."""
+    cdef uint8_t[WINDOW] buffer
+    cdef amqp_reader_t reader = window(place, buffer)
+    cdef const uint8_t *begin = reader.at
+    cdef const uint8_t *start
+    cdef amqp_value_t value
+    cdef size_t width
+    amqp_read_section(&reader)
+    amqp_read_content(&reader, &value)
+    start = value.content.start
+    width = 1 if value.constructor == LIST8 else 4
+    if start == NULL or value.constructor == LIST0 or <size_t>(reader.end - start) < width:
+        return False
+    if (start[0] if width == 1 else length_of(start)) <= field:
+        return False
+    if not advance(place, start + width - begin):
+        return False
+    for _ in range(<int>field):
+        reader = window(place, buffer)
+        begin = reader.at
+        amqp_read_content(&reader, &value)
+        if value.content.start == NULL or not advance(
+                place, value.content.start + value.content.size - begin):
+            return False
+    return True
+
+
+cdef HeaderResult message_address(
+        const Message *message, const char **address, size_t *size) noexcept nogil:
+    """Find `to` in the properties (part 3.2.4); one across two chunks is there until the next one.
+
+    HEADER_READ with ``size`` 0 means that the message has none.
+    """
+    cdef uint8_t[WINDOW] buffer
+    cdef Place place
+    cdef amqp_reader_t reader
+    cdef const uint8_t *begin
+    cdef amqp_value_t value
+    cdef amqp_section section
+    size[0] = 0
+    place.chunk = message.first
+    place.offset = 0
+    while True:
+        reader = window(&place, buffer)
+        begin = reader.at
+        section = amqp_read_section(&reader)
+        if reader.fault != AMQP_FINE:
+            return as_header_result(reader.fault)
+        if section > AMQP_SECTION_PROPERTIES:
+            return HEADER_READ
+        amqp_read_content(&reader, &value)
+        if value.content.start == NULL:
+            return as_header_result(reader.fault)
+        if section == AMQP_SECTION_PROPERTIES:
+            break
+        if not advance(&place, value.content.start + value.content.size - begin):
+            return HEADER_MORE
+    if is_beyond(&place, value.content.start + value.content.size - begin):
+        return HEADER_MORE
+    if not to_field(&place, TO_FIELD):
+        return HEADER_READ
+    reader = window(&place, buffer)
+    begin = reader.at
+    amqp_read_content(&reader, &value)
+    if value.content.start == NULL:
+        return as_header_result(reader.fault)
+    if value.constructor == STRING8 or value.constructor == STRING32:
+        advance(&place, value.content.start - begin)
+        size[0] = value.content.size
+        address[0] = bytes_at(&place, size)
+    return HEADER_READ
+
+
+cdef bint is_beyond(const Place *place, size_t size) noexcept nogil:
+    """Say whether a message does not have ``size`` bytes more."""
+    cdef Place end = place[0]
+    return not advance(&end, size)
+
+
+cdef const char *bytes_at(const Place *place, size_t *size) noexcept nogil:
+    """Return contiguous bytes; of more than an address in two chunks only the beginning."""
+    cdef Chunk *chunk = place.chunk
+    cdef size_t offset = place.offset
+    cdef size_t copied = 0
+    cdef size_t part
+    if size[0] <= chunk.size - offset:
+        return chunk_bytes(chunk) + offset
+    size[0] = min(size[0], <size_t>ADDRESS_ROOM)
+    while copied < size[0]:
+        part = min(chunk.size - offset, size[0] - copied)
+        memcpy(split_address + copied, chunk_bytes(chunk) + offset, part)
+        copied += part
+        chunk = chunk.next
+        offset = 0
+    return split_address
 
 
 cdef int64_t milliseconds_until(const uint8_t *timestamp) noexcept nogil:
