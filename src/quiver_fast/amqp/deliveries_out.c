@@ -293,8 +293,7 @@ void amqp_delivery_say_rejected(
   const size_t error = 5 + condition_size + 5 + description_size;
   const size_t rejected = DESCRIPTOR_SIZE + 9 + error;
   const size_t enlisted = 2 + AMQP_OWN_TXN_ID + DESCRIPTOR_SIZE + 9 + rejected;
-  uint8_t *out =
-    room_for(&delivery->saying, DESCRIPTOR_SIZE + 9 + (id ? enlisted : rejected));
+  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 9 + (id ? enlisted : rejected));
   if (!out) {
     if (id) amqp_delivery_say_enlisted(delivery, id, AMQP_CODE_REJECTED);
     else amqp_delivery_say(delivery, AMQP_CODE_REJECTED);
