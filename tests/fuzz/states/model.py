@@ -412,6 +412,10 @@ class Connection:
         if span < 0:
             raise Wrong("a disposition that ends before its begin")
         if not fields.get("role"):
+            if fields.get("settled"):
+                # A later word of ours is about no delivery.
+                for delivery in [each for each in session.got if 0 <= later(each, first) <= span]:
+                    del session.got[delivery]
             return
         for delivery in [each for each in session.sent if 0 <= later(each, first) <= span]:
             link, number = session.sent[delivery]
