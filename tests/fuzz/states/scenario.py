@@ -37,7 +37,7 @@ FRAGMENTS: list[list[Part]] = [
     [("receive", False), ("settle", False)],
     [("receive", False), ("detach", False)],
     [("receive", True), ("forget", False)],
-    [("loop", False), ("send", False), ("receive", False), ("forget", False)],
+    [("loop", False), ("send", False), ("receive", True), ("send", False), ("forget", False)],
     [("begin", True), ("attach_receiver", True), ("attach_receiver", True), ("end", False)],
     [("attach_control", False), ("control", False), ("send", False), ("settle", False),
      ("control", False)],
