@@ -208,6 +208,7 @@ class Connection:
         if session.last_delivery is None or later(first + span & MASK, session.last_delivery) > 0:
             # The outcome of deliveries that we have not read: they may never be read.
             self.ledger.leaky |= {link.address or "" for link in session.links}
+            session.judged_ahead = first + span & MASK
         for delivery in list(session.got):
             if 0 <= later(delivery, first) <= span:
                 link, number = session.got[delivery]
@@ -382,7 +383,9 @@ class Connection:
         link.count = link.count + 1 & MASK
         if not link.credit.take() and not link.wild:
             raise Wrong("a delivery beyond the credit")
-        session.got[delivery] = link, None
+        ahead = session.judged_ahead
+        early = ahead is not None and later(delivery, ahead) <= 0
+        session.got[delivery] = link, JUDGED if early else None
 
     def delivery_ended(self, session: Session, link: Link, settled: bool) -> None:
         assert link.delivery is not None

@@ -93,6 +93,8 @@ class Session:
     # The server's: its next transfer and delivery, and what our window allows.
     next_incoming: int | None = None
     last_delivery: int | None = None
+    # The last id of which we said an outcome, if no delivery with it had come.
+    judged_ahead: int | None = None
     allowed: Allowance = field(default_factory=Allowance)
     got: dict[int, tuple[Link, int | None]] = field(default_factory=dict)
     # It ended, or its connection did.
