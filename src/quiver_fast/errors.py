@@ -8,6 +8,9 @@ EXIT_USAGE = 2
 EXIT_THRESHOLD = 99
 EXIT_INTERRUPTED = 130
 
+# Between a signal and the work that it ended.
+SIGNAL_DURING = " while "
+
 
 def one_line(text: str) -> str:
     """Return ``text`` in one line, its control characters escaped: a peer may have written it."""
@@ -52,6 +55,10 @@ class SignalError(QuiverError):
         super().__init__(message)
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
+
+    def during(self, work: str) -> SignalError:
+        """Return this error with the work that the signal ended."""
+        return SignalError(f"{self}{SIGNAL_DURING}{work}", self.signal_number)
 
 
 class LinkError(QuiverError):

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import socket
 import time
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import zip_longest
 
 from quiver_fast.arguments import endpoint
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.errors import PeerError
 from quiver_fast.loop import interrupt
+from quiver_fast.resolving import Address, resolve, wait
 
-
-def _wait(fds: list[tuple[int, int]], deadline: float | None) -> bool:
-    """Wait for one of the descriptors; return False after the deadline (monotonic).
-
-    Raises:
-        SignalError: a signal came.
-    """
-    poller = select.poll()
-    for fd, events in fds:
-        poller.register(fd, events)
-    if interrupt.wake_fd() >= 0:
-        poller.register(interrupt.wake_fd(), select.POLLIN)
-    rest = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-    ready = poller.poll(rest)
-    interrupt.raise_if_pending()
-    return bool(ready)
+# The delay of a connection attempt (RFC 8305, section 5), in seconds.
+_ATTEMPT_DELAY = 0.25
 
 
 def _tune(sock: socket.socket) -> socket.socket:
@@ -38,31 +29,75 @@ def _tune(sock: socket.socket) -> socket.socket:
     return sock
 
 
-def resolve(host: str, port: int, flags: int = 0) -> list[tuple[int, tuple[object, ...]]]:
-    """Return the addresses of ``host`` as (family, address for the socket).
+class Race:
+    """Connects to the first of some addresses that answers.
 
-    Raises:
-        PeerError: the name does not resolve.
+    An attempt begins when the one before it fails, or 250 ms after its begin, and the families
+    take turns (RFC 8305, sections 4 and 5).
+
+    Attributes:
+        due: when the next attempt begins (monotonic seconds); infinity without one.
     """
-    try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
-    except (socket.gaierror, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, socket.gaierror) else "not a host name"
-        raise PeerError(f"cannot resolve host '{host}': {reason}") from None
-    return [(family, address) for family, _, _, _, address in found]
 
+    def __init__(self, addresses: Sequence[Address]) -> None:
+        self._left = _in_turns(addresses)
+        self._attempts: dict[int, socket.socket] = {}
+        self._error = OSError(errno.EADDRNOTAVAIL, "no address")
+        self._epoll = select.epoll()
+        self.due = 0.0
 
-def _connect_one(family: int, address: tuple[object, ...], deadline: float) -> socket.socket:
-    sock = begin_connect(family, address)
-    try:
-        if not _wait([(sock.fileno(), select.POLLOUT)], deadline):
-            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when an attempt has ended."""
+        return self._epoll.fileno()
+
+    def step(self) -> socket.socket | None:
+        """Return the socket that is connected, if there is one; else begin what is due.
+
+        Raises:
+            OSError: the last attempt has failed.
+        """
+        for fd, _ in self._epoll.poll(0):
+            if sock := self._connected(fd):
+                return sock
+        while self._left and (not self._attempts or time.monotonic() >= self.due):
+            self._begin(self._left.pop(0))
+        if not self._attempts:
+            raise self._error
+        return None
+
+    def close(self) -> None:
+        """Give up all attempts."""
+        for sock in self._attempts.values():
+            sock.close()
+        self._attempts = {}
+        self._epoll.close()
+
+    def _begin(self, place: Address) -> None:
+        self.due = time.monotonic() + _ATTEMPT_DELAY if self._left else math.inf
+        try:
+            sock = begin_connect(*place)
+        except OSError as error:
+            self._error = error
+            return
+        self._attempts[sock.fileno()] = sock
+        self._epoll.register(sock, select.EPOLLOUT)
+
+    def _connected(self, fd: int) -> socket.socket | None:
+        """Take the socket of an attempt that has ended; return it if it is connected."""
+        self._epoll.unregister(fd)
+        sock = self._attempts.pop(fd)
         if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            raise OSError(code, os.strerror(code))
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+            sock.close()
+            self._error = OSError(code, os.strerror(code))
+            return None
+        return sock
+
+
+def _in_turns(addresses: Sequence[Address]) -> list[Address]:
+    """Return the addresses in their order, but those of both families in turns."""
+    firsts = [one for one in addresses if one[0] == addresses[0][0]]
+    others = [one for one in addresses if one[0] != addresses[0][0]]
+    return [one for pair in zip_longest(firsts, others) for one in pair if one]
 
 
 def connect(host: str, port: int, timeout: float) -> socket.socket:
@@ -73,13 +108,33 @@ def connect(host: str, port: int, timeout: float) -> socket.socket:
         SignalError: a signal came.
     """
     deadline = time.monotonic() + timeout
-    reason = "no address"
-    for family, address in resolve(host, port):
+    addresses = resolve(host, port, timeout=timeout)
+    return connect_to(addresses, endpoint(host, port), deadline)
+
+
+def connect_to(addresses: Sequence[Address], place: str, deadline: float) -> socket.socket:
+    """Connect to the first of some addresses that answers until ``deadline`` (monotonic).
+
+    Args:
+        addresses: see :func:`resolve`.
+        place: the name of the host and port in messages.
+        deadline: when to give up (monotonic seconds).
+
+    Raises:
+        PeerError: none answers.
+        SignalError: a signal came.
+    """
+    with closing(Race(addresses)) as race:
         try:
-            return _connect_one(family, address, deadline)
+            while (sock := race.step()) is None:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+                fds = [(race.fileno(), select.POLLIN)]
+                wait(fds, min(deadline, race.due), f"connecting to {place}")
         except OSError as error:
             reason = error.strerror or str(error)
-    raise PeerError(f"cannot connect to {endpoint(host, port)}: {reason}")
+            raise PeerError(f"cannot connect to {place}: {reason}") from None
+    return sock
 
 
 def begin_connect(family: int, address: tuple[object, ...]) -> socket.socket:
@@ -146,7 +201,7 @@ def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
         PeerError: the name does not resolve, or the address cannot be used.
     """
     listeners: list[socket.socket] = []
-    for family, address in resolve(host, port, socket.AI_PASSIVE):
+    for family, address in resolve(host, port, flags=socket.AI_PASSIVE):
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -174,7 +229,7 @@ def _accept_first(
         descriptors = [each.fileno() for each in listeners]
         if control.fileno() >= 0:
             descriptors.append(control.fileno())
-        if not _wait([(each, select.POLLIN) for each in descriptors], deadline):
+        if not wait([(each, select.POLLIN) for each in descriptors], deadline):
             break
         control.read()
         interrupt.raise_if_pending()
@@ -184,7 +239,7 @@ def _accept_first(
             except OSError:
                 continue
             silent_until = time.monotonic() + patience
-            if _wait([(sock.fileno(), select.POLLIN)], silent_until) and has_spoken(sock):
+            if wait([(sock.fileno(), select.POLLIN)], silent_until) and has_spoken(sock):
                 return _tune(sock)
             sock.close()
     return None

@@ -24,6 +24,7 @@ LISTENING = "0A"
 SET_UP = """
 "$2" -c "$3"
 mount --bind "$1" /etc/hosts
+[ -z "$4" ] || mount --bind "$4" /etc/resolv.conf
 mount -t tmpfs none /var/lib
 echo ready
 exec sleep 3600
@@ -82,12 +83,22 @@ class Namespace:
 
 
 @contextmanager
-def namespace(directory: Path, environment: dict[str, str]) -> Iterator[Namespace]:
-    """Make a namespace for the time of the block; skip the test if that is not allowed."""
-    hosts = directory / "hosts"
-    hosts.write_text(HOSTS)
+def namespace(
+    directory: Path, environment: dict[str, str], hosts: str = HOSTS, resolver: str = ""
+) -> Iterator[Namespace]:
+    """Make a namespace for the time of the block; skip the test if that is not allowed.
+
+    Args:
+        directory: the folder of the commands.
+        environment: variables besides those inherited.
+        hosts: the content of /etc/hosts.
+        resolver: the content of /etc/resolv.conf; empty for that of this machine.
+    """
+    (directory / "hosts").write_text(hosts)
+    (directory / "resolver").write_text(resolver)
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    arguments = [str(hosts), sys.executable, LOOPBACK_UP]
+    files = [str(directory / "hosts"), str(directory / "resolver") if resolver else ""]
+    arguments = [files[0], sys.executable, LOOPBACK_UP, files[1]]
     words = ["unshare", *user, "--net", "--mount", "sh", "-ec", SET_UP, "sh", *arguments]
     try:
         running = Running(words)

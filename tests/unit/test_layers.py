@@ -39,7 +39,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "urls",
         "wall_clock",
     ),
-    ("loop", "metrics", "options", "schemas"),
+    ("loop", "metrics", "options", "resolving", "schemas"),
     ("arrow.run", "sockets"),
     ("amqp",),
     ("security",),

@@ -4,6 +4,7 @@ Python's own handlers run only in the interpreter; a loop without the GIL for
 minutes needs a C handler.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.signal cimport SIG_IGN, SIGINT, SIGTERM, sig_atomic_t
 from posix.signal cimport sigaction, sigaction_t, sigemptyset
 from posix.unistd cimport write
@@ -72,11 +73,12 @@ def wake_fd() -> int:
 
 
 def raise_if_pending() -> None:
-    """Raise SignalError if a signal was caught.
+    """Raise SignalError if a signal was caught; run Python's handlers, which may raise as well.
 
     Raises:
         SignalError: with the signal's number and name.
     """
+    PyErr_CheckSignals()
     if caught:
         name = "SIGINT" if caught == SIGINT else "SIGTERM"
         raise SignalError(f"interrupted by {name}", caught)

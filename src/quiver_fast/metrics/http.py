@@ -19,8 +19,9 @@ from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import Any, Protocol
 
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import PeerError, QuiverError
 from quiver_fast.extras import how_to_install
+from quiver_fast.resolving import resolve
 
 LOOPBACK = "127.0.0.1"
 """The default host for metrics."""
@@ -227,11 +228,9 @@ def _registry(collector: Collector) -> Any:
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        family, *_, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise QuiverError(f"--metrics-host: {host}: {error.strerror}") from None
+        family, address = resolve(host, port, flags=socket.AI_PASSIVE)[0]
+    except PeerError as error:
+        raise QuiverError(f"--metrics-host: {error}") from None
     sock = None
     try:
         sock = socket.socket(family, socket.SOCK_STREAM)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import socket
 import struct
 import time
 from collections import deque
@@ -41,6 +40,7 @@ from quiver_fast.remote.wire.replies import (
     text_of,
     tid_of,
 )
+from quiver_fast.sockets import connect
 from quiver_fast.urls import hide_user, split_url
 
 __all__ = ["Appender", "Entry", "Queue", "Tailer", "Value", "quote"]
@@ -339,12 +339,7 @@ class _Connection:
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
         self._peer = endpoint(host, port)
-        try:
-            self._sock = socket.create_connection((host, port), timeout)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise PeerError(f"cannot connect to {self._peer}: {reason}") from None
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock = connect(host, port, timeout)
         self._tids = itertools.count(1)
         self._timeout = timeout
         self._output: list[bytes] = []

@@ -372,7 +372,9 @@ def test_where_it_cannot_be_served() -> None:
     )
     end = failure(metrics_host="no.such.host.invalid")
     assert end.code == 1
-    assert end.stderr.startswith("quiver-server-pyfast: error: --metrics-host: no.such.host")
+    assert end.stderr.startswith(
+        "quiver-server-pyfast: error: --metrics-host: cannot resolve host 'no.such.host"
+    )
     end = run(command(free_port(), metrics_port=65536))
     assert end.code == 2
     assert "metrics-port" in end.stderr

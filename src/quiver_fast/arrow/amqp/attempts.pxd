@@ -51,6 +51,8 @@ cdef class Attempts:
     cdef int epoll
     cdef object family
     cdef object address
+    # The host and port, for messages.
+    cdef str place
     cdef object make_connection
     cdef object is_stopped
     cdef int64_t patience

@@ -7,11 +7,13 @@ from posix.unistd cimport close
 
 import os
 import socket
+import time
 
 from cpython.exc cimport PyErr_CheckSignals
 from quiver_fast import sockets
 from quiver_fast.amqp.data_plane cimport AMQP_NOTHING, AMQP_OUTCOME, amqp_event
 from quiver_fast.amqp.tls cimport tls_close, tls_established
+from quiver_fast.arguments import endpoint
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
 from quiver_fast.errors import PeerError, QuiverError
 from quiver_fast.loop.reactor cimport watch_add, watch_change, watch_remove
@@ -22,6 +24,7 @@ from quiver_fast.proton.libsys cimport (
     EPOLL_CLOEXEC, EPOLLIN, EPOLLOUT, POLLIN, epoll_create1, epoll_event, epoll_wait,
     monotonic_ns, pollfd, ppoll,
 )
+from quiver_fast.resolving import resolve
 
 STEPS = ("tcp", "tls", "sasl", "open", "begin", "attach", "message", "close")
 
@@ -76,6 +79,7 @@ cdef class Attempts:
     def __init__(self, host: str, port: int, timeout: float, make_connection: object,
                  is_stopped: object) -> None:
         self.family, self.address = reachable(host, port, timeout)
+        self.place = endpoint(host, port)
         self.patience = <int64_t>(timeout * SECOND)
         self.make_connection = make_connection
         self.is_stopped = is_stopped
@@ -256,7 +260,10 @@ cdef class Attempts:
                 break
             late.append(one)
         for one in late:
-            self.fail(one, PeerError(f"the peer did not {PURPOSES[one.step]} in time"))
+            reason = f"the peer did not {PURPOSES[one.step]} in time"
+            if one.connection is None:
+                reason = f"connecting to {self.place}: no answer in time"
+            self.fail(one, PeerError(reason))
         return 0
 
     # ---- the loop --------------------------------------------------------------------
@@ -292,9 +299,10 @@ def reachable(host: str, port: int, timeout: float) -> tuple[int, tuple[object, 
     Raises:
         PeerError: the host does not resolve.
     """
-    found = sockets.resolve(host, port)
+    deadline = time.monotonic() + timeout
+    found = resolve(host, port, timeout=timeout)
     try:
-        probe = sockets.connect(host, port, timeout)
+        probe = sockets.connect_to(found, endpoint(host, port), deadline)
     except PeerError:
         return found[0]
     with probe:

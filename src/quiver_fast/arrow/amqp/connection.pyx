@@ -14,7 +14,7 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
 from quiver_fast.arrow.amqp.transport cimport Transport
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.errors import PeerError, SecurityError
+from quiver_fast.errors import PeerError, SecurityError, SignalError
 from quiver_fast.loop.interrupt import raise_if_pending
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
@@ -170,7 +170,10 @@ cdef class Connection(Transport):
             PeerError: the time is over or the peer closed.
             SignalError: a signal came.
         """
-        self.step(deadline)
+        try:
+            self.step(deadline)
+        except SignalError as error:
+            raise error.during(f"waiting for {self.peer} to {purpose}") from None
         self.judge(deadline, purpose)
 
     def serve(self) -> bool:

@@ -29,6 +29,8 @@ _NOT_OF_CSP = (
 )
 # This connection only asks the broker for its product: the arrows report errors.
 _PROBE_SECONDS = 2.0
+# How long a broker may take for a step of the queue's preparation or deletion.
+_BROKER_SECONDS = 10.0
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -147,7 +149,9 @@ class QueueSetup:
         if self._plan.url.scheme == "csp":
             self._prepared = True
             return
-        with self._manager() as manager:
+        with self._signals.raising():
+            manager = self._manager()
+        with manager:
             self._learn_address(manager)
             if options.declare or options.unique:
                 manager.declare(self.path)
@@ -170,7 +174,7 @@ class QueueSetup:
         if self._prepared or self._plan.url.scheme not in ("amqp", "amqps"):
             return
         try:
-            with self._manager(_PROBE_SECONDS) as manager:
+            with self._signals.raising(), self._manager(_PROBE_SECONDS) as manager:
                 self._learn_address(manager)
         except QuiverError as error:
             self._console.note(f"Did not learn which broker this is: {error}")
@@ -205,7 +209,7 @@ class QueueSetup:
     def _warn_that_it_stays(self, why: str, how: str = "") -> None:
         report_warning(self._command, f"{why}: '{self.path}' stays{how}")
 
-    def _manager(self, timeout: float | None = None) -> QueueManager:
+    def _manager(self, most: float = _BROKER_SECONDS) -> QueueManager:
         plan, options = self._plan, self._plan.options
         mechanisms = options.sasl_mechanisms
         security = Security(
@@ -218,8 +222,7 @@ class QueueSetup:
             verify=options.tls_verify,
             mechanisms=mechanisms.upper().split() if mechanisms else None,
         )
-        if timeout is None:
-            return QueueManager(plan.url.host, plan.port, security)
+        timeout = min(most, options.timeout or most)
         return QueueManager(plan.url.host, plan.port, security, timeout)
 
     def _purge(self) -> int:

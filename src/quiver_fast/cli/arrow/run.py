@@ -6,7 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -24,7 +24,7 @@ from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.start import start_implementation
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import SIGNAL_DURING, QuiverError
 from quiver_fast.process import Child, exit_text
 from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.schemas import marked
@@ -249,13 +249,20 @@ class ArrowRun:
     def ending(self) -> Ending:
         """Return how the arrow ended."""
         if self._stopped is not None:
-            return self._stopped
+            return self._with_work(self._stopped)
         if self.child.returncode == 0 and self._report.get("complete", True):
             problem = self._snapshots.problem
             return Ending(problem is None, problem, at_fault=problem is not None)
         reason = self._report.get("reason") or self.child.last_error_line.removeprefix(_OWN_ERRORS)
         how = exit_text(self.child.returncode)
         return Ending(False, f"{reason} ({how})" if reason else how, at_fault=True)
+
+    def _with_work(self, stopped: Ending) -> Ending:
+        """Add the work of a silent arrow to the reason why it was stopped, if the arrow tells."""
+        if self.running or not stopped.at_fault:
+            return stopped
+        work = (self._report.get("reason") or "").partition(SIGNAL_DURING)[2]
+        return stopped if not work else replace(stopped, reason=f"{stopped.reason}, while {work}")
 
     def outline(self) -> dict[str, Any]:
         """Return the keys of the arrow's summary that do not come from its records."""

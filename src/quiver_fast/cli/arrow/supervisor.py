@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.errors import SignalError
 from quiver_fast.records.formats import FLUSHES_PER_SECOND
 
 SNAPSHOT_PERIOD = 2.0
@@ -35,6 +37,7 @@ class SignalWatch:
         """The first signal that came, or None."""
         self.count = 0
         self._before: dict[int, Any] = {}
+        self._raises = False
 
     @property
     def exit_code(self) -> int | None:
@@ -58,9 +61,20 @@ class SignalWatch:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise a SignalError for signals that come in the block: it waits for a peer."""
+        self._raises = True
+        try:
+            yield
+        finally:
+            self._raises = False
+
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         self.signum = self.signum or signum
         self.count += 1
+        if self._raises:
+            raise SignalError(self.reason or "", self.signum)
 
 
 class Stoppable(Protocol):

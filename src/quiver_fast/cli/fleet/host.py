@@ -25,6 +25,7 @@ from quiver_fast.cli.pair.ends_watch import snapshot_of_all
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.errors import QuiverError
+from quiver_fast.sockets import connect
 from quiver_fast.wall_clock import WallClock
 from spark_analysis.task_line import TaskLine, folder_name
 
@@ -257,10 +258,9 @@ def main() -> int:
     task = TaskLine(sys.stdin.buffer, sys.stdout.buffer)
     job: HostJob = pickle.loads(task.read_job())  # noqa: S301 (our own task wrote it)
     try:
-        connection = socket.create_connection(job.driver, timeout=_CONNECT_SECONDS)
-    except OSError as error:
-        host, port = job.driver
-        task.send(failed=f"cannot connect to quiver-fleet at {host}:{port}: {error}")
+        connection = connect(*job.driver, _CONNECT_SECONDS)
+    except QuiverError as error:
+        task.send(failed=f"quiver-fleet: {error}")
         return 1
     channel = Channel(connection)
     channel.send(kind="hello", token=job.token, number=job.number, name=socket.gethostname())

@@ -40,19 +40,20 @@ class ChurnRun(ConnectingRun):
                 progress.update(churn.due, args.churn * args.duration)
                 return self._signals.count > 0
 
-            churn = Churn(
-                target.config.host,
-                target.config.port,
-                target.timeout,
-                target.connect,
-                is_stopped,
-                kind=args.churn_of,
-                rate=args.churn,
-                duration=args.duration,
-                address_at=lambda connection: address_at(target.config, connection),
-                make_message=lambda: template.encode(time.time_ns() // 1_000_000),
-                name=target.config.id,
-            )
+            with self._signals.raising():
+                churn = Churn(
+                    target.config.host,
+                    target.config.port,
+                    target.timeout,
+                    target.connect,
+                    is_stopped,
+                    kind=args.churn_of,
+                    rate=args.churn,
+                    duration=args.duration,
+                    address_at=lambda connection: address_at(target.config, connection),
+                    make_message=lambda: template.encode(time.time_ns() // 1_000_000),
+                    name=target.config.id,
+                )
             server = server_at(*churn.peer_address)
             churn.run()
         return self._document(churn) | {"server": server and _cost(server)}

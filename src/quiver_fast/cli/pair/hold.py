@@ -31,14 +31,15 @@ class HoldRun(ConnectingRun):
 
     def _measure(self) -> dict[str, Any]:
         target, args = self._target, self._args
-        hold = Hold(
-            target.config.host,
-            target.config.port,
-            target.timeout,
-            target.connect,
-            lambda: self._signals.count > 0,
-            count=args.hold,
-        )
+        with self._signals.raising():
+            hold = Hold(
+                target.config.host,
+                target.config.port,
+                target.timeout,
+                target.connect,
+                lambda: self._signals.count > 0,
+                count=args.hold,
+            )
         server, own = server_at(*hold.peer_address), Process(os.getpid())
         marked_ones = [one for one in (server, own) if one]
         times = [time.monotonic()]

@@ -10,8 +10,8 @@ cdef double CONNECT_TIMEOUT = 10.0
 cdef class Connector:
     """Keeps one connection to another server.
 
-    It resolves the other server's name once, at the start. After a failure it waits 0.1 s, then
-    twice as long each time, up to 5 s.
+    It resolves the other server's name once, at the start. Each time it begins with the next of
+    the name's addresses. After a failure it waits 0.1 s, then twice as long each time, up to 5 s.
 
     Args:
         broker: the broker that uses the connection.
@@ -20,13 +20,14 @@ cdef class Connector:
 
     Raises:
         PeerError: the name does not resolve.
+        SignalError: a signal came.
     """
 
     def __init__(self, broker: Broker, target: object, security: Security) -> None:
         self.broker = broker
         self.target = target
         self.security = security
-        self.addresses = resolve(target.host, target.port)
+        self.addresses = resolve(target.host, target.port, timeout=CONNECT_TIMEOUT)
         self.delay = FIRST_DELAY
         self.said = ""
         dial = &self.dial
@@ -44,43 +45,48 @@ cdef class Connector:
         self.dial.due = INT64_MAX
 
     def abandon(self) -> None:
-        """Close the socket that is connecting."""
-        if self.sock is not None:
+        """Close the sockets that are connecting."""
+        if self.race is not None:
             watch_remove(self.broker.container.epoll, &self.dial.watch)
-            self.sock.close()
-            self.sock = None
+            self.race.close()
+            self.race = None
 
     def start(self) -> None:
-        """Begin to connect to the next of the name's addresses."""
-        family, address = self.addresses[self.attempt % len(self.addresses)]
+        """Begin to connect."""
+        first = self.attempt % len(self.addresses)
         self.attempt += 1
         try:
-            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            code = sock.connect_ex(address)
+            self.race = Race(self.addresses[first:] + self.addresses[:first])
         except OSError as error:
             self.fail(error.strerror or str(error))
             return
-        self.sock = sock
-        self.dial.watch.fd = sock.fileno()
-        watch_add(self.broker.container.epoll, &self.dial.watch, EPOLLOUT)
-        if code not in (0, EINPROGRESS):
-            self.fail(os.strerror(code))
-            return
+        self.dial.watch.fd = self.race.fileno()
+        watch_add(self.broker.container.epoll, &self.dial.watch, EPOLLIN)
         self.wait(CONNECT_TIMEOUT)
+        self.given_up = self.dial.due
+        self.advance()
 
-    def finish(self) -> None:
-        """Use the socket after it has connected, or report its failure."""
-        code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self.fail(os.strerror(code))
+    def advance(self) -> None:
+        """Take the socket that has connected, or go on with the addresses."""
+        if self.broker.reactor.now >= self.given_up:
+            self.fail("no answer")
             return
-        watch_remove(self.broker.container.epoll, &self.dial.watch)
-        self.exchange = SaslExchange(self.security, False, peer_is_loopback(self.sock.fileno()))
+        try:
+            sock = self.race.step()
+        except OSError as error:
+            self.fail(error.strerror or str(error))
+            return
+        self.dial.due = <int64_t>min(self.race.due * SECOND, <double>self.given_up)
+        if sock is not None:
+            self.finish(sock)
+
+    def finish(self, sock: object) -> None:
+        """Use a connected socket."""
+        self.abandon()
+        self.exchange = SaslExchange(self.security, False, peer_is_loopback(sock.fileno()))
         self.dial.due = INT64_MAX
         self.dial.peer = admit(
-            self.broker, self.sock.detach(), self.exchange, self.target.host.encode())
-        self.sock = None
+            self.broker, sock.detach(), self.exchange, self.target.host.encode())
         if self.dial.peer == NULL:
             self.fail("too many connections")
             return
@@ -135,19 +141,19 @@ cdef int64_t on_turn(void *owner, int64_t now) noexcept nogil:
 
 
 cdef int turn(Connector connector) noexcept:
-    """Begin to connect, or give up an attempt that takes too long."""
-    if connector.sock is None:
+    """Begin to connect, or go on with it."""
+    if connector.race is None:
         connector.start()
     else:
-        connector.fail("no answer")
+        connector.advance()
     return 0
 
 
 cdef void on_connected(Watch *watch, uint32_t events) noexcept with gil:
     connector = <Connector>watch.owner
-    # A time-out in the same turn may have closed the socket.
-    if connector.sock is not None:
-        connector.finish()
+    # A time-out in the same turn may have closed the sockets.
+    if connector.race is not None:
+        connector.advance()
 
 
 cdef void on_lost(Dial *dial, Peer *peer) noexcept with gil:

@@ -22,8 +22,10 @@ cdef class Connector:
     cdef object target
     cdef list addresses
     cdef size_t attempt
-    # The socket while it connects.
-    cdef object sock
+    # The sockets while they connect.
+    cdef object race
+    # When it gives them up (monotonic ns).
+    cdef int64_t given_up
     cdef double delay
     # The last report, to report a state only once.
     cdef str said

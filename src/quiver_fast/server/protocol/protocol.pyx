@@ -1,12 +1,11 @@
 """Sockets and the engine's events: listener, connector, admission, attach."""
 
-from libc.errno cimport EAGAIN, ECONNABORTED, EINPROGRESS, EINTR, errno
+from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from posix.unistd cimport close
 
 import os
-import socket
 import struct
 import sys
 
@@ -96,7 +95,8 @@ from quiver_fast.server.transfer.transfer cimport (
     end_accepted, inlet_arrived, inlet_detached, outlet_detached, outlet_flow, outlet_refused,
     outlet_updated, peer_holds, peer_ring, queue_left, take_whole,
 )
-from quiver_fast.sockets import resolve
+from quiver_fast.resolving import resolve
+from quiver_fast.sockets import Race
 
 include "attach.pxi"
 include "events.pxi"
