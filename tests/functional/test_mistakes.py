@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 from support.processes import REPOSITORY
 
-from quiver_fast.cli.shared import quantities
+from quiver_fast.cli.shared import quantities, url
+from quiver_fast.errors import UsageError
 
 # Command, its arguments, and its only line of output. All of them are usage errors.
 USAGE = [
@@ -63,6 +64,27 @@ USAGE = [
     ("pair", ["--find-rate", "p98<5ms"], " p99.9, "),
     ("pair", ["--abort-if", "max>5s"], "is no figure of a period: those are p50, p99, mean, rate"),
     ("analyze", ["run1", "--fail-if", "losses>0"], ", unreceived, lost, "),
+    (
+        "pair",
+        ["--fail-if", "a,b"],
+        "such as p99>5ms: give the option once for each",
+    ),
+    ("pair", ["--fail-if", "p99>5ms and rate<1k"], "give the option once for each condition"),
+    ("pair", ["--abort-if", "p99>5s || rate<1"], "give the option once for each condition"),
+    ("analyze", ["run1", "--fail-if", "5s"], "write 'p99>5s'"),
+    ("fleet", ["hosts", "--fail-if", "10ms"], "write 'p99>10ms'"),
+    ("pair", ["--find-rate", "<10ms"], "such as p99<5ms: write 'p99<10ms'"),
+    ("pair", ["--find-rate", "worse"], "--find-rate worse: nothing is compared in a search"),
+    ("pair", ["--find-rate", "p99"], "'p99' is not a condition such as p99<5ms (see"),
+    ("pair", ["--find-rate", "p99<5ms and lost>=1"], "write 'lost<=1'"),
+    ("pair", ["--runs", "2", "--baseline", "credit=10 durable"], "'--credit 10 --durable'"),
+    ("pair", ["--ramp", "1,000..20,000:30s"], "--ramp: numbers have no commas: write 1000..20000"),
+    ("pair", ["--rate", "20K msgs/s"], "write 20k"),
+    ("pair", ["--count", "10k messages"], "write 10k"),
+    ("arrow", ["send", "q0", "--durable=1"], "--durable takes no value, such as '1': write"),
+    ("server", ["q0", "--verify=false"], "--verify takes no value, such as 'false': leave it out"),
+    ("server", ["broker1.example.com/q0"], "write //broker1.example.com/q0"),
+    ("arrow", ["send", "bücher.test/q0"], "begins with a host: write //bücher.test/q0"),
     ("pair", ["--fail-if", "worse"], "nothing is compared without --runs and --baseline"),
     ("pair", ["--settlement", "--presettled"], "--presettled leaves no settlement to record"),
     ("pair", ["//h/q", "--trust-store", "x"], "--trust-store has no effect without an amqps URL"),
@@ -121,6 +143,55 @@ def nowhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("QUIVER_IMPL_PATH", "QUIVER_HOME"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("rate", ["2e4", "fast", "20kk", "1,00"])
+def test_no_proposal_without_a_number(rate, capfd):
+    assert main_of("pair")(["--rate", rate]) == 2
+    assert "; write" not in capfd.readouterr().err
+
+
+@pytest.fixture
+def addresses(monkeypatch):
+    """The names that have an address: a list that a test fills, with "*" for all of them."""
+    known = []
+
+    def getaddrinfo(name, _port):
+        if name not in known and "*" not in known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(url.socket, "getaddrinfo", getaddrinfo)
+    url._resolves.cache_clear()
+    yield known
+    url._resolves.cache_clear()
+
+
+def test_a_name_that_resolves_is_taken_for_a_host(addresses):
+    addresses.append("rabbitmq")
+    with pytest.raises(UsageError, match=r"'rabbitmq/q0' begins with a host: write //rabbitmq/q0"):
+        url.parse_url("rabbitmq/q0")
+    assert url.parse_url("rabbitmq").path == "rabbitmq"
+    addresses.append("orders.created")
+    with pytest.raises(UsageError, match=r"'orders.created' is a host: write //orders.created/q0"):
+        url.parse_url("orders.created")
+    assert url.parse_url("topic/t").path == "topic/t"
+    assert url.parse_url("//localhost/rabbitmq/q0").path == "rabbitmq/q0"
+    assert url.parse_url("x", address="rabbitmq/q0").path == "rabbitmq/q0"
+
+
+def test_a_server_that_knows_every_name_tells_nothing(addresses):
+    addresses.append("*")
+    assert url.parse_url("topic/t").path == "topic/t"
+
+
+def test_a_silent_name_server_keeps_no_command(addresses, monkeypatch):
+    silent = threading.Event()
+    monkeypatch.setattr(url.socket, "getaddrinfo", lambda *_: silent.wait())
+    monkeypatch.setattr(url, "_RESOLVING_SECONDS", 0.01)
+    try:
+        assert url.parse_url("topic/t").path == "topic/t"
+    finally:
+        silent.set()
 
 
 @pytest.mark.parametrize(("command", "words", "line"), USAGE)

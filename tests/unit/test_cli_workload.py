@@ -261,6 +261,7 @@ SECONDS = st.sampled_from(["0", "30", "90s", "1m30s", "2h"])
 COUNTS = st.sampled_from(["1", "500", "1k"])
 SHARES = st.sampled_from(["1%", "0.1%"])
 CONDITIONS = st.lists(st.sampled_from(["p99>1ms", "lost>0", "rate<5k/s"]), min_size=1)
+HOLDING = st.lists(st.sampled_from(["p99<1ms", "lost<=0", "rate<5k/s"]), min_size=1)
 STEPS = st.sampled_from(["10k:10s,1..9:20s", "1..2:3s"])
 
 VALUES: dict[str, st.SearchStrategy[object]] = {
@@ -285,7 +286,8 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "record-format": st.sampled_from(["v1", "v2", "v3"]),
     "time-unit": st.sampled_from(["ms", "us", "ns"]),
     "format": st.sampled_from(["auto", "upstream"]),
-    **dict.fromkeys(["fail-if", "find-rate"], CONDITIONS),
+    "fail-if": CONDITIONS,
+    "find-rate": HOLDING,
     "abort-if": st.lists(st.sampled_from(["p99>1ms", "rate<5k/s", "mean>=1s"]), min_size=1),
     "exit-when": st.just("empty"),
     "sweep": st.lists(st.sampled_from(["rate=1,2", "credit=1..9:3"]), min_size=1),

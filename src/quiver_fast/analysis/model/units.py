@@ -57,6 +57,10 @@ def checked_text(one: Mapping[str, Any]) -> str:
     return f"{figure} with {one['never_sent']:,} messages that were due and never sent"
 
 
+NO_RATE = "too few messages for a rate"
+"""Words in place of a rate where the messages span no time."""
+
+
 def average_text(value: float | None, unit: str) -> str:
     """Return a mean over windows or runs: of latencies in "ms", or of messages/s."""
     if value is None:

@@ -47,6 +47,7 @@ def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
         words = shlex.split(text)
         if not words:
             raise UsageError("it is empty")
+        _check_options(words)
         label = shown_words(text)
         if words[0].startswith("-") or begins_url(words[0]):
             return Baseline(label, args=_with_options(words, args))
@@ -55,6 +56,19 @@ def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
         return Baseline(label, args=_with_implementation(words[0], args))
     except (UsageError, ValueError) as error:
         raise UsageError(f"--baseline: {error}") from None
+
+
+def _check_options(words: Sequence[str]) -> None:
+    """Refuse options that are written as --sweep has them.
+
+    Raises:
+        UsageError: the first word is one.
+    """
+    name, equals, _ = words[0].partition("=")
+    if equals and name.replace("-", "_") in vars(measuring_parser().parse_args([])):
+        pairs = (word if word.startswith("-") else f"--{word}" for word in words)
+        options = " ".join(pair.replace("=", " ", 1) for pair in pairs)
+        raise UsageError(f"'{words[0]}' lacks its dashes: write --baseline='{options}'")
 
 
 def _with_options(words: Sequence[str], args: argparse.Namespace) -> argparse.Namespace:

@@ -18,7 +18,7 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import count, duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import all_thresholds, refuse_comparisons, threshold
+from quiver_fast.cli.shared.thresholds import refuse_comparisons, required_conditions, threshold
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, MESSAGE
 
@@ -139,7 +139,7 @@ def add_search_options(group: argparse._ArgumentGroup) -> None:
     add(
         "--find-rate",
         metavar="CONDITION",
-        type=all_thresholds,
+        type=required_conditions,
         action="extend",
         default=[],
         help="Find the highest rate at which CONDITION, such as 'p99<10ms' or 'p99<10ms and "

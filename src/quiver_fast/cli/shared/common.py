@@ -13,7 +13,7 @@ from typing import NoReturn
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.other_tools import proposal, with_advice
+from quiver_fast.cli.shared.other_tools import of_switch, proposal, with_advice
 from quiver_fast.cli.shared.quantities import (
     body_size,
     count,
@@ -69,6 +69,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a :class:`UsageError`; the boundary prints it as one line."""
+        message = of_switch(message)
         if message.startswith("unrecognized"):
             # Words that nobody expects may be a password: of an unknown option, or after a blank.
             message = re.sub(r"(--pass[a-z]*[= ]).*", r"\1***", message, flags=re.DOTALL)
@@ -249,6 +250,8 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
 
 # The attribute that says whether the steps came from --ramp.
 _RAMP = "rate_steps_are_ramp"
+# The first digits of a rate such as 20,000: steps are divided by commas too.
+_THOUSANDS = re.compile(r"((?:^|,|\.\.)\d{1,3}),(?=\d{3}(?::|\.\.))")
 
 
 class _RateSteps(argparse.Action):
@@ -258,7 +261,10 @@ class _RateSteps(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object,
         option_string: str | None = None,
     ) -> None:  # fmt: skip
-        steps = parse_rate_steps(str(values))
+        plain = _THOUSANDS.sub(r"\1", str(values))
+        if plain != values:
+            raise UsageError(f"{option_string}: numbers have no commas: write {plain}")
+        steps = parse_rate_steps(plain)
         is_ramp = option_string == "--ramp"
         if is_ramp and (len(steps) != 1 or steps[0].first == steps[0].last):
             raise UsageError(f"--ramp: '{values}' is not RATE..RATE:DURATION, such as 1k..100k:60s")

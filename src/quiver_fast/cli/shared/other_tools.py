@@ -105,6 +105,8 @@ _OPERATIONS = {
                     "receive"),
 }  # fmt: skip
 _UNKNOWN = "unrecognized arguments: "
+_WITH_VALUE = re.compile(r"argument (?:-\w/)?(--[a-z-]+): ignored explicit argument '(.*)'")
+_NO = ("no", "false", "off", "0", "never")
 _CHOICE = re.compile(r"argument (--[a-z-]+): invalid choice: '(\S*)'")
 # So alike are words of eight letters with one letter changed, or with two letters exchanged.
 _LIKENESS = 0.75
@@ -132,6 +134,16 @@ def proposal(message: str, flags: Collection[str], takes_url: bool) -> str:
         if (ours := _ours(one, flags, takes_url)) is not None:
             return ours
     return name if name in flags else _alike(name, flags)
+
+
+def of_switch(message: str) -> str:
+    """Return argparse's message; of an option that got a value and takes none, a plainer one."""
+    found = _WITH_VALUE.fullmatch(message)
+    if found is None:
+        return message
+    flag, value = found.groups()
+    write = "leave it out" if value.lower() in _NO else f"write {flag}"
+    return f"{flag} takes no value, such as '{value}': {write}"
 
 
 def operation_like(word: str) -> str:

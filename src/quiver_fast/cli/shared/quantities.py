@@ -26,6 +26,8 @@ _DURATION_WORDS = {
 _NUMBER_AND_WORD = re.compile(
     r"(?P<number>\d{1,3}(?:[,_]\d{3}){1,9}|\d{1,30}(?:\.\d{1,30})?)\s*(?P<word>[a-z]*)", re.ASCII
 )
+# Words that an option's name says already.
+_MESSAGES_PER_SECOND = re.compile(r" *(?:messages?|msgs?)?(?: */ *s(?:ec|econd)?)?$")
 
 
 def count(text: str) -> int:
@@ -69,12 +71,14 @@ def rate(text: str) -> float:
     """Parse a rate such as ``500``, ``10k`` or ``0.5``; a whole number becomes an integer.
 
     Raises:
-        ArgumentTypeError: it is not one.
+        ArgumentTypeError: it is not one; the message may propose a correction.
     """
     try:
         number = parse_rate(text)
     except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        guess = _guess(text, COUNTS, _COUNT_WORDS)
+        hint = f"; write {guess}" if guess else ""
+        raise argparse.ArgumentTypeError(f"{error}{hint}") from None
     return number if isinstance(number, int) else float(number)
 
 
@@ -143,7 +147,7 @@ def _mistake(
 
 def _guess(text: str, units: Mapping[str, int], words: Mapping[str, str]) -> str | None:
     """Return the valid text that ``text`` means: ``1500k`` for ``1.5m``, ``1k`` for ``1KB``."""
-    match = _NUMBER_AND_WORD.fullmatch(text.lower())
+    match = _NUMBER_AND_WORD.fullmatch(_MESSAGES_PER_SECOND.sub("", text.lower().strip()))
     if match is None:
         return None
     unit = words.get(match["word"], match["word"])

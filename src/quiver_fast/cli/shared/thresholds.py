@@ -11,7 +11,7 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE
 from quiver_fast.analysis.model.ranks import NAMES
-from quiver_fast.analysis.model.units import checked_text, per_millisecond
+from quiver_fast.analysis.model.units import NO_RATE, checked_text, per_millisecond
 from quiver_fast.errors import UsageError
 
 THRESHOLD_HELP = f"""\
@@ -45,6 +45,10 @@ _CONDITION = re.compile(
     r"\s*([a-z][a-z0-9._-]*)\s*(>=|<=|>|<)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z/%]*)\s*"
 )
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
+# Words and signs by which people join conditions, and commas within a number.
+_JOINT = re.compile(r"\s*(?:[,;]|&&?|\|\|?|\b(?:and|or)\b)\s*", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_LIMIT_ALONE = re.compile(r"[<>=]*\s*(\d+(?:\.\d+)?(?:ms|us|ns|s))", re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -141,7 +145,7 @@ class Threshold:
         """
         value = self._value(document)
         unsent = self._latency(document).get("never_sent")
-        missing = None if value is not None else f"the run has no {self.figure}"
+        missing = None if value is not None else self._missing(document)
         return {
             "condition": self.condition,
             "run": document["name"],
@@ -172,6 +176,11 @@ class Threshold:
         else:
             ticks = latency.get("percentiles", {}).get(_PERCENTILES[self.figure])
         return None if ticks is None else ticks / per_millisecond(latency["unit"])
+
+    def _missing(self, document: dict[str, Any]) -> str:
+        """Return why a run does not have the figure."""
+        measured = self.figure in _RATES and document[_RATES[self.figure]] is not None
+        return NO_RATE if measured else f"the run has no {self.figure}"
 
     def _latency(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return the latencies of all messages that were due; empty if the figure is no latency."""
@@ -204,18 +213,40 @@ def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:
     return None, TOO_FEW if few else "the baseline is 0: no change is a share of it"
 
 
-def all_thresholds(text: str) -> list[Threshold]:
-    """Parse one or more conditions joined by ``and``: an argparse type."""
-    return [threshold(part) for part in _AND.split(text)]
+def required_conditions(text: str) -> list[Threshold]:
+    """Parse one or more conditions that must hold, joined by ``and``: an argparse type."""
+    conditions = [_parsed(part, "<", text) for part in _AND.split(text)]
+    for one in conditions:
+        # An upper limit of a rate bounds the search; a lower one of a latency is a slip.
+        either = one.of_comparison or one.figure in (*_RATES, "count", _COMPLETE)
+        if one.compares[0] == ">" and not either:
+            right = one.condition.replace(">", "<")
+            raise argparse.ArgumentTypeError(
+                f"'{one.condition}' would have to hold at the rate that is found: write '{right}'"
+            )
+    return conditions
 
 
 def threshold(text: str) -> Threshold:
-    """Parse a condition: an argparse type."""
+    """Parse a condition that must not hold: an argparse type."""
+    return _parsed(text, ">", text)
+
+
+def _parsed(text: str, example: str, typed: str) -> Threshold:
+    """Parse a condition.
+
+    Args:
+        text: the condition.
+        example: the operator of an example.
+        typed: the value of the option, for an error.
+    """
     if text.strip().lower() == WORSE:
         return Threshold(text.strip(), WORSE, ">", 0, "figures")
     match = _CONDITION.fullmatch(text.lower())
     if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a condition such as p99>5ms")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a condition such as p99{example}5ms{_advice(typed, example)}"
+        )
     figure, compares, number, unit = match.groups()
     units, shown = _units(figure)
     if units is None:
@@ -228,6 +259,20 @@ def threshold(text: str) -> Threshold:
     if number.startswith("-") and figure not in _CHANGES:
         raise argparse.ArgumentTypeError(f"'{number}' in '{text}' is not a limit of {figure}")
     return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
+
+
+def _advice(text: str, example: str) -> str:
+    """Return the correction of a text that is no condition; empty if none is known."""
+    if _THOUSANDS.search(text):
+        return f": write '{_THOUSANDS.sub('', text)}'"
+    if alone := _LIMIT_ALONE.fullmatch(text.strip()):
+        return f": write 'p99{example}{alone[1]}'"
+    parts = [part for part in _JOINT.split(text.strip()) if part]
+    if len(parts) == 1:
+        return ""
+    if example == "<":
+        return f": write '{' and '.join(parts)}'"
+    return ": give the option once for each condition"
 
 
 def _units(figure: str) -> tuple[dict[str, float] | None, str]:

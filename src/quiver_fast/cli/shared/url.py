@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import shlex
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from threading import Thread
 
 from quiver_fast.errors import UsageError
 from quiver_fast.urls import hide_user, split_url
@@ -16,7 +20,17 @@ _DEFAULT_HOST = "localhost"
 # Commands of other programs, which people try here.
 _COMMANDS = ("help", "version")
 _BEGIN = re.compile(r"//|[A-Za-z][A-Za-z0-9+.-]*:")
+_WITH_SCHEME = re.compile(r"([A-Za-z]+:(?!:))?(.*)", re.DOTALL)
 _ONE_SLASH = re.compile(r"([A-Za-z]+:)/([^/].*)", re.DOTALL)
+_LABEL = r"[^\W_](?:[\w-]*[^\W_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+# Full names of hosts, by last parts that hardly any address has.
+_DOMAIN = re.compile(
+    rf"(?:{_LABEL}\.)+(?:com|net|org|edu|gov|io|cloud|example|test|local|localdomain|internal|lan|"
+    r"intranet|corp|eu|de|uk|fr|nl|ch)",
+    re.IGNORECASE,
+)
+_RESOLVING_SECONDS = 0.5
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:\d{1,5}(/|$)", re.ASCII)
 
 
@@ -98,14 +112,33 @@ def _check_meaning(text: str) -> None:
     if found := _ONE_SLASH.match(text):
         scheme, rest = found.groups()
         raise UsageError(f"after '{scheme}' there is one slash: write {scheme}//{rest}")
-    if _is_host(text):
-        host = f"[{text}]" if ":" in text else text
-        raise UsageError(f"'{text}' is a host: write //{host}/q0")
+    if parts := _WITH_SCHEME.fullmatch(text):
+        _check_host(parts[1] or "", parts[2])
     if text.startswith("--"):
         # Argparse takes an unknown option with a blank in it for a positional argument.
         raise UsageError(f"'{text.partition('=')[0]}' is not an option")
     if text in _COMMANDS:
         raise UsageError(f"'{text}' looks like an option: write --{text}, or //localhost/{text}")
+
+
+def _check_host(scheme: str, text: str) -> None:
+    """Refuse an address that is a host, or begins with one.
+
+    Raises:
+        UsageError: it does.
+    """
+    first, slash, rest = text.partition("/")
+    ours = _is_host(first)
+    # The name server is not asked for the name of each queue.
+    asked = rest or "." in first
+    if not (ours or _DOMAIN.fullmatch(first) or (asked and _resolves(first))):
+        return
+    queue = "" if ours else f", or {scheme}//{_DEFAULT_HOST}/{text} for a queue"
+    if rest:
+        raise UsageError(f"'{text}' begins with a host: write {scheme}//{text}{queue}")
+    if not slash:
+        host = f"[{text}]" if ":" in text else text
+        raise UsageError(f"'{text}' is a host: write {scheme}//{host}/q0{queue}")
 
 
 def _is_host(text: str) -> bool:
@@ -116,6 +149,27 @@ def _is_host(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@cache
+def _resolves(name: str) -> bool:
+    """Say whether a name has an address, as far as a name server tells it at once."""
+    if _NAME.fullmatch(name) is None:
+        return False
+    found: list[str] = []
+
+    def resolve() -> None:
+        # Some name servers have an address for any name.
+        for each in (name, f"{name}-{os.urandom(4).hex()}"):
+            with suppress(OSError, UnicodeError):
+                socket.getaddrinfo(each, None)
+                found.append(each)
+
+    # A thread that does not keep the command from its end.
+    thread = Thread(target=resolve, daemon=True)
+    thread.start()
+    thread.join(_RESOLVING_SECONDS)
+    return found == [name]
 
 
 def _with_address(shown: str) -> str:
