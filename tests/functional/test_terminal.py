@@ -70,7 +70,7 @@ def test_an_arrow_says_what_it_did(tmp_path):
             command("arrow", "send", f"amqp://127.0.0.1:{server.port}/q", "--count", "1"),
             environment(),
         )
-    assert seen.lines[seen.find("too short for a rate") + 1] == "1 message sent"
+    assert seen.lines[seen.find("too few messages for a rate") + 1] == "1 message sent"
     assert "Target" not in "\n".join(seen.lines)
 
 

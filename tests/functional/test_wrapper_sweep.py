@@ -57,6 +57,14 @@ def test_an_earlier_sweep_is_replaced(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_options_of_runs_without_a_rate() -> None:
+    end = sweep("--sweep", "credit=10,1k", "--json")
+    assert end.code == 0, end
+    points = parsed(end.stdout)["points"]
+    assert [point["sustained"] for point in points] == [True, True]
+    assert all(point["figures"]["message_rate"] > 0 for point in points)
+
+
 def test_without_a_server_it_ends_at_the_first_point() -> None:
     end = sweep(f"//localhost:{free_port()}/q", "--sweep", "rate=1k,2k", "--json")
     assert end.code == 1

@@ -127,7 +127,7 @@ def expected_sections(made, start, last_send, unit, run):
     span = None if not received or end <= received[0] else (end - received[0]) / ticks
     results["receiver_rate"] = None if span is None else round(len(within) / span)
     results["end_to_end_rate"] = None
-    if duration is not None and duration > 0:
+    if duration is not None and duration > 0 and (by_duration or len(within) > 1):
         results["end_to_end_rate"] = len(within) / duration
     if not by_duration:
         return results, None, None

@@ -218,7 +218,7 @@ def test_headline_of_one_arrow():
     receiver = {"results": RESULTS, "latency": LATENCY, "delivery": {"received": 5}}
     assert arrow_headline(receiver)[1].plain == "5 messages received"
     no_rate = {"results": {"message_rate": None, "message_count": 5}}
-    assert arrow_headline(no_rate)[0].plain == "too short for a rate"
+    assert arrow_headline(no_rate)[0].plain == "too few messages for a rate"
 
 
 @pytest.mark.parametrize(("sent", "style"), [(3_970, ""), (2_900, "red")])

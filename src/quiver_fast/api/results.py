@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.analysis.model.units import NO_RATE, per_millisecond
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.shared.output import ArrowFiles
-from quiver_fast.errors import RecordError
+from quiver_fast.errors import QuiverError, RecordError
 from quiver_fast.extras import optional_module
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from quiver_fast.records.transfers import Transfers
+
+
+_NO_LATENCY = "no message was received: there is no latency"
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,12 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """Received messages per second."""
-        return float(self.document["results"]["receiver_rate"])
+        """Received messages per second.
+
+        Raises:
+            QuiverError: the messages are too few for a rate.
+        """
+        return _known(self.document["results"]["receiver_rate"], NO_RATE)
 
     def latency(self, rank: str | float = "50") -> float:
         """Return a percentile of the latency in milliseconds.
@@ -66,10 +73,11 @@ class Result:
 
         Raises:
             KeyError: the document does not have it.
+            QuiverError: no message was received.
         """
         latency = self.document["receiver"]["latency"]
-        ticks = latency["percentiles"][f"{float(rank):g}"]
-        return float(ticks / per_millisecond(latency["unit"]))
+        ticks = _known(latency["percentiles"][f"{float(rank):g}"], _NO_LATENCY)
+        return ticks / per_millisecond(latency["unit"])
 
     def transfers(self, role: str) -> Transfers:
         """Return the records of "sender" or "receiver" as NumPy arrays.
@@ -141,8 +149,12 @@ class Runs:
 
     @property
     def rate(self) -> float:
-        """The median over the runs of received messages per second, in the steady state."""
-        return self._median("message_rate")
+        """The median over the runs of received messages per second, in the steady state.
+
+        Raises:
+            QuiverError: no run has messages enough for a rate.
+        """
+        return self._median("message_rate", NO_RATE)
 
     def latency(self, rank: str | float = "50") -> float:
         """Return the median over the runs of a percentile of the steady state, in milliseconds.
@@ -152,12 +164,20 @@ class Runs:
 
         Raises:
             KeyError: the document has no median of it.
+            QuiverError: no message was received.
         """
         name = f"p{float(rank):g}"
-        return self._median("latency_max" if name == "p100" else f"latency_{name}")
+        return self._median("latency_max" if name == "p100" else f"latency_{name}", _NO_LATENCY)
 
-    def _median(self, figure: str) -> float:
-        return float(self.document["summary"][CANDIDATE]["figures"][figure]["median"])
+    def _median(self, figure: str, missing: str) -> float:
+        return _known(self.document["summary"][CANDIDATE]["figures"][figure]["median"], missing)
+
+
+def _known(value: float | None, missing: str) -> float:
+    """Return a figure of a document; raise a QuiverError with ``missing`` where it has none."""
+    if value is None:
+        raise QuiverError(missing)
+    return float(value)
 
 
 def _table(arrow: Any, records: Transfers) -> pyarrow.Table:

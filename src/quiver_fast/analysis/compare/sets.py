@@ -47,7 +47,7 @@ def run_figures(run: RunData) -> RunFigures:
     if isinstance(run, AnalysedRun):
         return run.figures
     received = run.histogram is not None and run.histogram.total > 0
-    values = {name: _value(run, name) for name in FIGURES} if received else {}
+    values = _values(run) if received else {}
     found = steadiness(run)
     counts, part = _steady_seconds(run, found.part)
     return RunFigures(
@@ -115,7 +115,7 @@ def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures])
 
 
 def _raw(runs: Sequence[RunFigures], name: str) -> float | None:
-    values = [run.values[name] for run in runs if run.values]
+    values = [run.values[name] for run in runs if name in run.values]
     return float(np.mean(values)) if values else None
 
 
@@ -138,12 +138,12 @@ def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> 
 
 
 def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
-    """Return each figure of the runs that received something."""
-    received = [run for run in runs if run.values]
+    """Return each figure of the runs that have it."""
     return {
         name: [
             Sample(run.steady[name], run.windows[name], run.tick if unit == "ms" else 0.0)
-            for run in received
+            for run in runs
+            if name in run.steady
         ]
         for name, (unit, _) in FIGURES.items()
     }
@@ -181,7 +181,7 @@ def _windows(counts: Float64Array, part: Histogram | None) -> dict[str, Float64A
 
 
 def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
-    """Look for change points over a series of runs; None for under twelve that received.
+    """Look for change points over a series of runs; None for under twelve that have a rate.
 
     Returns:
         ``runs`` (names in order of their first receive time) and ``figures``: each of
@@ -198,7 +198,7 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
 
 def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
     """Look for change points, given the runs' figures, as :func:`changes` does."""
-    received = [run for run in runs if run.first_receive_time is not None]
+    received = [run for run in runs if run.values.keys() == FIGURES.keys()]
     if len(received) < MINIMUM_RUNS:
         return None
     received.sort(key=lambda run: run.first_receive_time or 0)
@@ -245,9 +245,9 @@ def _results(run: RunData) -> dict[str, Any]:
     return results
 
 
-def _value(run: RunData, figure: str) -> float:
-    if figure == "message_rate":
-        return float(_results(run)["message_rate"] or 0)
+def _values(run: RunData) -> dict[str, float]:
     latency = (run.receiver or {})["latency"]
-    rank = f"{PER_SECOND[figure]:g}"
-    return float(latency["percentiles"][rank]) / per_millisecond(latency["unit"])
+    percentiles, ticks = latency["percentiles"], per_millisecond(latency["unit"])
+    values = {name: float(percentiles[f"{rank:g}"]) / ticks for name, rank in PER_SECOND.items()}
+    rate = _results(run)["message_rate"]
+    return values if rate is None else {"message_rate": float(rate)} | values

@@ -55,13 +55,15 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
     sender, receiver = without_warmup(sender, since), without_warmup(receiver, since)
     duration = _duration(sender, receiver, end)
     within = receiver.count - receiver.late
+    # From its send to its receive, one message has a latency and no rate.
+    known = duration is not None and duration > 0 and (end is not None or within > 1)
     return {
         "results": {
             "message_count": receiver.count,
             "duration": duration,
             "sender_rate": _rounded(sent),
             "receiver_rate": _rounded(receiver.rate),
-            "end_to_end_rate": within / duration if duration and duration > 0 else None,
+            "end_to_end_rate": within / duration if duration and known else None,
         },
         "drain": None if end is None else _drain(receiver),
         "queue_growth": growth,

@@ -22,7 +22,8 @@ class RunFigures:
     Attributes:
         name: its name.
         first_receive_time: epoch milliseconds; None where nothing was received.
-        values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received.
+        values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received,
+            without the rate where the messages are too few for one.
         steady: each of them over the steady state, likewise; over the whole run where there is
             none.
         windows: each of them in the seconds of the steady state, float64; in all whole seconds

@@ -22,6 +22,7 @@ from quiver_fast.cli.arrow.summary_text import (
     latency_lines,
     number_field,
     pair_summary_text,
+    rate_field,
     section,
     text_field,
 )
@@ -188,7 +189,7 @@ def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
     found = analysis["steady_state"]
     if found["figures_of"] == OF_WHOLE:
         lines = [f"{found['verdict']}: {found['reason']}", "Figures of the whole run:"]
-        lines.append(number_field("Rate", found["message_rate"], "messages/s"))
+        lines.append(rate_field("Rate", found["message_rate"]))
         latency = latency_lines(found["latency"]) if found["latency"] is not None else []
         return section("STEADY STATE", lines + latency)
     lines = [
@@ -196,7 +197,7 @@ def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
         number_field("Warm-up left out", found["warm_up_seconds"], "seconds"),
         number_field("Ramp-down left out", found["ramp_down_seconds"], "seconds"),
         _beside(
-            number_field("Rate", found["message_rate"], "messages/s"),
+            rate_field("Rate", found["message_rate"]),
             _or_dash(raw["results"]["message_rate"], ",.0f"),
         ),
     ]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from quiver_fast.analysis.model.ranks import HEADLINE
-from quiver_fast.analysis.model.units import latency_text, short_text
+from quiver_fast.analysis.model.units import NO_RATE, latency_text, short_text
 from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
@@ -128,7 +128,7 @@ def _fitted_line(text: str, width: int) -> str:
 
 
 def _figures(rate: float | None, latency: dict[str, Any] | None) -> Text:
-    text = Text("too short for a rate" if rate is None else short_text(rate), "bold")
+    text = Text(NO_RATE if rate is None else short_text(rate), "bold")
     text.append("" if rate is None else " messages/s")
     if latency is None or not latency["count"]:
         return text

@@ -8,7 +8,7 @@ from typing import Any
 
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
-from quiver_fast.analysis.model.units import latency_text, per_millisecond
+from quiver_fast.analysis.model.units import NO_RATE, latency_text, per_millisecond
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
@@ -40,8 +40,13 @@ def number_field(name: str, value: float | None, unit: str, form: str = ",.0f") 
 
 
 def rate_field(name: str, value: float | None) -> str:
-    """Return a line such as ``Target rate ...... 0.5 messages/s``: low rates have decimals."""
-    is_low = value is not None and value < _LOW_RATE
+    """Return a line such as ``Target rate ...... 0.5 messages/s``: low rates have decimals.
+
+    None is the rate of messages that span no time.
+    """
+    if value is None:
+        return text_field(name, NO_RATE)
+    is_low = value < _LOW_RATE
     return number_field(name, value, "messages/s", ".3g" if is_low else ",.0f")
 
 

@@ -41,7 +41,7 @@ class Judged:
         complete: it did all that was asked.
         failure: why it did not sustain the load; None where it did.
         received: it received messages.
-        figures: of its steady state, or of the whole run; None where nothing was received.
+        figures: of its steady state, or of the whole run; None where it has no rate.
     """
 
     complete: bool
@@ -83,7 +83,7 @@ def judged(taken: Measured, conditions: list[Threshold]) -> Judged:
         taken.reason is None,
         failure(document, conditions),
         document["receiver"]["results"]["message_count"] > 0,
-        dict(figures.steady) if figures.values else None,
+        dict(figures.steady) if "message_rate" in figures.steady else None,
     )
 
 
@@ -99,8 +99,8 @@ def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None
     """
     if not document["complete"]:
         return document["reason"] or "the run is incomplete"
-    schedule = document["sender"]["schedule"]
-    if schedule["missed"]:
+    schedule = document["sender"].get("schedule") or {}
+    if schedule.get("missed"):
         achieved = f": {schedule['achieved']:,.0f} messages/s" if schedule["achieved"] else ""
         return f"the sender missed its schedule{achieved}"
     growth = document["queue_growth"]

@@ -241,7 +241,7 @@ def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:
     """Return the median of each figure over the runs, and its interval."""
     summary: dict[str, Any] = {"runs": len(runs), "figures": {}}
     for name, (unit, _) in FIGURES.items():
-        values = [run.steady[name] for run in runs]
+        values = [run.steady[name] for run in runs if name in run.steady]
         interval = median_interval(values)
         summary["figures"][name] = {
             "unit": unit,

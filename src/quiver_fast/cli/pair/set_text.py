@@ -8,7 +8,7 @@ from typing import Any
 from quiver_fast.analysis.compare.median import LEAST_VALUES
 from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.figures.steady import STEADY
-from quiver_fast.analysis.model.units import average_text
+from quiver_fast.analysis.model.units import NO_RATE, average_text
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE, comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
@@ -23,7 +23,12 @@ def progress_text(figures: RunFigures | None, reason: str | None) -> str:
     parts = [] if reason is None else [f"INCOMPLETE: {reason}"]
     if figures is not None:
         parts.append(figures_text(_HEADS, figures.steady))
+        parts += _no_rate(figures.steady)
     return "; ".join(parts)
+
+
+def _no_rate(figures: dict[str, float]) -> list[str]:
+    return [] if "message_rate" in figures else [NO_RATE]
 
 
 def set_text(document: dict[str, Any]) -> str:
@@ -67,6 +72,8 @@ def _runs(order: list[dict[str, Any]]) -> str:
 def _remarks(run: dict[str, Any]) -> Iterator[str]:
     if not run["complete"]:
         yield "INCOMPLETE"
+    if run["figures"] is not None:
+        yield from _no_rate(run["figures"])
     if run["verdict"] not in (None, STEADY):
         yield f"whole run: {run['verdict']}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from quiver_fast.analysis.model.units import NO_RATE
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE
 from quiver_fast.cli.arrow.summary_text import section, text_field
 from quiver_fast.cli.pair.figures_text import LATENCIES, figures_table, figures_text
@@ -16,7 +17,7 @@ def place_text(place: dict[str, Any]) -> str:
     """Return the result at one point, as a part of one line."""
     figures = figures_text(_HEADS, place["figures"])
     if place["figures"] is None:
-        return str(place["reason"] or "too short for figures")
+        return str(place["reason"] or NO_RATE)
     return f"{figures}; {place['reason']}" if place["reason"] else figures
 
 
