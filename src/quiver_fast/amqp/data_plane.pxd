@@ -327,6 +327,7 @@ cdef extern from "plane.h" nogil:
         amqp_output_t output
         amqp_endpoints_t endpoints
         amqp_arrival_t arrival
+        amqp_bytes_t lost
         amqp_disposition_t disposition
         amqp_session_end_t *session
         amqp_link_end_t *link

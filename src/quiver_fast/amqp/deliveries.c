@@ -317,7 +317,7 @@ bool amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *ar
   /* The delivery was dropped before its end: nobody reads the rest. */
   if (!delivery || delivery->id != arrival->delivery_id) return true;
   delivery->partial = arrival->more;
-  delivery->aborted = arrival->aborted;
+  delivery->aborted |= arrival->aborted;
   delivery->settled |= arrival->settled || arrival->aborted;
   return take_state(delivery, arrival->state) && take_payload(link, delivery, arrival);
 }

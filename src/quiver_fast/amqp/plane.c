@@ -154,8 +154,14 @@ static bool keep_window(amqp_plane_t *plane, amqp_session_end_t *session, amqp_l
   return amqp_plane_flow(plane, session, named ? link : NULL, false);
 }
 
-/* AMQP_NOTHING if no link of ours accepts the frame any more. */
-static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
+/* Drop a transfer for a session that we ended; only its state matters (part 2.5.5). */
+static enum amqp_event drop_unseen(amqp_plane_t *plane, const step_t *step) {
+  if (!step->state.start) return AMQP_NOTHING;
+  plane->arrival = (amqp_arrival_t) {.settled = true};
+  return AMQP_DROPPED;
+}
+
+static enum amqp_event judge_transfer(amqp_plane_t *plane, const step_t *step) {
   plane->likeness.count = 0;
   amqp_link_end_t *link = link_of(plane, step->channel, step->handle);
   plane->link = link;
@@ -163,7 +169,7 @@ static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
     link ? link->session : amqp_endpoints_session(&plane->endpoints, AMQP_THEIRS, step->channel);
   if (!plane->session)
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:not-allowed", "a transfer without a session");
-  if (is_ended(plane->session)) return AMQP_NOTHING;
+  if (is_ended(plane->session)) return drop_unseen(plane, step);
   if (!amqp_session_receive(&plane->session->counts))
     return refuse(
       plane, AMQP_OF_SESSION, "amqp:session:window-violation", "a transfer beyond the window");
@@ -175,6 +181,13 @@ static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
     return refuse(plane, AMQP_OF_LINK, "amqp:not-allowed", "a transfer from a receiver");
   if (link->phase[AMQP_OURS] == AMQP_CLOSED) return drop_transfer(plane, link, step);
   return take_delivery(plane, link, step);
+}
+
+static enum amqp_event take_transfer(amqp_plane_t *plane, const step_t *step) {
+  const enum amqp_event event = judge_transfer(plane, step);
+  /* A transaction may have lost the message; an aborted one was to be forgotten. */
+  if (event != AMQP_ARRIVAL && !step->aborted) plane->lost = step->state;
+  return event;
 }
 
 static enum amqp_event next_transfer(amqp_plane_t *plane, const amqp_frame_t *frame) {

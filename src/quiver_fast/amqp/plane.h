@@ -19,7 +19,8 @@ enum amqp_event {
   AMQP_FOR_ENGINE, /* plane->control has to be fed to the engine before the next event */
   AMQP_REFUSED,    /* the peer broke the protocol: plane->refusal */
   AMQP_NO_MEMORY,
-  AMQP_DROPPED, /* a transfer for a link that we closed: plane->arrival, without its bytes */
+  AMQP_DROPPED, /* a transfer for a link or session that we closed: plane->arrival, without its
+                   bytes; its link is NULL for a session */
   AMQP_ENDING,  /* an end follows: this is the last time to answer the begin of plane->session */
 };
 
@@ -78,6 +79,7 @@ typedef struct amqp_plane {
   bool ending;       /* AMQP_ENDING was told, so the next call takes the end */
   /* The last event. */
   amqp_arrival_t arrival;
+  amqp_bytes_t lost; /* the state of a transfer that is refused or dropped: the user resets it */
   amqp_disposition_t disposition;
   amqp_session_end_t *session; /* NULL for the engine's events and for a refused connection */
   amqp_link_end_t *link;       /* NULL too for events of a session alone */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +17,19 @@ Start = Callable[..., Server]
 def declared(client: FrameClient, number: int) -> Value:
     """Declare a transaction with a session's delivery of that number; return its id."""
     if number == 0:
-        client.send(
-            "attach", name="coordinator", handle=9, role=False, initial_delivery_count=0,
-            source=composite("source"), target=composite("coordinator"),
-        )  # fmt: skip
-        client.expect("attach")
-        client.wait_for_credit()
+        attach_coordinator(client)
     client.transfer(number, request(composite("declare")), handle=9)
     state = client.expect("disposition").fields["state"]
     return Value("binary", state.fields["txn_id"])
+
+
+def attach_coordinator(client: FrameClient) -> None:
+    client.send(
+        "attach", name="coordinator", handle=9, role=False, initial_delivery_count=0,
+        source=composite("source"), target=composite("coordinator"),
+    )  # fmt: skip
+    client.expect("attach")
+    client.wait_for_credit()
 
 
 def request(what: Value) -> bytes:
@@ -149,12 +154,177 @@ def test_a_refused_message_of_no_transaction(either: Server, address: str) -> No
         assert client.expect("detach").condition == "amqp:transaction:unknown-id"
 
 
+# -- messages that nobody reads
+
+
+def unknown() -> Value:
+    return composite("transactional_state", txn_id=Value("binary", b"\xff" * 8))
+
+
+def refused_link(client: FrameClient) -> int:
+    """Have the server detach a link; return the number of the next delivery."""
+    client.transfer(1, message(b"x"), state=unknown())
+    assert client.until("detach").condition == "amqp:transaction:unknown-id"
+    return 2
+
+
+def after_our_detach(client: FrameClient, state: Value, **fields: Any) -> int:
+    number = refused_link(client)
+    client.transfer(number, message(b"lost"), state=state, **fields)
+    return number + 1
+
+
+def in_parts_after_our_detach(client: FrameClient, state: Value, **fields: Any) -> int:
+    number = refused_link(client)
+    client.transfer(number, message(b"lost")[:3], state=state, more=True, **fields)
+    client.send("transfer", handle=0, payload=message(b"lost")[3:])
+    return number + 1
+
+
+def after_our_end(client: FrameClient, state: Value, **fields: Any) -> int:
+    client.begin(channel=1)
+    client.transfer(0, message(b"x"), handle=7, channel=1)
+    assert client.until("end").condition == "amqp:session:unattached-handle"
+    client.transfer(1, message(b"lost"), handle=7, channel=1, state=state, **fields)
+    return 1
+
+
+def without_a_link(client: FrameClient, state: Value, **fields: Any) -> int:
+    client.begin(channel=1)
+    client.transfer(0, message(b"lost"), handle=7, channel=1, state=state, **fields)
+    assert client.until("end").condition == "amqp:session:unattached-handle"
+    return 1
+
+
+def by_a_refused_attach(client: FrameClient, state: Value, **fields: Any) -> int:
+    client.send(
+        "attach", name="refused", handle=5, role=False, initial_delivery_count=0,
+        source=composite("source"), target=Value("null", None),
+    )  # fmt: skip
+    client.transfer(1, message(b"lost"), handle=5, state=state, **fields)
+    client.until("detach")
+    return 2
+
+
+LOST = [
+    after_our_detach, in_parts_after_our_detach, after_our_end, without_a_link,
+    by_a_refused_attach,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("lose", LOST)
+def test_a_message_that_is_dropped(
+    either: Server, address: str, lose: Callable[..., int], settled: bool
+) -> None:
+    """Part 4.4.4.1: a discharge must not succeed if a message of its transaction is lost."""
+    with FrameClient(either.port) as client:
+        client.open()
+        client.begin()
+        client.attach_sender(address)
+        client.wait_for_credit()
+        identity = declared(client, 0)
+        state = composite("transactional_state", txn_id=identity)
+        number = lose(client, state, settled=settled)
+        rolled_back(discharged(client, identity, number))
+        again = declared(client, number + 1)
+        assert discharged(client, again, number + 2).name == "accepted"
+    assert received(either, address) == 0
+
+
+def test_a_message_that_its_sender_aborted_is_not_lost(server: Server, address: str) -> None:
+    with FrameClient(server.port) as client:
+        client.open()
+        client.begin()
+        client.attach_sender(address)
+        client.wait_for_credit()
+        identity = declared(client, 0)
+        state = composite("transactional_state", txn_id=identity)
+        number = refused_link(client)
+        client.transfer(number, b"", state=state, aborted=True)
+        assert discharged(client, identity, number + 1).name == "accepted"
+
+
+def rolled_back(answer: Any) -> None:
+    assert answer.name == "rejected"
+    assert answer.fields["error"].fields["condition"] == "amqp:transaction:rollback"
+
+
+def full(client: FrameClient, address: str, *, handle: int) -> int:
+    """Fill a queue of 64 KiB; return the number of the next delivery."""
+    client.open()
+    client.begin()
+    client.attach_sender(address)
+    client.wait_for_credit()
+    if handle:
+        client.attach_sender(address, handle=handle)
+        client.wait_for_credit()
+    for number in range(3):
+        client.transfer(number, message(bytes(22_000)))
+        assert outcome_of(client, number) == "accepted"
+    return 3
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("behind", [False, True], ids=["first", "behind another"])
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("end", ["commit", "rollback", "detach", "coordinator"])
+def test_a_message_that_waits_for_room(
+    start: Start, address: str, tmp_path: Path, end: str, settled: bool, behind: bool, stored: bool
+) -> None:
+    """The discharge does not wait, because room may never come: it fails if it was a commit."""
+    server = start(queue_limit=65536, **({"store": tmp_path / "store"} if stored else {}))
+    with FrameClient(server.port) as client:
+        number = full(client, address, handle=1)
+        attach_coordinator(client)
+        identity = declared(client, number)
+        number += 1
+        state = composite("transactional_state", txn_id=identity)
+        if behind:
+            client.transfer(number, message(b"of none"), handle=1)
+            number += 1
+        waiting = number
+        client.transfer(waiting, message(b"waits"), handle=1, settled=settled, state=state)
+        number += 1
+        if end == "detach":
+            client.send("detach", handle=1, closed=True)
+            client.until("detach")
+        if end == "coordinator":
+            client.send("detach", handle=9, closed=True)
+            client.until("detach")
+            number -= 1
+        elif end == "rollback":
+            client.transfer(
+                number, request(composite("discharge", txn_id=identity, fail=True)), handle=9
+            )
+            assert outcome_of(client, number) == "accepted"
+        else:
+            rolled_back(discharged(client, identity, number))
+        # Its link goes on when there is room.
+        expected = behind and end != "detach"
+        assert received(server, address, settle=True) == 3
+        if end != "detach":
+            if behind:
+                assert outcome_of(client, waiting - 1) == "accepted"
+            client.transfer(number + 1, message(b"after"), handle=1)
+            assert outcome_of(client, number + 1) == "accepted"
+            expected += 1
+    assert received(server, address) == expected
+
+
+def outcome_of(client: FrameClient, number: int) -> str:
+    while True:
+        found = client.until("disposition").fields
+        if found["first"] <= number <= found.get("last", found["first"]):
+            return str(found["state"].name)
+
+
 def halves(payload: bytes) -> list[bytes]:
     return [payload[: len(payload) // 2], payload[len(payload) // 2 :]]
 
 
-def received(server: Server, address: str) -> int:
-    """Return the number of messages in a queue."""
+def received(server: Server, address: str, *, settle: bool = False) -> int:
+    """Return the number of messages in a queue; accept them if they should leave it."""
     count = 0
     with FrameClient(server.port) as client:
         client.open()
@@ -165,4 +335,12 @@ def received(server: Server, address: str) -> int:
             frame = client.read()
             count += frame.name == "transfer"
             if frame.name == "flow" and frame.fields.get("link_credit") == 0:
-                return count
+                break
+        if settle:
+            accepted = composite("accepted")
+            client.send(
+                "disposition", role=True, first=0, last=count - 1, settled=True, state=accepted
+            )
+            client.send("close")
+            client.until("close")
+    return count

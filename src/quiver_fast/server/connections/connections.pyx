@@ -52,7 +52,7 @@ from quiver_fast.server.model.roles cimport (
 from quiver_fast.server.model.structures cimport (
     Container, Inlet, Link, Peer, Queue, Session, Transaction,
 )
-from quiver_fast.server.model.transaction cimport TRANSACTIONAL_STATE, read_state
+from quiver_fast.server.model.transaction cimport TRANSACTIONAL_STATE, read_state, state_lost
 
 include "capability.pxi"
 include "names.pxi"

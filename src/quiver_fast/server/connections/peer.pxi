@@ -320,7 +320,7 @@ cdef void delivery_reject(
     """
     cdef Transaction *transaction = NULL
     if delivery.code == TRANSACTIONAL_STATE:
-        transaction = read_state(link.peer, delivery).transaction
+        transaction = read_state(link.peer, delivery.said).transaction
         if transaction == NULL:
             refuse_transaction(link)
             return
@@ -338,11 +338,8 @@ cdef void refuse_transaction(Link *link) noexcept nogil:
 
 cdef void delivery_lost(Link *link, const amqp_delivery_t *delivery) noexcept nogil:
     """Let a delivery's transaction fail, because its link ends before it is taken."""
-    cdef Transaction *transaction
     if delivery != NULL and delivery.code == TRANSACTIONAL_STATE:
-        transaction = read_state(link.peer, delivery).transaction
-        if transaction != NULL:
-            transaction.incomplete = True
+        state_lost(link.peer, delivery.said)
 
 
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:

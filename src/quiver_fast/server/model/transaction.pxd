@@ -37,7 +37,9 @@ cdef inline void delivery_let_go(amqp_delivery_t *delivery) noexcept nogil:
 cdef Transaction *transaction_new(Coordinator *coordinator) noexcept nogil
 cdef Transaction *transaction_find(Peer *peer, uint64_t id) noexcept nogil
 cdef void transaction_free(Transaction *transaction) noexcept nogil
-cdef StateInTransaction read_state(Peer *peer, const amqp_delivery_t *delivery) noexcept nogil
+cdef StateInTransaction read_state(Peer *peer, amqp_bytes_t said) noexcept nogil
+cdef void state_lost(Peer *peer, amqp_bytes_t said) noexcept nogil
+cdef void state_waits(Peer *peer, amqp_bytes_t said) noexcept nogil
 cdef void answer_in_transaction(
     const Transaction *transaction, amqp_delivery_t *delivery,
     uint64_t outcome) noexcept nogil

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from quiver_fast.amqp.data_plane cimport (
-    amqp_code, amqp_delivery_say_enlisted, amqp_delivery_t, amqp_read_state,
+    amqp_bytes_t, amqp_code, amqp_delivery_say_enlisted, amqp_delivery_t, amqp_read_state,
     amqp_state_t,
 )
 from quiver_fast.loop.memory cimport holder_add
@@ -120,13 +120,13 @@ cdef bint take_id(const char *start, size_t size, uint64_t *id) noexcept nogil:
     return True
 
 
-cdef StateInTransaction read_state(Peer *peer, const amqp_delivery_t *delivery) noexcept nogil:
+cdef StateInTransaction read_state(Peer *peer, amqp_bytes_t encoded) noexcept nogil:
     """Read a transactional-state: [txn-id, outcome] (part 4.5.8)."""
     cdef StateInTransaction state
     cdef amqp_state_t said
     cdef uint64_t id
     memset(&state, 0, sizeof(state))
-    if amqp_read_state(delivery.said, &said) != 0:
+    if amqp_read_state(encoded, &said) != 0:
         return state
     if not take_id(<const char *>said.txn_id.start, said.txn_id.size, &id):
         return state
@@ -136,6 +136,20 @@ cdef StateInTransaction read_state(Peer *peer, const amqp_delivery_t *delivery) 
     state.undeliverable = said.undeliverable_here
     state.annotations = said.annotations
     return state
+
+
+cdef void state_lost(Peer *peer, amqp_bytes_t said) noexcept nogil:
+    """Let the transaction of a state fail, because its message is lost (part 4.4.4.1)."""
+    cdef Transaction *transaction = read_state(peer, said).transaction
+    if transaction != NULL:
+        transaction.incomplete = True
+
+
+cdef void state_waits(Peer *peer, amqp_bytes_t said) noexcept nogil:
+    """Note that the message of a state may be unread when its transaction is discharged."""
+    cdef Transaction *transaction = read_state(peer, said).transaction
+    if transaction != NULL:
+        transaction.behind = True
 
 
 cdef void answer_in_transaction(

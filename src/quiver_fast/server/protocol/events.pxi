@@ -45,6 +45,7 @@ cdef bint take_next(Peer *peer, int *left) noexcept nogil:
     elif event == AMQP_FOR_ENGINE:
         left[0] -= control_came(peer)
     elif event == AMQP_REFUSED:
+        transfer_lost(peer)
         refuse_frame(peer, &peer.plane.refusal)
     elif event == AMQP_NO_MEMORY:
         peer.deliveries.failed = True
@@ -121,6 +122,8 @@ cdef int transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil
     cdef bint memory
     if link == NULL:
         # Its attach was refused.
+        peer.plane.lost = arrival.state
+        transfer_lost(peer)
         return 0
     if link.kind == INLET and take_whole(<Inlet *>link, arrival):
         return publishing_cost((<Inlet *>link).queue)
@@ -133,11 +136,14 @@ cdef int transfer_came(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil
         coordinator_receive(link)
     if not memory or not amqp_delivery_keep(&link.deliveries):
         peer.deliveries.failed = True
+    if arrival.state.start != NULL and link.deliveries.untaken:
+        state_waits(peer, arrival.state)
     if link.kind == INLET:
         return publishing_cost((<Inlet *>link).queue if (<Inlet *>link).queue != NULL
                                else last_queue(<Inlet *>link))
     fit_session(peer, session_of(link.session))
-    return 0
+    # A discharge may look for messages of all links.
+    return <int>(peer.link_count // 16)
 
 
 cdef inline int publishing_cost(const Queue *queue) noexcept nogil:
@@ -147,11 +153,18 @@ cdef inline int publishing_cost(const Queue *queue) noexcept nogil:
     return <int>(queue.links // 2 if queue.multicast else queue.watchers // 16)
 
 
+cdef void transfer_lost(Peer *peer) noexcept nogil:
+    """Let the transaction of a transfer fail that is refused or dropped (part 4.4.4.1)."""
+    state_lost(peer, peer.plane.lost)
+    peer.plane.lost.start = NULL
+
+
 cdef void drop(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
     """Release the deliveries of a link that we detached, until its peer knows of the detach.
 
     A settlement without an outcome would count as accepted.
     """
+    transfer_lost(peer)
     if not (arrival.more or arrival.settled):
         amqp_deliveries_release(&peer.deliveries, arrival.link, arrival.delivery_id)
         peer_dirty(peer)

@@ -84,7 +84,7 @@ from quiver_fast.server.model.structures cimport (
     Consumer, Container, Coordinator, Dial, Entry, Inlet, Link, Outlet, Peer, Queue, Session,
 )
 from quiver_fast.server.model.timer cimport timer_advance, timer_set
-from quiver_fast.server.model.transaction cimport entry_of
+from quiver_fast.server.model.transaction cimport entry_of, state_lost, state_waits
 from quiver_fast.server.nodes.nodes cimport consumer_join
 from quiver_fast.server.selectors.selectors cimport filter_take
 from quiver_fast.server.streams.streams cimport (

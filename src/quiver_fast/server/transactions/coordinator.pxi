@@ -134,6 +134,7 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
         reject(link, delivery, b"amqp:transaction:unknown-id",
                b"there is no such transaction on this connection")
         return False
+    withdraw(transaction)
     if request.fail:
         roll_back(transaction)
     elif transaction.incomplete:
@@ -197,6 +198,43 @@ cdef void coordinators_resume(Queue *queue) noexcept nogil:
         coordinator_receive(&coordinator.base)
 
 
+cdef void withdraw(Transaction *transaction) noexcept nogil:
+    """Drop the messages that wait behind a full queue: their transaction ends without them."""
+    cdef Peer *peer = transaction.coordinator.base.peer
+    cdef Session *session = peer.sessions
+    cdef Link *link
+    if not transaction.behind:
+        return
+    transaction.behind = False
+    while session != NULL:
+        link = session.links
+        while link != NULL:
+            if link.kind == INLET and withdraw_from(link, transaction):
+                transaction.incomplete = True
+                inlet_wake(<Inlet *>link)
+            link = link.next
+        session = session.next
+
+
+cdef bint withdraw_from(Link *link, const Transaction *transaction) noexcept nogil:
+    """Drop a link's unread messages of a transaction; return whether there was one.
+
+    A message that has not come to its end yet is none of the transaction's work.
+    """
+    cdef amqp_delivery_t *delivery = link.deliveries.current
+    cdef bint found = False
+    while delivery != NULL:
+        if delivery.code == TRANSACTIONAL_STATE and not delivery.partial and (
+                read_state(link.peer, delivery.said).transaction == transaction):
+            # A settlement without an outcome would count as accepted.
+            amqp_delivery_say(delivery, AMQP_CODE_RELEASED)
+            delivery.code = AMQP_CODE_NONE
+            delivery.aborted = True
+            found = True
+        delivery = delivery.next
+    return found
+
+
 cdef void commit(Transaction *transaction) noexcept nogil:
     """Do all the work of a transaction in its order, after it was written to the files."""
     cdef Work *work = transaction.first
@@ -255,4 +293,5 @@ cdef void coordinator_detached(Link *link) noexcept nogil:
     if coordinator._awaited != NULL:
         stop_waiting(coordinator)
     while coordinator.transactions != NULL:
+        withdraw(coordinator.transactions)
         roll_back(coordinator.transactions)

@@ -38,5 +38,7 @@ cdef struct Transaction:
     size_t bytes
     # Its commit wrote to files.
     bint _stored
-    # Some of its work was refused: it can only be rolled back.
+    # Some of its work was refused or is lost: it can only be rolled back.
     bint incomplete
+    # A link may have messages of it that wait, unread.
+    bint behind

@@ -3,8 +3,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARE, AMQP_CODE_DISCHARGE, AMQP_CODE_NONE, AMQP_FINE,
-    AMQP_SECTION_VALUE, BOOLEAN, NULL_, TRUE_, amqp_code, amqp_delivery_advance, amqp_delivery_read,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARE, AMQP_CODE_DISCHARGE, AMQP_CODE_NONE,
+    AMQP_CODE_RELEASED, AMQP_FINE, AMQP_SECTION_VALUE, BOOLEAN, NULL_, TRUE_, amqp_code,
+    amqp_delivery_advance, amqp_delivery_read,
     amqp_delivery_say, amqp_delivery_say_declared, amqp_delivery_say_modified,
     amqp_delivery_say_rejected, amqp_delivery_settle, amqp_delivery_t, amqp_fields_t,
     amqp_plane_credit, amqp_read_content, amqp_read_descriptor, amqp_read_list, amqp_read_section,
@@ -26,12 +27,14 @@ from quiver_fast.server.durable.durable cimport (
     report, store_append, write_owed,
 )
 from quiver_fast.server.model.lists cimport list_push, list_remove
-from quiver_fast.server.model.marks cimport peer_dirty
+from quiver_fast.server.model.marks cimport inlet_wake, peer_dirty
+from quiver_fast.server.model.roles cimport INLET
 from quiver_fast.server.model.structures cimport (
-    Container, Coordinator, Link, Queue, Transaction, Work,
+    Container, Coordinator, Inlet, Link, Peer, Queue, Session, Transaction, Work,
 )
 from quiver_fast.server.model.transaction cimport (
-    delivery_hold, take_id, transaction_find, transaction_free, transaction_new,
+    TRANSACTIONAL_STATE, delivery_hold, read_state, take_id, transaction_find, transaction_free,
+    transaction_new,
 )
 from quiver_fast.server.transfer.transfer cimport apply_outcome, queue_left, return_entry, work_said
 

@@ -487,7 +487,7 @@ cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept n
 cdef void take_in_transaction(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
     """Keep a message for its transaction's commit, with a transactional outcome (part 4.4.1)."""
-    cdef StateInTransaction state = read_state(inlet.base.peer, delivery)
+    cdef StateInTransaction state = read_state(inlet.base.peer, delivery.said)
     cdef Limits *limits = &inlet.base.peer.container.limits
     if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
         message_release(message)
@@ -514,6 +514,10 @@ cdef void take_in_transaction(
 cdef void inlet_detached(Inlet *inlet) noexcept nogil:
     """Abort an incomplete message, and remove the link from every list."""
     cdef Inlet **place
+    cdef const amqp_delivery_t *delivery = inlet.base.deliveries.current
+    while delivery != NULL:
+        delivery_lost(&inlet.base, delivery)
+        delivery = delivery.next
     give_up(inlet)
     inlet_lets_go(inlet)
     inlet_bind(inlet, NULL)

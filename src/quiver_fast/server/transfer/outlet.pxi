@@ -407,7 +407,7 @@ cdef bint enlist(
 
     Return whether the delivery is still there, with no state.
     """
-    cdef StateInTransaction state = read_state(outlet.base.peer, delivery)
+    cdef StateInTransaction state = read_state(outlet.base.peer, delivery.said)
     cdef bint ends = early or delivery.settled
     # Merged now and not at the commit, which has to be short.
     cdef Message *after = NULL
