@@ -19,6 +19,7 @@ cdef extern from "constructors.h" nogil:
         TRUE_
         FALSE_
         UINT0
+        ULONG0
         LIST0
         UBYTE
         SMALL_UINT
@@ -26,6 +27,7 @@ cdef extern from "constructors.h" nogil:
         SMALL_LONG
         BOOLEAN
         UINT
+        ULONG
         LONG
         TIMESTAMP
         BINARY8
@@ -38,6 +40,7 @@ cdef extern from "constructors.h" nogil:
         LIST32
         MAP8
         MAP32
+        ARRAY8
 
     uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer)
     uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state)
@@ -96,6 +99,8 @@ cdef extern from "values.h" nogil:
     amqp_code amqp_read_descriptor(amqp_reader_t *reader)
     amqp_section amqp_read_section(amqp_reader_t *reader)
     amqp_bytes_t amqp_read_value(amqp_reader_t *reader)
+    bint amqp_read_bare(
+        amqp_reader_t *reader, uint8_t constructor, amqp_value_t *value)
     bint amqp_read_content(amqp_reader_t *reader, amqp_value_t *value)
     amqp_fields_t amqp_read_list(amqp_reader_t *reader)
     amqp_fields_t amqp_read_map(amqp_reader_t *reader)

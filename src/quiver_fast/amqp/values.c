@@ -120,17 +120,25 @@ amqp_bytes_t amqp_read_value(amqp_reader_t *in) {
   return (amqp_bytes_t) {start, (size_t) (in->at - start)};
 }
 
+static inline bool read_bare(amqp_reader_t *in, uint8_t constructor, amqp_value_t *value) {
+  amqp_reader_t local = *in; /* stays in registers */
+  value->constructor = constructor;
+  value->content = read_content(&local, constructor);
+  *in = local;
+  return !local.fault;
+}
+
 bool amqp_read_content(amqp_reader_t *in, amqp_value_t *value) {
   uint8_t constructor = read_byte(in);
   while (constructor == DESCRIBED && !in->fault) {
     amqp_read_value(in);
     constructor = read_byte(in);
   }
-  amqp_reader_t local = *in; /* stays in registers */
-  value->constructor = constructor;
-  value->content = read_content(&local, constructor);
-  *in = local;
-  return !local.fault;
+  return read_bare(in, constructor, value);
+}
+
+bool amqp_read_bare(amqp_reader_t *in, uint8_t constructor, amqp_value_t *value) {
+  return read_bare(in, constructor, value);
 }
 
 /* ---- Descriptors */

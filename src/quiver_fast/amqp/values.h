@@ -105,6 +105,9 @@ amqp_bytes_t amqp_read_value(amqp_reader_t *in);
  * size are known all the same; else the start is NULL. */
 bool amqp_read_content(amqp_reader_t *in, amqp_value_t *value);
 
+/* The same for an element of an array, whose constructor is the array's (part 1.6.24). */
+bool amqp_read_bare(amqp_reader_t *in, uint8_t constructor, amqp_value_t *value);
+
 /* Read a list's head. The list must end with its last field: amqp_end_fields checks that. If the
  * bytes end within the list, only the fields before are read. */
 amqp_fields_t amqp_read_list(amqp_reader_t *in);

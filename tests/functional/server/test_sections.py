@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value, encode, symbols
-from support.amqp_frames import Frame, FrameClient, composite, message
+from support.amqp_codec import Value, symbols
+from support.amqp_frames import FrameClient, composite, message
+from support.sections import (
+    CHUNK,
+    Sent,
+    annotations_of,
+    delivery,
+    halves,
+    outcome,
+    pairs,
+    properties_to,
+    receive,
+    receiver,
+    section,
+    send,
+    sender,
+    settle,
+)  # fmt: skip
 from support.server import Server, running_server
 
 BATCH = 0x80013700  # Azure's clients send batches so
-
-
-def section(code: int, body: Value) -> bytes:
-    return encode(Value("described", (Value("ulong", code), body)))
-
-
-def pairs(kind: str, content: bytes) -> Value:
-    """Return a map of one entry."""
-    return Value("map", ((Value(kind, "key"), Value("binary", content)),))
 
 
 SMALL = Value("uint", 7)
@@ -35,14 +42,12 @@ DURABLE = section(0x70, Value("list", (Value("boolean", True),)))
 FOR_THE_NODE = section(0x71, pairs("symbol", b"for"))
 LONG_FOR_THE_NODE = section(0x71, pairs("symbol", bytes(40_000)))
 ANNOTATIONS = section(0x72, pairs("symbol", b"all"))
-PROPERTIES = section(0x73, Value("list", (SMALL,)))
+PROPERTIES = section(0x73, Value("list", (Value("ulong", 7),)))
 APPLICATION = section(0x74, pairs("string", b"v"))
 DATA = message(b"data")
 SEQUENCE = section(0x76, Value("list", (SMALL,)))
 VALUE = section(0x77, Value("string", "abc"))
 FOOTER = section(0x78, pairs("symbol", b"v"))
-# A message-format, and the bytes of a message.
-Sent = tuple[int, bytes]
 
 
 @pytest.fixture
@@ -55,62 +60,6 @@ def stored(tmp_path: Path) -> Iterator[Callable[[], Server]]:
             return stack.enter_context(running_server(tmp_path, store=tmp_path / "store"))
 
         yield start
-
-
-@contextlib.contextmanager
-def sender(port: int, address: str, **target: object) -> Iterator[FrameClient]:
-    with FrameClient(port) as client:
-        client.open(container_id="sends")
-        client.begin()
-        client.attach_sender(address, target=composite("target", address=address, **target))
-        client.wait_for_credit()
-        yield client
-
-
-@contextlib.contextmanager
-def receiver(port: int, address: str, **source: object) -> Iterator[FrameClient]:
-    with FrameClient(port) as client:
-        client.open(container_id="receives")
-        client.begin()
-        client.attach_receiver(address, source=composite("source", address=address, **source))
-        client.give_credit(100)
-        yield client
-
-
-def send(client: FrameClient, messages: Iterable[Sent], *, frames: int = 1) -> None:
-    """Send messages in so many frames each; all of them have to be accepted."""
-    for number, (form, payload) in enumerate(messages):
-        parts = [payload] if frames == 1 else halves(payload)
-        for part in parts:
-            more = part is not parts[-1]
-            client.transfer(number, part, more=more, message_format=form)
-        assert outcome(client) == "accepted", payload
-
-
-def outcome(client: FrameClient) -> str | None:
-    state = client.expect("disposition").fields.get("state")
-    return None if state is None else str(state.name)
-
-
-def receive(client: FrameClient, count: int) -> list[Sent]:
-    return [delivery(client) for _ in range(count)]
-
-
-def delivery(client: FrameClient) -> Sent:
-    first = client.expect("transfer")
-    frames: list[Frame] = [first]
-    while frames[-1].fields.get("more"):
-        frames.append(client.expect("transfer"))
-    return first.fields.get("message_format", 0), b"".join(each.payload for each in frames)
-
-
-def settle(client: FrameClient, state: str, first: int, last: int) -> None:
-    said = composite(state)
-    client.send("disposition", role=True, first=first, last=last, settled=True, state=said)
-
-
-def halves(payload: bytes) -> list[bytes]:
-    return [payload[: len(payload) // 2], payload[len(payload) // 2 :]]
 
 
 # -- the ways of a message
@@ -404,26 +353,10 @@ def test_a_message_expires_while_its_server_is_away(
 
 # -- Properties across two chunks of memory
 
-CHUNK = 32768
-
 
 def padded(properties: bytes, cut: int) -> bytes:
     """Return a message whose properties have the end of a chunk at ``cut``, by annotations."""
-    filler = b"x" * 1000
-    filler += b"x" * (CHUNK - cut - len(annotations(filler)))
-    assert len(annotations(filler)) == CHUNK - cut
-    return annotations(filler) + properties + DATA
-
-
-def annotations(filler: bytes) -> bytes:
-    return section(0x72, Value("map", ((Value("symbol", "x-f"), Value("binary", filler)),)))
-
-
-def properties_to(address: str, milliseconds: int) -> bytes:
-    at = Value("timestamp", time.time_ns() // 1_000_000 + milliseconds)
-    null = Value("null", None)
-    fields = (Value("string", "id"), null, Value("string", address), *[null] * 5, at)
-    return section(0x73, Value("list", fields))
+    return annotations_of(CHUNK - cut) + properties + DATA
 
 
 @pytest.mark.parametrize("way", ["at_once", "in_two_frames", "from_a_file"])

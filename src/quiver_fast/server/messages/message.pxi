@@ -316,6 +316,10 @@ cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept no
     return result
 
 
+# The fields of part 3.2.1.
+cdef uint32_t HEADER_FIELDS = 5
+
+
 cdef HeaderResult header_read(amqp_reader_t reader, Header *header) noexcept nogil:
     """Read the header section at the beginning of a message; without one all fields are zero."""
     cdef const uint8_t *begin = reader.at
@@ -329,11 +333,15 @@ cdef HeaderResult header_read(amqp_reader_t reader, Header *header) noexcept nog
     fields = amqp_read_list(&reader)
     if reader.fault != AMQP_FINE:
         return as_header_result(reader.fault)
-    for field in range(<int>min(fields.left, <uint32_t>5)):
+    if fields.left > HEADER_FIELDS:
+        return HEADER_MALFORMED
+    for field in range(<int>fields.left):
         if not amqp_read_content(&fields.inside, &value):
             return HEADER_MALFORMED
         if read_field(header, field, &value) != HEADER_READ:
             return HEADER_MALFORMED
+    if fields.inside.at != fields.inside.end:
+        return HEADER_MALFORMED
     header.size = reader.at - begin
     return HEADER_READ
 

@@ -70,6 +70,7 @@ cdef enum HeaderResult:
     HEADER_READ
     HEADER_MORE
     HEADER_MALFORMED
+    PROPERTIES_MORE
 
 cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
     return <char *>chunk + sizeof(Chunk)
@@ -80,6 +81,9 @@ cdef inline size_t message_memory(const Message *message) noexcept nogil:
     cdef const Chunk *last = message.last
     return sizeof(Message) + sizeof(Chunk) + message.held + last.capacity - last.size
 
+
+cdef inline bint has_expired(const Message *message, int64_t now) noexcept nogil:
+    return message.expires != 0 and message.expires <= now
 
 cdef Message *message_new(size_t capacity) noexcept nogil
 cdef Message *message_in_parts() noexcept nogil
@@ -219,11 +223,11 @@ cdef void message_strip_route(Message *message, const Route *route) noexcept nog
 
 cdef enum:
     SHAPE_HEADER = 32
-    SHAPE_WORDS = 6
+    SHAPE_WORDS = 16
 
 # The sections of a message that is plain, for the messages that are like it: its size (0 before
-# there is one), all bytes of its header, and the words that the other sections begin with. These
-# hold all that the walk over the sections looks at.
+# there is one), all bytes of its header, and words of the other sections. Their masks leave all
+# bytes that the walk over the sections looks at: descriptors, constructors, sizes and counts.
 cdef struct Shape:
     size_t size
     Header header
@@ -231,6 +235,7 @@ cdef struct Shape:
     int count
     uint32_t offsets[SHAPE_WORDS]
     uint64_t words[SHAPE_WORDS]
+    uint64_t masks[SHAPE_WORDS]
 
 cdef inline bint is_shaped(const Shape *shape, const uint8_t *at, size_t size) noexcept nogil:
     """Say whether a message is as long as the one before, with the same sections in it."""
@@ -242,7 +247,7 @@ cdef inline bint is_shaped(const Shape *shape, const uint8_t *at, size_t size) n
         return False
     for i in range(shape.count):
         memcpy(&word, at + shape.offsets[i], sizeof(word))
-        difference |= word ^ shape.words[i]
+        difference |= (word ^ shape.words[i]) & shape.masks[i]
     return difference == 0
 
 cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexcept nogil

@@ -10,13 +10,15 @@ import os
 import sys
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_DECODE_ERROR, AMQP_FINE, AMQP_MORE, AMQP_SECTION_DATA, AMQP_SECTION_DELIVERY_ANNOTATIONS,
-    AMQP_SECTION_FOOTER, AMQP_SECTION_HEADER, AMQP_SECTION_MESSAGE_ANNOTATIONS, AMQP_SECTION_NONE,
-    AMQP_SECTION_PROPERTIES, AMQP_SECTION_SEQUENCE, AMQP_SECTION_VALUE, BINARY8, BINARY32, BOOLEAN,
-    DESCRIBED, FALSE_, LIST0, LIST8, LIST32, MAP8, MAP32, NULL_, SMALL_UINT, SMALL_ULONG, STRING8,
-    STRING32, SYMBOL8, SYMBOL32, TIMESTAMP, TRUE_, UBYTE, UINT, UINT0, amqp_bytes_t, amqp_fault,
-    amqp_fields_t, amqp_hold_t, amqp_read_content, amqp_read_list, amqp_read_map, amqp_read_section,
-    amqp_read_value, amqp_reader, amqp_reader_t, amqp_section, amqp_value_t,
+    AMQP_DECODE_ERROR, AMQP_FINE, AMQP_MORE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_DATA,
+    AMQP_SECTION_DELIVERY_ANNOTATIONS, AMQP_SECTION_FOOTER, AMQP_SECTION_HEADER,
+    AMQP_SECTION_MESSAGE_ANNOTATIONS, AMQP_SECTION_NONE, AMQP_SECTION_PROPERTIES,
+    AMQP_SECTION_SEQUENCE, AMQP_SECTION_VALUE, ARRAY8, BINARY32, BINARY8, BOOLEAN, DESCRIBED,
+    FALSE_, LIST0, LIST32, LIST8, MAP32, MAP8, NULL_, SMALL_UINT, SMALL_ULONG, STRING32, STRING8,
+    SYMBOL32, SYMBOL8, TIMESTAMP, TRUE_, UBYTE, UINT, UINT0, ULONG, ULONG0, amqp_bytes_t,
+    amqp_fault, amqp_fields_t, amqp_hold_t, amqp_read_bare, amqp_read_content, amqp_read_list,
+    amqp_read_map, amqp_read_section, amqp_read_value, amqp_reader, amqp_reader_t, amqp_section,
+    amqp_value_t,
 )
 from quiver_fast.loop.balance cimport MESSAGE, STREAM, freed, made
 from quiver_fast.loop.spares cimport spares_give, spares_take
@@ -31,4 +33,5 @@ include "annotations.pxi"
 include "message.pxi"
 include "chain.pxi"
 include "route.pxi"
+include "contents.pxi"
 include "sections.pxi"

@@ -1,7 +1,7 @@
 """The sections of a message and their order (AMQP 1.0 part 3.2).
 
-A node checks the order, kind and size of the sections, not their contents. It reads the header's
-fields, and the message's expiry.
+A node checks the order, kind and size of the sections, and the contents of those before the body
+(contents.pxi). It reads the header's fields, and the message's expiry.
 """
 
 # The field absolute-expiry-time of properties, part 3.2.4.
@@ -17,12 +17,6 @@ cdef enum:
 cdef uint32_t TO_FIELD = 2
 # An address across two chunks, until the next one.
 cdef char[ADDRESS_ROOM] split_address
-
-# A place in a message's chunks.
-cdef struct Place:
-    Chunk *chunk
-    size_t offset
-
 
 cdef inline bint may_follow(int previous, int section) noexcept nogil:
     """Say whether a section may follow another; a body has one form (part 3.2)."""
@@ -82,36 +76,30 @@ cdef bint walk_plain(
                 section, constructor):
             return False
         previous = section
-        note_word(shape, at - start, at)
         if constructor == LIST0:
+            note(shape, start, at, 4)
             at += 4
             continue
         # The high bits tell the width of the length: one byte or four.
         if (constructor >> 4 == 0xA or constructor >> 4 == 0xC) and end - at >= 5:
             length = at[4]
+            note(shape, start, at, 5)
             at += 5
         elif (constructor >> 4 == 0xB or constructor >> 4 == 0xD) and end - at >= 8:
             length = length_of(at + 4)
-            if constructor >> 4 == 0xD:
-                # The count of items is after the first word.
-                note_word(shape, at + 4 - start, at + 4)
+            note(shape, start, at, 8)
             at += 8
         else:
             return False
         if <size_t>(end - at) < length or not is_short(section, constructor, at, length):
             return False
+        if section == AMQP_SECTION_SEQUENCE:
+            # The count of items decides.
+            note(shape, start, at, min(length, <size_t>4))
+        if has_contents(section) and not are_plain(section, constructor, start, at, length, shape):
+            return False
         at += length
     return True
-
-
-cdef inline void note_word(Shape *shape, size_t offset, const uint8_t *at) noexcept nogil:
-    """Add a word of a message to its shape; without room for it the message has no shape."""
-    if shape.count == SHAPE_WORDS or offset + sizeof(uint64_t) > shape.size:
-        shape.size = 0
-        return
-    shape.offsets[shape.count] = <uint32_t>offset
-    memcpy(&shape.words[shape.count], at, sizeof(uint64_t))
-    shape.count += 1
 
 
 cdef inline bint is_short(
@@ -136,8 +124,7 @@ cdef inline bint is_short(
         count = length_of(at)
         length -= 4
     return section == AMQP_SECTION_VALUE or count <= length and (
-        count <= <uint32_t>EXPIRY_FIELD if section == AMQP_SECTION_PROPERTIES
-        else section == AMQP_SECTION_SEQUENCE or count % 2 == 0)
+        section != AMQP_SECTION_PROPERTIES or count <= <uint32_t>EXPIRY_FIELD)
 
 
 cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexcept nogil:
@@ -149,7 +136,8 @@ cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexce
     Args:
         now: monotonic ms, the start of the time to live.
         whole: all of the message is in memory, and HEADER_READ means that its sections are
-            valid. Otherwise only the beginning of the message has to be there.
+            valid. Otherwise only the sections before the body have to be there; PROPERTIES_MORE
+            means that header and delivery annotations are, and others may still come.
     """
     cdef HeaderResult result = message_read_header(message, now)
     if message.format:
@@ -182,8 +170,7 @@ cdef HeaderResult drop_delivery_annotations(Message *message, bint whole) noexce
     cdef size_t size
     cdef amqp_section section
     cdef amqp_value_t value
-    place.chunk = message.first
-    place.offset = message.header.size
+    place = place_behind(message, message.header.size)
     reader = window(&place, buffer)
     begin = reader.at
     if whole and reader.at == reader.end:
@@ -194,63 +181,31 @@ cdef HeaderResult drop_delivery_annotations(Message *message, bint whole) noexce
     if reader.at < reader.end and not is_of_kind(section, reader.at[0]):
         return HEADER_MALFORMED
     amqp_read_content(&reader, &value)
-    if value.content.start == NULL:
+    if value.content.start == NULL or reader.fault == AMQP_DECODE_ERROR:
         return as_header_result(reader.fault)
     size = value.content.start + value.content.size - begin
     if size > message.held - message.header.size:
         return HEADER_MORE
+    advance(&place, value.content.start - begin)
+    if not are_valid(section, &value, place):
+        return HEADER_MALFORMED
     message_cut(message, message.header.size, size)
     return HEADER_READ
 
 
-cdef amqp_reader_t window(const Place *place, uint8_t *buffer) noexcept nogil:
-    """Return contiguous next bytes: all of the last chunk, or WINDOW bytes in the buffer."""
-    cdef Chunk *chunk = place.chunk
-    cdef size_t offset = place.offset
-    cdef size_t size = 0
-    cdef size_t part
-    if chunk.next == NULL or chunk.size - offset >= WINDOW:
-        return amqp_reader(<const uint8_t *>chunk_bytes(chunk) + offset, chunk.size - offset)
-    while chunk != NULL and size < WINDOW:
-        part = min(chunk.size - offset, WINDOW - size)
-        memcpy(buffer + size, chunk_bytes(chunk) + offset, part)
-        size += part
-        chunk = chunk.next
-        offset = 0
-    return amqp_reader(buffer, size)
-
-
-cdef bint advance(Place *place, size_t size) noexcept nogil:
-    """Move forward by ``size`` bytes; return False if the message has fewer."""
-    while size > place.chunk.size - place.offset:
-        if place.chunk.next == NULL:
-            return False
-        size -= place.chunk.size - place.offset
-        place.chunk = place.chunk.next
-        place.offset = 0
-    place.offset += size
-    return True
-
-
-cdef bint is_at_end(const Place *place) noexcept nogil:
-    cdef const Chunk *chunk = place.chunk.next
-    while chunk != NULL and chunk.size == 0:
-        chunk = chunk.next
-    return place.offset == place.chunk.size and chunk == NULL
-
-
 cdef HeaderResult read_sections(Message *message, int64_t now, bint whole) noexcept nogil:
     """Walk over the sections after the header and the delivery annotations."""
-    cdef Place place
+    cdef Place place = place_behind(message, message.header.size)
     cdef int previous = AMQP_SECTION_DELIVERY_ANNOTATIONS
     cdef amqp_fault fault = AMQP_FINE
-    place.chunk = message.first
-    place.offset = message.header.size
     while fault == AMQP_FINE and not is_at_end(&place):
         fault = step(message, &place, &previous, now)
-    if fault == AMQP_FINE or fault == AMQP_MORE and not whole:
+    if fault != AMQP_FINE and (whole or fault != AMQP_MORE):
+        return HEADER_MALFORMED
+    if whole or previous > AMQP_SECTION_APPLICATION_PROPERTIES or (
+            previous == AMQP_SECTION_APPLICATION_PROPERTIES and fault == AMQP_FINE):
         return HEADER_READ
-    return HEADER_MALFORMED
+    return PROPERTIES_MORE
 
 
 cdef amqp_fault step(
@@ -261,6 +216,8 @@ cdef amqp_fault step(
     cdef const uint8_t *begin = reader.at
     cdef const uint8_t *start
     cdef amqp_value_t value
+    cdef Place behind
+    cdef Place content
     cdef amqp_section section = amqp_read_section(&reader)
     if reader.fault != AMQP_FINE:
         return reader.fault
@@ -268,40 +225,44 @@ cdef amqp_fault step(
     if not may_follow(previous[0], section) or start < reader.end and not is_of_kind(
             section, start[0]):
         return AMQP_DECODE_ERROR
+    previous[0] = section
     amqp_read_content(&reader, &value)
     if reader.fault == AMQP_MORE and start < reader.end and start[0] == DESCRIBED:
         # The descriptor may be longer than the window, so the end of the value is unknown.
-        return AMQP_MORE if place.chunk.next == NULL else to_end(place)
+        return AMQP_MORE if place.next == NULL else to_end(place)
     if value.content.start == NULL or reader.fault == AMQP_DECODE_ERROR:
         return reader.fault
-    if section != AMQP_SECTION_DATA and section != AMQP_SECTION_VALUE and not has_items(
-            section, &value, reader.end):
+    if section == AMQP_SECTION_SEQUENCE and not has_items(&value, reader.end):
         return AMQP_DECODE_ERROR
+    behind = place[0]
+    if not advance(&behind, value.content.start + value.content.size - begin):
+        return AMQP_MORE
+    if has_contents(section):
+        content = place[0]
+        advance(&content, value.content.start - begin)
+        if not are_valid(section, &value, content):
+            return AMQP_DECODE_ERROR
     if section == AMQP_SECTION_PROPERTIES:
         read_expiry(message, place, now)
-    previous[0] = section
-    return AMQP_FINE if advance(
-        place, value.content.start + value.content.size - begin) else AMQP_MORE
-
-
-cdef amqp_fault to_end(Place *place) noexcept nogil:
-    while place.chunk.next != NULL:
-        place.chunk = place.chunk.next
-    place.offset = place.chunk.size
+    place[0] = behind
     return AMQP_FINE
 
 
-cdef bint has_items(
-        amqp_section section, const amqp_value_t *value, const uint8_t *end) noexcept nogil:
-    """Say whether a list or map can have its count of items; a map has pairs."""
+cdef amqp_fault to_end(Place *place) noexcept nogil:
+    while place.next != NULL:
+        enter(place)
+    place.at += place.left
+    place.left = 0
+    return AMQP_FINE
+
+
+cdef bint has_items(const amqp_value_t *value, const uint8_t *end) noexcept nogil:
+    """Say whether a list can have its count of items."""
     cdef const uint8_t *start = value.content.start
-    cdef size_t width = 1 if value.constructor == LIST8 or value.constructor == MAP8 else 4
-    cdef uint32_t count
+    cdef size_t width = 1 if value.constructor == LIST8 else 4
     if value.constructor == LIST0 or <size_t>(end - start) < width:
         return True
-    count = start[0] if width == 1 else length_of(start)
-    return count <= value.content.size - width and (
-        count % 2 == 0 or section == AMQP_SECTION_PROPERTIES or section == AMQP_SECTION_SEQUENCE)
+    return (start[0] if width == 1 else length_of(start)) <= value.content.size - width
 
 
 cdef void read_expiry(
@@ -364,8 +325,7 @@ cdef HeaderResult message_address(
     cdef amqp_value_t value
     cdef amqp_section section
     size[0] = 0
-    place.chunk = message.first
-    place.offset = 0
+    place = place_behind(message, 0)
     while True:
         reader = window(&place, buffer)
         begin = reader.at
@@ -405,19 +365,19 @@ cdef bint is_beyond(const Place *place, size_t size) noexcept nogil:
 
 cdef const char *bytes_at(const Place *place, size_t *size) noexcept nogil:
     """Return contiguous bytes; of more than an address in two chunks only the beginning."""
-    cdef Chunk *chunk = place.chunk
-    cdef size_t offset = place.offset
+    cdef Place rest = place[0]
     cdef size_t copied = 0
     cdef size_t part
-    if size[0] <= chunk.size - offset:
-        return chunk_bytes(chunk) + offset
+    if size[0] <= place.left:
+        return <const char *>place.at
     size[0] = min(size[0], <size_t>ADDRESS_ROOM)
     while copied < size[0]:
-        part = min(chunk.size - offset, size[0] - copied)
-        memcpy(split_address + copied, chunk_bytes(chunk) + offset, part)
+        part = min(rest.left, size[0] - copied)
+        memcpy(split_address + copied, rest.at, part)
         copied += part
-        chunk = chunk.next
-        offset = 0
+        advance(&rest, part)
+        if rest.left == 0 and copied < size[0]:
+            enter(&rest)
     return split_address
 
 

@@ -99,6 +99,7 @@ from quiver_fast.resolving import resolve
 from quiver_fast.sockets import Race
 
 include "attach.pxi"
+include "refusals.pxi"
 include "events.pxi"
 include "admission.pxi"
 include "connector.pxi"

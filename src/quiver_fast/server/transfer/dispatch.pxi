@@ -107,8 +107,7 @@ cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
     if entry.lane.barred != NULL:
         consumer = first_allowed(queue, entry.lane)
     queue_acquire(queue, entry)
-    if entry.message.expires and entry.message.expires <= queue.container.now_ms and (
-            entry.message.stream == NULL):
+    if has_expired(entry.message, queue.container.now_ms) and entry.message.stream == NULL:
         entry_done(entry)
         return
     # A consumer that got an entry goes last if it stays in the ring.
@@ -140,6 +139,9 @@ cdef bint dispatch_stream(Queue *queue, Entry *entry) noexcept nogil:
     cdef bint later
     if is_stranded(queue, entry) or not is_attended(queue):
         release_stream(queue, entry)
+        return True
+    if has_expired(entry.message, queue.container.now_ms):
+        end_stream(queue, entry, PN_ACCEPTED)
         return True
     if not all_judged(queue, entry):
         return False
@@ -240,9 +242,13 @@ cdef void drop_aborted_entry(Queue *queue, Entry *entry) noexcept nogil:
 
 cdef void release_stream(Queue *queue, Entry *entry) noexcept nogil:
     """End a stream that no consumer can take. Its sender may send it again."""
+    end_stream(queue, entry, PN_RELEASED)
+
+
+cdef void end_stream(Queue *queue, Entry *entry, uint64_t outcome) noexcept nogil:
     queue_acquire(queue, entry)
     stream_leave(entry.message, entry.message.first)
-    apply_outcome(entry, PN_RELEASED, 0, False, False)
+    apply_outcome(entry, outcome, 0, False, False)
 
 
 cdef void serve_browsers(Queue *queue) noexcept nogil:
@@ -283,7 +289,7 @@ cdef void serve_selective(Queue *queue) noexcept nogil:
 
 cdef void send_selected(Queue *queue, Consumer *consumer, Entry *entry) noexcept nogil:
     queue_acquire(queue, entry)
-    if entry.message.expires and entry.message.expires <= queue.container.now_ms:
+    if has_expired(entry.message, queue.container.now_ms):
         entry_done(entry)
         return
     outlet_send(consumer.outlet, entry)

@@ -260,7 +260,7 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
     cdef int entries
     if header == HEADER_READ and queue == NULL:
         header = queue_of_stream(inlet, message, &queue, &absence)
-    if header == HEADER_MORE and message.first.next == NULL:
+    if header == PROPERTIES_MORE or header == HEADER_MORE and message.first.next == NULL:
         return False
     if header == HEADER_MALFORMED or header == HEADER_MORE and queue != NULL:
         return refuse_stream(
@@ -279,6 +279,8 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
         return False
     if queue.multicast and must_be_judged(inlet, message, queue):
         return False
+    if has_expired(message, queue.container.now_ms):
+        return drop_stream(inlet, delivery, message)
     inlet_bind(inlet, queue)
     entries = subscription_count(queue, message) if queue.multicast else 1
     if not stream_begin(inlet, delivery, message, entries):
@@ -287,6 +289,14 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
     publish(queue, message)
     if entries == 0:
         stream_decide(stream_of(message), PN_RELEASED, False, False)
+    return True
+
+
+cdef bint drop_stream(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+    """Accept an expired message, and drop it, as a queue would (part 3.2.4)."""
+    if not stream_begin(inlet, delivery, message, 0):
+        return out_of_memory(inlet)
+    stream_decide(stream_of(message), PN_ACCEPTED, False, False)
     return True
 
 
@@ -530,19 +540,3 @@ cdef void inlet_detached(Inlet *inlet) noexcept nogil:
             place = &place[0].next_awake
         place[0] = inlet.next_awake
     end_waiting(inlet)
-
-
-cdef bint read_into(amqp_delivery_t *delivery, Message *message, size_t size) noexcept nogil:
-    """Move ``size`` unread bytes of a delivery into a message; return False without memory."""
-    cdef size_t room
-    cdef char *space
-    while size:
-        space = message_space(message, size, &room)
-        if space == NULL:
-            return False
-        room = amqp_delivery_read(delivery, space, room)
-        if room == 0:
-            return True
-        message_filled(message, room)
-        size -= room
-    return True

@@ -157,3 +157,19 @@ cdef void spill_end(Inlet *inlet) noexcept nogil:
         close((<Spill *>inlet._spill).fd)
         free(inlet._spill)
         inlet._spill = NULL
+
+
+cdef bint read_into(amqp_delivery_t *delivery, Message *message, size_t size) noexcept nogil:
+    """Move ``size`` unread bytes of a delivery into a message; return False without memory."""
+    cdef size_t room
+    cdef char *space
+    while size:
+        space = message_space(message, size, &room)
+        if space == NULL:
+            return False
+        room = amqp_delivery_read(delivery, space, room)
+        if room == 0:
+            return True
+        message_filled(message, room)
+        size -= room
+    return True
