@@ -78,6 +78,7 @@ check: dev $(DEV)/.check ## Check the build of `make dev`: style, types and the 
 IN_PARALLEL := --numprocesses $(shell echo $$(($$(nproc) + 1))) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test ## Run the tests against the installed wheel, with the installed peers
+	@echo "quiver-fast: running the tests: a quarter of an hour on two cores"
 	$(call run_tests,$(IN_PARALLEL) -m '$(GATE)' --hypothesis-profile quick)
 
 # Tests that judge seconds, CPU or memory run alone; the longest only in `make test-all`.
@@ -217,9 +218,9 @@ $(VENV)/.created: build/python.txt buildtools/build_requirements.py
 	@touch $@
 
 build/wheel.stamp: $(VENV)/.created build/options.txt build/sources.txt $(SOURCES) $(PROJECT_FILES)
-	@echo "quiver-fast: building the engine and the wheel"
+	@echo "quiver-fast: building the engine and the wheel: a few minutes from nothing"
 	@rm -f dist/*.whl
-	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@sh buildtools/build_wheel.sh $(BIN)
 	@touch $@
 
 # Forced, because a rebuilt wheel has the same version as the installed one.

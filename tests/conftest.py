@@ -15,7 +15,7 @@ from support.measured import (  # noqa: F401  # pytest finds them here
     pytest_pyfunc_call,
     pytest_runtest_protocol,
 )
-from support.peers import are_required, what_it_shows, why_missing
+from support.peers import HOW, PEERS, are_required, what_it_shows, why_missing
 from xdist.scheduler import LoadFileScheduling
 
 # How long an example takes is up to what else the machine does.
@@ -55,6 +55,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the missing peers before any test runs: who reads the end has waited for it."""
+    missing = [name for name in PEERS if why_missing(name) is not None]
+    if hasattr(config, "workerinput") or not missing:
+        return None
+    return f"missing peers, whose tests are skipped ({HOW} installs them): {', '.join(missing)}"
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose peer is not here, or fail it where peers are required."""
     for marker in item.iter_markers("peer"):
@@ -75,7 +83,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing = Counter(value for name, value in properties if name == MISSING)
     if not missing:
         return
-    terminalreporter.section("missing peers: make peers installs them")
+    terminalreporter.section(f"missing peers: {HOW} installs them")
     for name, tests in missing.items():
         terminalreporter.line(f"{name}: {tests} skipped, which would show {what_it_shows(name)}")
 

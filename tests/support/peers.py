@@ -112,6 +112,9 @@ _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "prometheus": _missing_prometheus,
 }
 
+PEERS = tuple(_CHECKS)
+"""The names of all peers."""
+
 # The unproven claims of a run without a peer.
 _SHOWS: Mapping[str, str] = {
     "proton": "that the reference client in Python sends and receives as ours does",
