@@ -156,11 +156,12 @@ def addresses(monkeypatch):
     """The names that have an address: a list that a test fills, with "*" for all of them."""
     known = []
 
-    def getaddrinfo(name, _port):
+    def getaddrinfo(name, *_args, **_keywords):
         if name not in known and "*" not in known:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))]
 
-    monkeypatch.setattr(url.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     url._resolves.cache_clear()
     yield known
     url._resolves.cache_clear()
@@ -186,7 +187,12 @@ def test_a_server_that_knows_every_name_tells_nothing(addresses):
 
 def test_a_silent_name_server_keeps_no_command(addresses, monkeypatch):
     silent = threading.Event()
-    monkeypatch.setattr(url.socket, "getaddrinfo", lambda *_: silent.wait())
+
+    def getaddrinfo(*_args, flags, **_keywords):
+        if flags & socket.AI_NUMERICHOST or silent.wait():
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     monkeypatch.setattr(url, "_RESOLVING_SECONDS", 0.01)
     try:
         assert url.parse_url("topic/t").path == "topic/t"

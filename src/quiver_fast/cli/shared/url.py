@@ -7,12 +7,11 @@ import os
 import re
 import shlex
 import socket
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from threading import Thread
 
-from quiver_fast.errors import UsageError
+from quiver_fast.errors import PeerError, UsageError
+from quiver_fast.resolving import resolve
 from quiver_fast.urls import hide_user, split_url
 
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
@@ -154,22 +153,16 @@ def _is_host(text: str) -> bool:
 @cache
 def _resolves(name: str) -> bool:
     """Say whether a name has an address, as far as a name server tells it at once."""
-    if _NAME.fullmatch(name) is None:
+    # Some name servers have an address for any name.
+    other = f"{name}-{os.urandom(4).hex()}"
+    return _NAME.fullmatch(name) is not None and _has_address(name) and not _has_address(other)
+
+
+def _has_address(name: str) -> bool:
+    try:
+        return bool(resolve(name, 0, timeout=_RESOLVING_SECONDS))
+    except PeerError:
         return False
-    found: list[str] = []
-
-    def resolve() -> None:
-        # Some name servers have an address for any name.
-        for each in (name, f"{name}-{os.urandom(4).hex()}"):
-            with suppress(OSError, UnicodeError):
-                socket.getaddrinfo(each, None)
-                found.append(each)
-
-    # A thread that does not keep the command from its end.
-    thread = Thread(target=resolve, daemon=True)
-    thread.start()
-    thread.join(_RESOLVING_SECONDS)
-    return found == [name]
 
 
 def _with_address(shown: str) -> str:
