@@ -1,4 +1,4 @@
-"""Files that a command writes: whole or not at all, and whatever has the name that was given."""
+"""Files that a command writes: whole or not at all. Links and pipes are written through."""
 
 from __future__ import annotations
 
