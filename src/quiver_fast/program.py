@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 
 from quiver_fast import __version__
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError, one_line
+from quiver_fast.standard_streams import discard, flush_output, lost_output, prepare_streams
 
 
 def run_program(
@@ -29,16 +28,16 @@ def run_program(
         description: returns the program's description.
         work: does the work for the arguments.
     """
+    prepare_streams()
     words = sys.argv[1:] if argv is None else argv
     try:
         if not words:
-            _tell(description())
-        elif "-h" in words or "--help" in words:
-            _tell(usage())
-        elif "--version" in words:
-            _tell(f"{name} {__version__}\n")
-        else:
-            work(words)
+            return _tell(name, description())
+        if "-h" in words or "--help" in words:
+            return _tell(name, usage())
+        if "--version" in words:
+            return _tell(name, f"{name} {__version__}\n")
+        work(words)
     except UsageError as error:
         # Imported late, because most arrows do not need it.
         from quiver_fast.urls import hide_user
@@ -53,38 +52,16 @@ def run_program(
     return EXIT_OK
 
 
-def _tell(text: str) -> None:
+def _tell(name: str, text: str) -> int:
+    """Print a text on standard output, and return the exit code."""
     try:
         sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        flush_output()
-
-
-def flush_output() -> bool:
-    """Flush standard output and error; return whether the reader of one is gone, as with ``head``.
-
-    Later output to that reader is discarded, without an error.
-    """
-    gone = False
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        # The interpreter flushes again at its exit, and reports any other failure.
-        with suppress(OSError):
-            stream.flush()
-        with suppress(OSError):
-            if _is_unread(stream.fileno()):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-                gone = True
-    return gone
-
-
-def _is_unread(descriptor: int) -> bool:
-    # Imported late, because most arrows do not need it.
-    import select
-
-    poller = select.poll()
-    poller.register(descriptor, 0)
-    return any(event & select.POLLERR for _, event in poller.poll(0))
+        failed = flush_output()
+    except OSError as error:
+        failed = error
+        discard(sys.stdout)
+    lost = lost_output(failed)
+    return EXIT_OK if lost is None else _fail(name, lost, EXIT_FAILURE)
 
 
 def _fail(name: str, message: str, exit_code: int) -> int:

@@ -23,11 +23,12 @@ PROJECT = "quiver_fast"
 # folder that is named here belongs to it; else to the folder above.
 HOUSE: tuple[tuple[str, ...], ...] = (
     # "": quiver_fast/__init__.py, the version and the features, of which TLS is one.
-    ("", "errors", "proton", "amqp.tls"),
+    ("", "errors", "proton", "amqp.tls", "standard_streams"),
     (
         "arguments",
         "body_sizes",
         "extras",
+        "own_process",
         "process",
         "program",
         "quantities",

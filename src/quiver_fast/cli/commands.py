@@ -9,11 +9,14 @@ from importlib import import_module
 from types import FrameType
 
 from quiver_fast.errors import EXIT_INTERRUPTED
+from quiver_fast.standard_streams import prepare_streams
 
 __all__ = ["analyze", "arrow", "bench", "fleet", "pair", "queue", "server"]
 
 
 def _run(module: str) -> int:
+    # The imports open files, which must not get the numbers of closed streams.
+    prepare_streams()
     # A command that is interrupted during its imports has nothing to save or report. A signal that
     # is ignored, as in a shell's background, stays ignored.
     watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler

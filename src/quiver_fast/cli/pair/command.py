@@ -33,6 +33,7 @@ from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
+    print_text,
     report_error,
     report_warning,
     run_command,
@@ -94,13 +95,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     if argv[:1] == [WORD]:
-        print(schema(argv[1:]), end="")
+        print_text(schema(argv[1:]))
         return EXIT_OK
     parser = make_parser()
     args = read_arguments(parser, argv, os.environ)
     check_set_options(args)
     if args.print_workload:
-        print(workload_text(parser, args), end="")
+        print_text(workload_text(parser, args))
         return EXIT_OK
     with metered(_NAME, args):
         if args.churn or args.hold:

@@ -6,9 +6,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 from quiver_fast import __version__
 from quiver_fast.cli.shared.completion import SHELLS, completion
@@ -35,9 +35,12 @@ from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
 from quiver_fast.options.server import SERVER_OPTIONS
-from quiver_fast.program import flush_output
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
+from quiver_fast.standard_streams import discard, flush_output, lost_output, prepare_streams
 from quiver_fast.urls import hide_user
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 _RED, _YELLOW, _PLAIN = "\033[31m", "\033[33m", "\033[0m"
 
@@ -67,6 +70,10 @@ class ArgumentParser(argparse.ArgumentParser):
         self.epilog = self._epilog if isinstance(self._epilog, str) else self._epilog()
         return super().format_help()
 
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # Argparse ignores that its text cannot be written.
+        print_text(message)
+
     def error(self, message: str) -> NoReturn:
         """Raise a :class:`UsageError`; the boundary prints it as one line."""
         message = of_switch(message)
@@ -82,7 +89,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 # Those of the command that runs.
-_failed_outputs: list[OSError] = []
+_failed_outputs: list[str] = []
+_lost_texts: list[str] = []
 
 
 def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
@@ -92,11 +100,16 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
     so do errors of the operating system, such as a full disk. It is no error if the reader of
     our output is gone, as with ``| head``.
     """
+    prepare_streams()
     _failed_outputs.clear()
+    _lost_texts.clear()
     code = _run(name, command, argv)
-    for error in _failed_outputs:
-        report_error(name, error_text(error))
-    flush_output()
+    if lost := lost_output(flush_output()):
+        _failed_outputs.append(lost)
+    for text in _lost_texts[:1]:
+        report_warning(name, text)
+    for text in _failed_outputs:
+        report_error(name, text)
     return code or (EXIT_FAILURE if _failed_outputs else EXIT_OK)
 
 
@@ -105,10 +118,36 @@ def attempt_output(write: Callable[[], object]) -> None:
     try:
         write()
     except OSError as error:
-        _failed_outputs.append(error)
+        _failed_outputs.append(error_text(error))
+
+
+def print_text(text: str) -> None:
+    """Print a text that the user asked for."""
+    with despite_lost_output(required=True):
+        print(text, end="", flush=True)
+
+
+@contextmanager
+def despite_lost_output(*, required: bool = False) -> Iterator[None]:
+    """Go on if standard output cannot be written; the end of the command warns of it.
+
+    If the reader is gone, as with ``| head``, there is no warning.
+
+    Args:
+        required: the user asked for this output, so that the command fails at its end.
+    """
+    try:
+        yield
+    except OSError as error:
+        discard(sys.stdout)
+        if lost := lost_output(error):
+            (_failed_outputs if required else _lost_texts).append(lost)
 
 
 def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None) -> int:
+    if argv is None:
+        # Results have the command as it is typed, however Python was started.
+        sys.argv[0] = name
     words = sys.argv[1:] if argv is None else argv
     try:
         return command(words)
@@ -124,7 +163,7 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
     except KeyboardInterrupt:  # outside of a run, where nothing is left to save
         return EXIT_INTERRUPTED
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and flush_output():
+        if isinstance(error, BrokenPipeError) and isinstance(flush_output(), BrokenPipeError):
             return EXIT_OK
         report_error(name, error_text(error))
         return EXIT_FAILURE
@@ -158,9 +197,7 @@ def report_warning(command: str, message: str) -> None:
 def _report(command: str, kind: str, message: str, colour: str) -> None:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         kind = f"{colour}{kind}{_PLAIN}"
-    # If nobody reads standard error, the exit code still tells.
-    with suppress(BrokenPipeError):
-        print(f"{command}: {kind}: {one_line(message)}", file=sys.stderr, flush=True)
+    print(f"{command}: {kind}: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 class _Completion(argparse.Action):
@@ -173,7 +210,7 @@ class _Completion(argparse.Action):
         values: object,
         _option: str | None = None,
     ) -> NoReturn:
-        print(completion(parser, str(values)), end="")
+        print_text(completion(parser, str(values)))
         parser.exit()
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from quiver_fast.analysis.show.json_text import json_pieces
-from quiver_fast.cli.shared.common import attempt_output
-from quiver_fast.program import flush_output
+from quiver_fast.cli.shared.common import attempt_output, despite_lost_output
 
 UPSTREAM = "upstream"
 """The format that upstream prints, byte for byte."""
@@ -23,8 +22,8 @@ class Console:
     """Prints under ``--quiet``, ``--verbose`` and ``--json``.
 
     With ``--json`` standard output carries one JSON document and nothing else;
-    tables and summaries go to standard error then. If the reader is gone, as with
-    ``| head``, the work goes on, and its exit code tells how it ended.
+    tables and summaries go to standard error then. If standard output
+    cannot be written, the work goes on, and its exit code tells how it ended.
     """
 
     def __init__(self, args: argparse.Namespace, log: TextIO | None = None) -> None:
@@ -61,7 +60,7 @@ class Console:
     def show(self, text: str) -> None:
         """Print a part of the normal output at once, unless quiet."""
         if not self.quiet or self.errors:
-            with _despite_gone_reader():
+            with self._despite_lost_output():
                 print(text, file=self._out, flush=True)
 
     def show_all(self, texts: Iterable[str]) -> None:
@@ -69,7 +68,7 @@ class Console:
         if self.quiet and not self.errors:
             return
         ending = ""
-        with _despite_gone_reader():
+        with self._despite_lost_output():
             for text in texts:
                 shown = text.rstrip("\n")
                 if shown:
@@ -78,6 +77,10 @@ class Console:
                 ending += text[len(shown) :]
             if ending:
                 print(file=self._out, flush=True)
+
+    def _despite_lost_output(self) -> AbstractContextManager[None]:
+        # A log is a file of the results.
+        return nullcontext() if self.errors else despite_lost_output()
 
     @property
     def _out(self) -> TextIO:
@@ -97,18 +100,9 @@ class Console:
             for name, file in self._files.items():
                 attempt_output(partial(getattr(verdict_files, f"write_{name}"), file, document))
         if self.json:
-            with _despite_gone_reader():
+            with despite_lost_output(required=True):
                 sys.stdout.writelines(json_pieces(document))
                 print(flush=True)
-
-
-@contextmanager
-def _despite_gone_reader() -> Iterator[None]:
-    """Ignore that the reader of our output is gone."""
-    try:
-        yield
-    except BrokenPipeError:
-        flush_output()
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:
