@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import fcntl
 import os
 import signal
 import subprocess
@@ -22,9 +22,10 @@ STOP_GRACE = 5.0
 
 _CLOSE_GRACE = 1.0
 _END_TICK = 0.005
-_PR_SET_PDEATHSIG = 1
-_PRCTL = ctypes.CDLL(None).prctl
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+_lives: set[int] = set()
+"""The ends that this process holds of the pipes that its children watch."""
 
 
 class Usage:
@@ -119,19 +120,27 @@ class Child:
         self._withheld = withheld
         self._stop_deadline: float | None = None
         mode = "ab" if append else "wb"
-        with open(output, mode) if output else contextlib.nullcontext() as records:
-            # In a session of its own the child does not get a terminal's Ctrl-C: it and its
-            # descendants get exactly one signal, from us.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=records,
-                stderr=subprocess.STDOUT if merge_errors else subprocess.PIPE,
-                env=dict(environment),
-                pass_fds=pass_fds,
-                start_new_session=True,
-                preexec_fn=partial(_end_with_parent, os.getpid(), death_signal),
-            )
+        watched, self._life = open_pipe()
+        _lives.add(self._life)
+        try:
+            with open(output, mode) if output else contextlib.nullcontext() as records:
+                # In a session of its own the child does not get a terminal's Ctrl-C: it and its
+                # descendants get exactly one signal, from us.
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=records,
+                    stderr=subprocess.STDOUT if merge_errors else subprocess.PIPE,
+                    env=dict(environment),
+                    pass_fds=(*pass_fds, watched),
+                    start_new_session=True,
+                    preexec_fn=partial(_end_with_parent, os.getpid(), watched, death_signal),
+                )
+        except BaseException:
+            _close_life(self._life)
+            raise
+        finally:
+            os.close(watched)
         self.usage = Usage(self._process.pid)
         self.usage.sample()
         self._reader: threading.Thread | None = None
@@ -142,6 +151,12 @@ class Child:
                 daemon=True,
             )
             self._reader.start()
+
+    @property
+    def ending(self) -> str:
+        """How the child ended, with its last words if it had any."""
+        how = exit_text(self.returncode)
+        return f"{self.last_error_line} ({how})" if self.last_error_line else how
 
     def poll(self) -> bool:
         """Say whether the child has ended; if so, ``returncode`` is set and its usage is final."""
@@ -156,6 +171,7 @@ class Child:
         _, status, resources = os.wait4(self._process.pid, 0)
         self.returncode = os.waitstatus_to_exitcode(status)
         self._process.returncode = self.returncode
+        _close_life(self._life)
         self.usage.finish(round((resources.ru_utime + resources.ru_stime) * 1000))
         if self._reader is not None:
             self._reader.join(_CLOSE_GRACE)
@@ -202,11 +218,14 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signum)
 
-    def _pass_errors(self, stream: IO[bytes], target: TextIO) -> None:
+    def _pass_errors(self, stream: IO[bytes], target: TextIO | None) -> None:
         for line in stream:
             text = line.decode("utf-8", "replace")
             self.last_error_line = text.strip() or self.last_error_line
-            if not (self._withheld and text.startswith(self._withheld)):
+            if target is None or (self._withheld and text.startswith(self._withheld)):
+                continue
+            # A line that cannot be written is dropped: a full pipe would stop the child.
+            with contextlib.suppress(OSError, ValueError):
                 target.write(text)
                 target.flush()
         stream.close()
@@ -219,9 +238,40 @@ def exit_text(returncode: int | None) -> str:
     return f"exit code {returncode}"
 
 
-def _end_with_parent(parent: int, signum: signal.Signals) -> None:
-    # The setting survives the exec that follows (prctl(2)). A killed parent stops no children.
-    _PRCTL(_PR_SET_PDEATHSIG, signum)
+def open_pipe() -> tuple[int, int]:
+    """Return the reading and the writing end of a pipe, which a child can inherit.
+
+    A process may lack standard streams, but a child gets its own in place of these numbers.
+    """
+    ends = os.pipe()
+    reader, writer = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in ends)
+    for end in ends:
+        os.close(end)
+    return reader, writer
+
+
+def _close_life(held: int) -> None:
+    if held in _lives:
+        _lives.remove(held)
+        os.close(held)
+
+
+def _close_lives() -> None:
+    while _lives:
+        os.close(_lives.pop())
+
+
+# A copy in a forked process would hold the pipe open when its parent is gone.
+os.register_at_fork(after_in_child=_close_lives)
+
+
+def _end_with_parent(parent: int, watched: int, signum: signal.Signals) -> None:
+    # The end of the parent closes the pipe, and so sends the signal (fcntl(2), F_SETSIG). The
+    # setting survives the exec that follows. The death signal of prctl(2) would come at the end
+    # of the thread that started the child.
+    fcntl.fcntl(watched, fcntl.F_SETSIG, signum)
+    fcntl.fcntl(watched, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(watched, fcntl.F_SETFL, os.O_ASYNC)
     if os.getppid() != parent:
-        # The parent was killed before the call.
+        # The parent was killed before the calls.
         os._exit(1)

@@ -19,9 +19,7 @@ from quiver_fast.brokers.launcher import cached
 
 _CHECK_SECONDS = 10.0
 
-# A new user namespace clears the signal that a killed launcher leaves to its child
-# (prctl(2), PR_SET_PDEATHSIG): setpriv sets the signal again.
-_ENTER = 'mount --bind "$1/usr" /usr && shift && exec setpriv --pdeathsig KILL "$@"'
+_ENTER = 'mount --bind "$1/usr" /usr && shift && exec "$@"'
 
 
 @dataclass(frozen=True)

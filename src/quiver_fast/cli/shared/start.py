@@ -11,7 +11,7 @@ from typing import TextIO
 
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.errors import QuiverError, UsageError
-from quiver_fast.process import STOP_GRACE, Child
+from quiver_fast.process import STOP_GRACE, Child, open_pipe
 
 
 def start_implementation(
@@ -92,7 +92,7 @@ def prelude_words(prelude: str) -> tuple[str, ...]:
 
 def secret_pipe(password: str) -> int:
     """Return a descriptor from which the child reads the password, and nobody else can."""
-    read_end, write_end = os.pipe()
+    read_end, write_end = open_pipe()
     with os.fdopen(write_end, "wb") as pipe:
         pipe.write(password.encode())
     return read_end
