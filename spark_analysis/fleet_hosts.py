@@ -7,9 +7,7 @@ the tasks agree on the start, and peer-to-peer they learn where receivers listen
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -21,6 +19,7 @@ from pyspark.resource import ResourceProfile, ResourceProfileBuilder, TaskResour
 from pyspark.sql import SparkSession
 
 from quiver_fast.errors import QuiverError
+from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.wall_clock import WallClock
 from spark_analysis.host_clock import ClockServer, Offset, measure_offset
 from spark_analysis.task_line import job_text
@@ -165,11 +164,11 @@ class _HostProcess:
         # Its standard error is a file: nobody reads a pipe while the task waits in a barrier.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(clock.base)],
+            [*own_command(module), str(clock.base)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=os.environ | {"PYTHONSAFEPATH": "1"},
+            env=own_environment(),
             start_new_session=True,
         )
         self._write(job_text(job))

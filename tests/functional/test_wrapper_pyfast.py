@@ -353,7 +353,7 @@ def test_a_wrong_password_is_refused(tmp_path):
     assert "quiver-arrow: error: sender (pyfast) failed: " in sender.stderr
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH came with Python 3.11")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="-P came with Python 3.11")
 def test_the_current_directory_cannot_shadow_the_arrow(tmp_path):
     (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
     (tmp_path / "quiver_fast").mkdir()

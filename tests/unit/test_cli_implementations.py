@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 
 from quiver_fast.cli.shared.implementations import (
@@ -10,6 +8,7 @@ from quiver_fast.cli.shared.implementations import (
 )
 from quiver_fast.errors import UsageError
 from quiver_fast.options.server import SERVER_EXTENSIONS
+from quiver_fast.own_process import own_command
 
 
 def make(directory, *names):
@@ -23,7 +22,7 @@ def make(directory, *names):
 
 def test_pyfast_is_this_installation():
     found = find_arrow("pyfast", {})
-    assert found.command == (sys.executable, "-m", "quiver_fast.arrow.main")
+    assert found.command == own_command("quiver_fast.arrow.main")
     assert found.extensions
 
 
@@ -83,7 +82,7 @@ def test_no_search_path():
 
 def test_our_server_is_this_installation():
     found = find_server("pyfast", {})
-    assert found.command == (sys.executable, "-m", "quiver_fast.server.main")
+    assert found.command == own_command("quiver_fast.server.main")
     assert found.extensions
     assert found.keys == SERVER_EXTENSIONS
     assert found.unavailable is None
@@ -98,7 +97,7 @@ def test_a_launcher_says_whether_its_broker_is_here(alias, monkeypatch, tmp_path
     monkeypatch.setenv("RABBITMQ_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = find_server(alias, {})
-    assert found.command[:2] == (sys.executable, "-m")
+    assert found.command[:2] == own_command("any")[:2]
     assert found.extensions
     assert found.keys == frozenset()
     assert len(found.unavailable.splitlines()) == 1

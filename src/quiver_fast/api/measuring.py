@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,9 +15,9 @@ from typing import Any, overload
 from quiver_fast.api.ending import end
 from quiver_fast.api.results import Result, Runs
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, QuiverError, UsageError
+from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.process import STOP_GRACE, Child
 
-_COMMAND = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 # Options of other measurements, whose documents are different, and options without a measurement.
 _REFUSED = (
     "baseline", "find_rate", "within", "sweep", "resume", "churn", "churn_of", "hold",
@@ -97,7 +95,7 @@ class _Run:
         if code == EXIT_USAGE:
             raise UsageError(lines[-1] if lines else "the options are wrong")
         if code not in (EXIT_OK, EXIT_THRESHOLD):
-            raise QuiverError(lines[-1] if lines else f"quiver ended with {code}")
+            raise QuiverError(lines[-1] if lines else f"quiver failed: {self.child.ending}")
         breached = tuple(lines) if code == EXIT_THRESHOLD else ()
         document = json.loads(self.document.read_bytes())
         kind = Runs if document["schema"]["name"] == "run-set" else Result
@@ -110,9 +108,9 @@ def _started(url: str | None, options: dict[str, Any]) -> Iterator[_Run]:
     for name in _REFUSED:
         if options.get(name):
             raise UsageError(f"{name} is not for measure: use the command")
-    words = [*_COMMAND, *_words(options), "--json"]
+    words = [*own_command("quiver_fast"), *_words(options), "--json"]
     # Others can read a command line, but not the environment. The URL may have a password.
-    environment = dict(os.environ) if url is None else os.environ | {"QUIVER_URL": url}
+    environment = own_environment() | ({} if url is None else {"QUIVER_URL": url})
     with tempfile.TemporaryDirectory() as folder:
         document, errors = Path(folder, "document.json"), io.StringIO()
         child = Child(words, environment, output=document, errors=errors, grace=_GRACE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from quiver_fast.api.ending import end
 from quiver_fast.cli.shared.start import secret_pipe
 from quiver_fast.errors import QuiverError
+from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.process import Child
 from quiver_fast.sockets import free_port
 
@@ -85,7 +85,7 @@ class Server:
         words = [*self._words(ready), *(f"{key}={fd}" for key, fd in pipes.items())]
         fds = tuple(pipes.values())
         try:
-            return Child(words, os.environ, pass_fds=fds, withheld="quiver-server")
+            return Child(words, own_environment(), pass_fds=fds, withheld="quiver-server")
         finally:
             for fd in fds:
                 os.close(fd)
@@ -104,14 +104,14 @@ class Server:
             },
         }
         words = [f"{key}={_text(value)}" for key, value in values.items() if value is not None]
-        return [sys.executable, "-m", _MODULE, *words]
+        return [*own_command(_MODULE), *words]
 
     @staticmethod
     def _wait(child: Child, ready: Path) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while not ready.exists():
             if child.poll():
-                raise QuiverError(child.last_error_line or "the server ended at once")
+                raise QuiverError(child.ending)
             if time.monotonic() > deadline:
                 raise QuiverError(f"the server is not ready after {_START_SECONDS:.0f} seconds")
             time.sleep(_TICK)
@@ -128,7 +128,7 @@ class Server:
         failed = child.poll() and child.returncode
         end(child)
         if failed and kind is None:
-            raise QuiverError(f"the server failed: {child.last_error_line}")
+            raise QuiverError(f"the server failed: {child.ending}")
 
 
 def _text(value: object) -> object:

@@ -30,7 +30,7 @@ from quiver_fast.cli.shared.common import error_text
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import QuiverError, UsageError
-from quiver_fast.process import STOP_GRACE, Child, exit_text
+from quiver_fast.process import STOP_GRACE, Child
 
 LOG = ".txt"
 _TICK = 0.02
@@ -245,8 +245,7 @@ class _Program:
             time.sleep(_TICK)
         if self._interrupted is not None or self._child.returncode == 0:
             return self._interrupted
-        how, line = exit_text(self._child.returncode), self._child.last_error_line
-        return f"{line} ({how})" if line else how
+        return self._child.ending
 
     def stop(self, reason: str, signum: int = signal.SIGTERM) -> None:
         """Have the program end in order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from quiver_fast.errors import UsageError
 from quiver_fast.options.server import SERVER_EXTENSIONS
+from quiver_fast.own_process import own_command, own_environment
 
 DEFAULT_IMPLEMENTATION = "pyfast"
 
@@ -87,12 +87,9 @@ class Implementation:
 
     def environment(self, verbose: bool = False) -> dict[str, str]:
         """Return our environment variables and those that the implementation needs."""
-        environ = dict(os.environ)
+        environ = own_environment() if self.extensions else dict(os.environ)
         if verbose:
             environ["QUIVER_VERBOSE"] = "1"
-        if self.extensions:
-            # `python -m` would otherwise import from the current directory first.
-            environ["PYTHONSAFEPATH"] = "1"
         return environ
 
 
@@ -107,8 +104,7 @@ def find_arrow(name: str, environ: Mapping[str, str] = os.environ) -> Implementa
         UsageError: there is none; the message has the directories that were searched.
     """
     if name == DEFAULT_IMPLEMENTATION:
-        # -m finds the arrow beside this very module in every kind of installation.
-        command = (sys.executable, "-m", "quiver_fast.arrow.main")
+        command = own_command("quiver_fast.arrow.main")
         return Implementation(name, command, extensions=True)
     name = arrow_name(name)
     file = _find_file(_ARROW, name, ARROW_ALIASES, environ)
@@ -126,13 +122,13 @@ def find_server(name: str, environ: Mapping[str, str] = os.environ) -> Implement
     """
     name = server_name(name)
     if name == DEFAULT_IMPLEMENTATION:
-        command = (sys.executable, "-m", "quiver_fast.server.main")
+        command = own_command("quiver_fast.server.main")
         return Implementation(name, command, extensions=True, keys=SERVER_EXTENSIONS)
     if name not in BROKERS or _SERVER + name in _executables(_SERVER, environ):
         return Implementation(name, (str(_find_file(_SERVER, name, SERVER_ALIASES, environ)),))
     module = BROKERS[name]
     reason: str | None = importlib.import_module(module).BROKER.unavailable()
-    command = (sys.executable, "-m", module)
+    command = own_command(module)
     return Implementation(name, command, extensions=True, unavailable=reason)
 
 
