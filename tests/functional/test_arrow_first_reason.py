@@ -7,13 +7,19 @@ import socket
 import termios
 import time
 from array import array
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.amqp_frames import composite, encode_frame
 from support.arrows import arguments, run_pyfast
 from support.frame_peer import FramePeer, Talk, ended, failure
 from support.judgement import assert_clean, assert_error
+from support.network import TcpServer
 from support.scripted_peer import plain_message
+
+from quiver_fast.cli.arrow.command import main as arrow
+from quiver_fast.cli.pair.command import main as quiver
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 # A race has more than one way to end.
@@ -247,3 +253,81 @@ def test_a_close_and_a_reset_in_the_midst_of_sending(turn: int) -> None:
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments("send", peer.port, count=1_000_000))
     assert_error(end, "test:close", "by close")
+
+
+# -- A refusal that begins with an open (Broker-J: max-frame-size 0)
+
+
+def refuse_by_open(size: int, *, apart: bool) -> Callable[[Talk], None]:
+    """Return the script of a peer that refuses a connection by an open and a close."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        frames = (encode_frame("open", container_id="", max_frame_size=size), ended("close"))
+        if not apart:
+            talk.send_bytes(b"".join(frames))
+        else:
+            talk.send_bytes(frames[0])
+            # The client reads the open before the close comes: it has no answer to it.
+            wait_until_read(talk.socket)
+            talk.send_bytes(frames[1])
+        talk.read_to_end()
+
+    return script
+
+
+def wait_until_read(sock: socket.socket) -> None:
+    """Return when the peer's system has all bytes."""
+    left = array("i", [1])
+    while left[0]:
+        fcntl.ioctl(sock, termios.TIOCOUTQ, left)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+@pytest.mark.parametrize("size", [0, 511])
+@BOTH
+def test_the_close_after_an_unfit_open_is_told(operation: str, size: int, apart: bool) -> None:
+    with FramePeer(refuse_by_open(size, apart=apart)) as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, "the peer closed the connection: test:close: by close")
+
+
+@BOTH
+def test_another_frame_after_an_unfit_open_is_refused(operation: str) -> None:
+    def script(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        begin = encode_frame("begin", next_outgoing_id=0, incoming_window=9, outgoing_window=9)
+        talk.send_bytes(encode_frame("open", container_id="", max_frame_size=0) + begin)
+        talk.read_until("close")
+
+    with FramePeer(script) as peer:
+        end = run_pyfast(*arguments(operation, peer.port))
+    assert_error(end, "amqp:invalid-field")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (quiver, ("--hold", "1", "-d", "1")),
+        (quiver, ("--churn", "1", "-d", "1")),
+        (quiver, ("--churn", "1", "--churn-of", "link", "-d", "1")),
+        (arrow, ("send", "--declare", "-c", "1")),
+    ],
+    ids=["hold", "churn", "links", "declare"],
+)
+def test_other_commands_tell_the_close_after_an_unfit_open(
+    command: Callable[[list[str]], int], words: tuple[str, ...], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def serve(connection: socket.socket) -> None:
+        refuse_by_open(0, apart=False)(Talk(connection))
+
+    with TcpServer(serve) as server:
+        url = f"amqp://127.0.0.1:{server.port}/q0"
+        operation, options = words[: words[0] == "send"], words[words[0] == "send" :]
+        assert command([*operation, url, *options, "--output", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "closed the connection: test:close: by close" in said.splitlines()[-1]
+    assert "were lost" not in said

@@ -240,6 +240,7 @@ cdef extern from "endpoints.h" nogil:
 
     ctypedef struct amqp_opened_t:
         bint seen
+        bint unfit
         uint32_t max_frame_size
         uint16_t channel_max
         uint32_t idle_timeout
@@ -278,6 +279,7 @@ cdef extern from "endpoints.h" nogil:
 
     ctypedef struct amqp_endpoints_t:
         amqp_opened_t[2] opened
+        bint takes_refusal
         amqp_session_end_t *sessions
         amqp_link_end_t *attached
         size_t held

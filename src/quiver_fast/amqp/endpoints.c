@@ -146,7 +146,12 @@ static enum amqp_fault note_open(
   if (!there) opened.channel_max = ANY_CHANNEL;
   opened.idle_timeout = amqp_field_optional_uint(&fields, &opened.has_idle_timeout);
   if (fields.in.fault) return fields.in.fault;
-  if (opened.max_frame_size < AMQP_MIN_MAX_FRAME_SIZE) return AMQP_INVALID_FIELD;
+  opened.unfit = opened.max_frame_size < AMQP_MIN_MAX_FRAME_SIZE;
+  if (opened.unfit) {
+    /* Broker-J refuses a connection by a max-frame-size of 0, and says why in its close. */
+    if (side == AMQP_OURS || !endpoints->takes_refusal) return AMQP_INVALID_FIELD;
+    opened.max_frame_size = AMQP_MIN_MAX_FRAME_SIZE;
+  }
   if (endpoints->opened[side].seen) return AMQP_ILLEGAL_STATE;
   endpoints->opened[side] = opened;
   if (side == AMQP_THEIRS) endpoints->held += COPIES * size;
@@ -489,6 +494,9 @@ enum amqp_fault amqp_endpoints_note(
   const enum amqp_code code = amqp_read_descriptor(&in);
   const amqp_fields_t fields = amqp_read_list(&in);
   if (in.fault) return in.fault;
+  if (side == AMQP_THEIRS && endpoints->opened[side].unfit && code != AMQP_CODE_CLOSE) {
+    return AMQP_INVALID_FIELD;
+  }
   switch (code) {
   case AMQP_CODE_OPEN:
     return note_open(endpoints, side, fields);

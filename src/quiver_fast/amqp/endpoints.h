@@ -23,6 +23,7 @@ enum amqp_phase {
 /* Fields of the open frames; arrays have an entry for each side. */
 typedef struct amqp_opened {
   bool seen;
+  bool unfit; /* its max-frame-size is too small, and only a close may follow */
   uint32_t max_frame_size;
   uint16_t channel_max;
   bool has_idle_timeout;
@@ -88,6 +89,7 @@ static inline bool amqp_session_end_is_low(const amqp_session_end_t *session) {
 
 typedef struct amqp_endpoints {
   amqp_opened_t opened[2];
+  bool takes_refusal; /* the peer may refuse our open by an unfit one and a close */
   amqp_session_end_t *sessions;
   amqp_index_t index; /* of active sessions and links of a side, by channel and handle */
   /* The link that the last frame attached or detached. */

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import FrameClient
+from support.amqp_frames import FrameClient, encode_frame
 from support.engine_client import EngineClient
+from support.frame_peer import FramePeer, Talk, ended
 from support.processes import wait_until
 from support.server import running_server
 
@@ -71,3 +72,22 @@ def assert_is_trunk(peer: FrameClient, address: str, named: bool, **fields: str)
     # The server would have begun a session and attached before it answers.
     peer.begin()
     peer.attach_receiver(address, name="mine")
+
+
+def test_the_other_servers_refusal_is_told(tmp_path: Path) -> None:
+    """Broker-J refuses by an open with a max-frame-size of 0, and a close with the reason."""
+
+    def script(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        opening = encode_frame("open", container_id="", max_frame_size=0)
+        talk.send_bytes(opening + ended("close"))
+        talk.read_to_end()
+
+    with FramePeer(script) as peer:
+        other = f"amqp://127.0.0.1:{peer.port}"
+        with running_server(tmp_path, says=None, quiet=0, connect=other) as server:
+            wait_until(
+                lambda: "trunk to" in server.running.stderr_so_far(), "the refusal is reported"
+            )
+            assert "test:close: by close" in server.running.stderr_so_far()

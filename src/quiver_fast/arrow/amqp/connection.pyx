@@ -127,6 +127,7 @@ cdef class Connection(Transport):
             put_symbol(pn_connection_offered_capabilities(self.connection), capability.encode())
         pn_connection_driver_bind(&self.driver)
         pn_connection_open(self.connection)
+        self.plane.endpoints.takes_refusal = not server
 
     def announce(self, key: bytes, value: bytes) -> None:
         """Put one entry into the properties of our open frame."""
@@ -149,12 +150,13 @@ cdef class Connection(Transport):
             self.advance(deadline, "open the connection")
 
     def try_open(self) -> bool:
-        """Say whether both open frames have come.
+        """Say whether both open frames have come; the peer's may be the begin of a refusal.
 
         Raises:
             SecurityError: see `open`.
         """
-        if pn_connection_state(self.connection) & PN_REMOTE_UNINIT:
+        if pn_connection_state(self.connection) & PN_REMOTE_UNINIT or (
+                self.plane.endpoints.opened[<int>AMQP_THEIRS].unfit):
             return False
         if not conclude_sasl(self.transport):
             raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")

@@ -50,6 +50,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     """Set up the engine's connection and transport, TLS and SASL."""
     transport = peer.driver.transport
     connection = peer.driver.connection
+    peer.plane.endpoints.takes_refusal = not exchange.server
     if exchange.server:
         pn_transport_set_server(transport)
     pn_transport_set_max_frame(transport, peer.container.limits.frame_size)

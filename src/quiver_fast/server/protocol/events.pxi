@@ -244,6 +244,9 @@ cdef void opened(Peer *peer) noexcept nogil:
         # The engine would accept a second open frame (part 2.4.1).
         peer_refuse(peer, b"amqp:illegal-state", b"the connection is open already")
         return
+    if peer.plane.endpoints.opened[<int>AMQP_THEIRS].unfit:
+        # Another server refuses us: its close follows.
+        return
     if not conclude_sasl(peer.driver.transport):
         peer_refuse(peer, b"amqp:unauthorized-access", b"the peer skipped authentication")
         return
