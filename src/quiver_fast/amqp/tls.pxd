@@ -31,6 +31,9 @@ cdef extern from "tls_socket.h" nogil:
     size_t tls_waiting(const tls_t *tls)
     bint tls_established(const tls_t *tls)
     int tls_socket_error(const tls_t *tls)
+    bint tls_refused(const tls_t *tls)
+    int tls_alert(const tls_t *tls)
+    bint tls_lacks_certificate(const tls_t *tls)
     const char *tls_failure(const tls_t *tls)
     const char *tls_peer_subject(tls_t *tls)
 

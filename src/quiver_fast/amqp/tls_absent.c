@@ -80,6 +80,18 @@ int tls_socket_error(const tls_t *tls) {
   return 0;
 }
 
+bool tls_refused(const tls_t *tls) {
+  return false;
+}
+
+int tls_alert(const tls_t *tls) {
+  return -1;
+}
+
+bool tls_lacks_certificate(const tls_t *tls) {
+  return false;
+}
+
 const char *tls_failure(const tls_t *tls) {
   return "";
 }

@@ -41,6 +41,14 @@ static bool refuse(tls_context_t *context) {
   return false;
 }
 
+/* Called by OpenSSL before a client shows a certificate, or none, to a peer that asks for one. */
+static int on_request(SSL *ssl, void *unused) {
+  (void) unused;
+  tls_t *tls = SSL_get_app_data(ssl);
+  tls->asked = !tls->context->server;
+  return 1;
+}
+
 tls_context_t *tls_context_new(bool server) {
   tls_context_t *context = calloc(1, sizeof(*context));
   if (!context) return NULL;
@@ -63,11 +71,14 @@ tls_context_t *tls_context_new(bool server) {
   SSL_CTX_set_read_ahead(ssl, 1);
   SSL_CTX_set_default_read_buffer_len(ssl, READ_AHEAD);
   SSL_CTX_set_default_passwd_cb(ssl, no_password);
+  SSL_CTX_set_cert_cb(ssl, on_request, NULL);
   SSL_CTX_set_dh_auto(ssl, 1);
   /* A server that verifies clients resumes a session only within a named context. */
   static const unsigned char name[] = "quiver";
   SSL_CTX_set_session_id_context(ssl, name, sizeof(name) - 1);
-  X509_STORE_set_flags(SSL_CTX_get_cert_store(ssl), X509_V_FLAG_PARTIAL_CHAIN);
+  /* Revocation lists may be among the trusted authorities; see tls_on_verify. */
+  X509_STORE_set_flags(SSL_CTX_get_cert_store(ssl),
+    X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
   context->usual_level = SSL_CTX_get_security_level(ssl);
   return context;
 }
@@ -90,7 +101,8 @@ bool tls_context_identify(tls_context_t *context, const char *certificate, const
   if (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1) {
     return refuse(context);
   }
-  if (SSL_CTX_check_private_key(context->ssl) == 1) return true;
+  context->identified = SSL_CTX_check_private_key(context->ssl) == 1;
+  if (context->identified) return true;
   /* OpenSSL drops a certificate that does not fit the key, and reports it missing here. */
   ERR_clear_error();
   snprintf(context->failure, sizeof(context->failure), "the key is not the certificate's");

@@ -8,7 +8,85 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The alerts (RFC 8446, 6 and B.2; older ones in RFC 5246, 7.2, and RFC 4346, 7.2), with words for
+ * those whose name does not say enough. OpenSSL has no names for some. */
+static const struct {
+  int number;
+  const char *words;
+} ALERTS[] = {
+  {0, "close notify"},
+  {10, "unexpected message"},
+  {20, "bad record mac"},
+  {21, "decryption failed"},
+  {22, "record overflow"},
+  {30, "decompression failure"},
+  {40, "handshake failure"},
+  {41, "no certificate"},
+  {42, "bad certificate"},
+  {43, "unsupported certificate"},
+  {44, "certificate revoked"},
+  {45, "certificate expired"},
+  {46, "certificate unknown"},
+  {47, "illegal parameter"},
+  {48, "unknown CA"},
+  {49, "access denied: it does not admit our certificate"},
+  {50, "decode error"},
+  {51, "decrypt error"},
+  {60, "export restriction"},
+  {70, "protocol version: it takes none that we offer"},
+  {71, "insufficient security: it wants stronger ciphers or keys"},
+  {80, "internal error of the peer"},
+  {86, "inappropriate fallback: it has a newer version of TLS"},
+  {90, "user canceled"},
+  {100, "no renegotiation"},
+  {109, "missing extension"},
+  {110, "unsupported extension"},
+  {111, "certificate unobtainable"},
+  {112, "unrecognized name: it does not serve the host that we name"},
+  {113, "bad certificate status response"},
+  {114, "bad certificate hash value"},
+  {115, "unknown PSK identity"},
+  {116, "certificate required"},
+  {120, "no application protocol"},
+  {121, "ECH required"},
+};
+
+static void say_alert(tls_t *tls) {
+  for (size_t i = 0; i < sizeof(ALERTS) / sizeof(*ALERTS); ++i) {
+    if (ALERTS[i].number != tls->alert) continue;
+    snprintf(tls->failure, sizeof(tls->failure), "the peer ended TLS: %s", ALERTS[i].words);
+    return;
+  }
+  snprintf(tls->failure, sizeof(tls->failure), "the peer ended TLS: alert %d", tls->alert);
+}
+
+bool tls_lacks_certificate(const tls_t *tls) {
+  switch (tls->alert) {
+  case 41:
+  case 116:
+    return true;
+  /* Peers of TLS 1.2 send any of these. Others cut the connection. */
+  case 40:
+  case 42:
+  case 43:
+  case 46:
+  case 49:
+  case -1:
+    return tls->asked && !tls->context->identified && (tls->alert >= 0 || !tls_refused(tls));
+  default:
+    return false;
+  }
+}
+
+/* An authority without a revocation list has revoked nothing. */
+static bool is_unlisted(X509_STORE_CTX *store) {
+  if (X509_STORE_CTX_get_error(store) != X509_V_ERR_UNABLE_TO_GET_CRL) return false;
+  X509_STORE_CTX_set_error(store, X509_V_OK);
+  return true;
+}
+
 int tls_on_verify(int fine, X509_STORE_CTX *store) {
+  if (!fine && is_unlisted(store)) return 1;
   SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
   tls_t *tls = SSL_get_app_data(ssl);
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -53,9 +131,8 @@ static void say_failure(tls_t *tls, unsigned long error) {
   } else if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     say_unverified(tls);
   } else if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET) {
-    /* An alert of the peer: the reason is its number (RFC 8446, 6.2). */
-    snprintf(text, size, "the peer ended TLS: %s",
-      SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
+    tls->alert = reason - SSL_AD_REASON_OFFSET;
+    say_alert(tls);
   } else if (ERR_reason_error_string(error)) {
     snprintf(text, size, "%s", ERR_reason_error_string(error));
   } else {

@@ -31,6 +31,8 @@ struct tls_context_t {
   /* Users: its connections, and its maker. */
   int users;
   enum tls_peer peer;
+  /* Connections have a certificate to show. */
+  bool identified;
   int usual_level;
   /* Gathers small parts into one record. */
   char *record;
@@ -55,6 +57,9 @@ struct tls_t {
   /* The last read filled the caller's buffer: there may be more. */
   bool more;
   int socket_error;
+  /* The peer asked for a certificate; the alert by which it ended TLS, or -1. */
+  bool asked;
+  int alert;
   char *subject;
   char host[NAME_MAX_SIZE];
   bool host_is_address;

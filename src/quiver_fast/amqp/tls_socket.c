@@ -43,6 +43,7 @@ tls_t *tls_new(tls_context_t *context, int fd, const char *host) {
   ++context->users;
   tls->fd = fd;
   tls->verdict = X509_V_OK;
+  tls->alert = -1;
   tls->ssl = SSL_new(context->ssl);
   tls->bio = tls->ssl ? BIO_new(tls_socket_method()) : NULL;
   if (!tls->bio) {
@@ -256,6 +257,14 @@ bool tls_foreign(const tls_t *tls) {
 
 int tls_socket_error(const tls_t *tls) {
   return tls->socket_error;
+}
+
+bool tls_refused(const tls_t *tls) {
+  return tls->failed && !tls->socket_error;
+}
+
+int tls_alert(const tls_t *tls) {
+  return tls->alert;
 }
 
 const char *tls_failure(const tls_t *tls) {

@@ -101,6 +101,15 @@ bool tls_foreign(const tls_t *tls);
 /* Return errno of the socket if the socket failed; else 0. */
 int tls_socket_error(const tls_t *tls);
 
+/* Say whether TLS itself failed, by our judgement or by an alert of the peer: not the socket. */
+bool tls_refused(const tls_t *tls);
+
+/* Return the number of the alert by which the peer ended TLS (RFC 8446, 6), or -1. */
+int tls_alert(const tls_t *tls);
+
+/* Say whether the peer ended the connection, perhaps because it got no certificate. */
+bool tls_lacks_certificate(const tls_t *tls);
+
 /* Return the reason of the failure, in one line without a line end; empty without one. */
 const char *tls_failure(const tls_t *tls);
 

@@ -7,7 +7,7 @@ from posix.unistd cimport close
 from quiver_fast.amqp.data_plane cimport (
     amqp_buffers_free, amqp_deliveries_free, amqp_plane_free, amqp_spares_free,
 )
-from quiver_fast.amqp.tls cimport tls_free
+from quiver_fast.amqp.tls cimport tls_free, tls_refused
 from quiver_fast.loop.balance cimport CONNECTION, freed
 from quiver_fast.loop.heap cimport heap_first
 from quiver_fast.loop.memory cimport hold, holder_end
@@ -28,7 +28,7 @@ from quiver_fast.server.model.timer cimport timer_clear, timers_ring
 from quiver_fast.server.model.trim cimport memory_freed
 from quiver_fast.server.nodes.nodes cimport spare_entries_free, take_later
 from quiver_fast.server.protocol.protocol cimport (
-    go_on, peer_forget_links, peer_process, steal, take_input,
+    go_on, peer_forget_links, peer_process, report_refusal, steal, take_input,
 )
 from quiver_fast.server.streams.streams cimport trunk_lost, trunks_top_up
 from quiver_fast.server.transactions.transactions cimport coordinators_resume
@@ -251,6 +251,8 @@ cdef void free_peer(Container *container, Peer *peer) noexcept nogil:
     list_remove(&container.peers, peer, &peer.prev, &peer.next)
     container.peer_count -= 1
     trunk_lost(peer)
+    if peer.tls != NULL and peer.dial == NULL and tls_refused(peer.tls):
+        report_refusal(peer)
     watch_remove(container.epoll, &peer.watch)
     close(peer.watch.fd)
     pn_connection_driver_destroy(&peer.driver)

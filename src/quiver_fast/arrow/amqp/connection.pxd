@@ -37,4 +37,5 @@ cdef class Connection(Transport):
     cdef PeerState check(self) except? PEER_CLOSED nogil
     cdef int fail(self) except -1
     cdef object refusal(self, int outcome)
+    cdef str tls_advice(self, str failure)
     cdef bytes text_value(self, pn_data_t *data)

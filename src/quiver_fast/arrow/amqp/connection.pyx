@@ -11,7 +11,9 @@ import os
 from quiver_fast.amqp.data_plane cimport (
     AMQP_THEIRS, amqp_bytes_t, amqp_plane_init, amqp_timers_init, amqp_wait_init,
 )
-from quiver_fast.amqp.tls cimport tls_close, tls_established, tls_failure
+from quiver_fast.amqp.tls cimport (
+    tls_alert, tls_close, tls_established, tls_failure, tls_lacks_certificate,
+)
 from quiver_fast.arrow.amqp.transport cimport Transport
 from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.errors import PeerError, SecurityError, SignalError
@@ -45,6 +47,15 @@ cdef unsigned char TLS_ALERT = 21
 NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
 
 # Outcomes of SASL that do not judge the credentials (part 5.3.3.6).
+WANTS_CERTIFICATE = "the peer wants a certificate: --cert, --key"
+# Options about the alerts of a peer (RFC 8446, 6.2).
+ALERT_OPTIONS = {
+    **dict.fromkeys((42, 43, 44, 45, 46, 48, 49), "--cert"),
+    # Without verification a client offers older versions.
+    70: "--tls-insecure",
+    112: "the host of the URL",
+}
+
 PEER_FAILURES = {
     2: "the peer failed for a reason of its own (sys)",
     3: "the peer cannot authenticate until its operator mends it (sys-perm)",
@@ -271,13 +282,16 @@ cdef class Connection(Transport):
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
             raise SecurityError(f"{self.peer}: SASL{self.refusal(outcome)}")
         if self.socket_error:
+        if self.tls != NULL and not self.heard and tls_lacks_certificate(self.tls):
+            how = tls_failure(self.tls).decode("utf-8", "replace") or "it cut the connection"
+            raise SecurityError(f"{self.peer}: TLS: {WANTS_CERTIFICATE}; {how}")
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
         # An end without the close_notify of TLS gets the message of an end without TLS.
         if self.tls != NULL and tls_failure(self.tls)[0] and not (
                 self.hung_up and tls_established(self.tls)):
             failure = tls_failure(self.tls).decode("utf-8", "replace")
-            raise SecurityError(f"{self.peer}: TLS: {failure}{self.scheme_hint(failure)}")
+            raise SecurityError(f"{self.peer}: TLS: {self.tls_advice(failure)}")
         if self.tls == NULL and self.heard and self.first_byte == TLS_ALERT:
             raise SecurityError(f"{self.peer}: the peer speaks TLS: use amqps")
         local = condition_text(pn_transport_condition(self.transport))
@@ -287,6 +301,13 @@ cdef class Connection(Transport):
         raise PeerError(f"{self.peer}: {local or 'the peer sent an invalid frame'}")
 
     def scheme_hint(self, failure: str) -> str:
+    cdef str tls_advice(self, str failure):
+        """Return why TLS failed, with the options of a client that are about it."""
+        if self.server:
+            return failure
+        option = ALERT_OPTIONS.get(tls_alert(self.tls))
+        return f"{failure} (see {option})" if option else f"{failure}{self.scheme_hint(failure)}"
+
         """Return advice for a client whose peer may be of the other scheme; empty if it is not.
 
         Args:

@@ -126,6 +126,8 @@ cdef class Connector:
                 break
         if peer.tls != NULL and not peer.opened and tls_failure(peer.tls)[0]:
             reason = f"TLS: {tls_failure(peer.tls).decode('utf-8', 'replace')}"
+            if tls_lacks_certificate(peer.tls):
+                reason += "; that server wants a certificate, and trunks have none"
         if peer.opened and peer.trunk:
             self.delay = FIRST_DELAY
         self.fail(reason)

@@ -15,6 +15,8 @@ cdef void go_on(Link *link, const Delay *delay) noexcept nogil
 
 cdef void take_input(Peer *peer) noexcept nogil
 
+cdef void report_refusal(Peer *peer) noexcept with gil
+
 cdef class Connector:
     cdef Broker broker
     cdef Security security

@@ -6,6 +6,7 @@ from libc.stdlib cimport calloc, free
 from posix.unistd cimport close
 
 import os
+import socket
 import struct
 import sys
 
@@ -20,7 +21,8 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_session_deliveries_catch_up, amqp_session_deliveries_t, amqp_timers_init,
     amqp_timers_take_open, amqp_walk, amqp_walk_next, amqp_walk_seek,
 )
-from quiver_fast.amqp.tls cimport tls_failure
+from quiver_fast.amqp.tls cimport tls_alert, tls_failure, tls_lacks_certificate
+from quiver_fast.arguments import endpoint
 from quiver_fast.errors import QuiverError, UsageError, one_line
 from quiver_fast.loop.balance cimport CONNECTION, made
 from quiver_fast.loop.reactor cimport Watch, watch_add, watch_change, watch_remove
@@ -103,4 +105,5 @@ include "refusals.pxi"
 include "events.pxi"
 include "admission.pxi"
 include "connector.pxi"
+include "tls_reports.pxi"
 include "listener.pxi"
