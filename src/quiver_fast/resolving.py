@@ -69,6 +69,18 @@ def resolve(host: str, port: int, *, timeout: float = _TIMEOUT, flags: int = 0) 
         raise PeerError(f"cannot resolve host '{host}': {reason}") from None
 
 
+def wire_name(host: str) -> bytes:
+    """Return a host's name for frames, TLS and the system: labels in ASCII (RFC 5890, 2.3.2.1).
+
+    Raises:
+        PeerError: it is no host name.
+    """
+    try:
+        return host.encode("ascii" if host.isascii() else "idna")
+    except UnicodeError:
+        raise PeerError(f"cannot resolve host '{host}': not a host name") from None
+
+
 def _look_up(host: str, port: int, flags: int) -> list[Address]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, address) for family, _, _, _, address in found]

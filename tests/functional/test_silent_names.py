@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trustme
 from support.namespace import Namespace, namespace
 from support.processes import Running, wait_until
 
@@ -22,6 +23,7 @@ HOSTS = """127.0.0.1 localhost
 ::1 two.example
 127.0.0.1 two.example
 127.0.0.2 silent.example
+127.0.0.1 xn--bcher-kva.test
 """
 # The C library waits so long for each question, at most 30 s.
 RESOLVER = "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"
@@ -157,3 +159,37 @@ def test_a_trunk_tries_the_next_address(net: Net) -> None:
         wait_until(lambda: "trunk to" in server.stderr_so_far(), "the trunk reports")
         # The server on 127.0.0.1 was reached: it takes no trunks.
         assert "no answer" not in server.stderr_so_far()
+
+
+@pytest.fixture(scope="module")
+def international(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the files of a certificate for a name that is not of ASCII alone."""
+    folder = tmp_path_factory.mktemp("international")
+    authority = trustme.CA()
+    leaf = authority.issue_cert("bücher.test")
+    leaf.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    leaf.private_key_pem.write_to_path(folder / "key.pem")
+    authority.cert_pem.write_to_path(folder / "store.pem")
+    return {name: str(folder / f"{name}.pem") for name in ("cert", "key", "store")}
+
+
+def test_a_name_in_other_letters_is_verified_in_ascii(
+    net: Net, international: dict[str, str]
+) -> None:
+    """RFC 6066, section 3: the server name is of A-labels, as are names in certificates."""
+    cert, key, store = (international[name] for name in ("cert", "key", "store"))
+    secure = f"quiver-server amqps://127.0.0.1:5675/q0 --cert {cert} --key {key}"
+    url = "amqps://bücher.test:5675"
+    with net.space.serving(secure, 5675):
+        for line in (
+            f"quiver {url}/q0 -c 3 --trust-store {store}",
+            f"quiver {url}/q0 --hold 2 -d 1 --trust-store {store}",
+            f"quiver-arrow send {url}/q0 -c 1 --declare --trust-store {store}",
+        ):
+            with net.start(line) as running:
+                end = running.wait()
+            assert end.code == 0, end.stderr
+        trunk = f"quiver-server //127.0.0.1:5676/q0 --connect {url} --connect-trust-store {store}"
+        with net.space.serving(trunk, 5676) as server:
+            wait_until(lambda: "trunk to" in server.stderr_so_far(), "the trunk reports")
+            assert "certificate" not in server.stderr_so_far()

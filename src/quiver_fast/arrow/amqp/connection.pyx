@@ -33,6 +33,7 @@ from quiver_fast.proton.libproton cimport (
     pn_transport_set_max_frame, pn_transport_set_server,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.resolving import wire_name
 from quiver_fast.security.security cimport conclude_sasl, peer_is_loopback
 from quiver_fast.sockets import peer_address
 
@@ -46,7 +47,6 @@ cdef unsigned char TLS_ALERT = 21
 # Texts of the TLS layer about a peer that does not answer its hello, or answers without TLS.
 NO_TLS = ("cut the connection in the handshake", "speaks no TLS")
 
-# Outcomes of SASL that do not judge the credentials (part 5.3.3.6).
 WANTS_CERTIFICATE = "the peer wants a certificate: --cert, --key"
 # Options about the alerts of a peer (RFC 8446, 6.2).
 ALERT_OPTIONS = {
@@ -56,6 +56,7 @@ ALERT_OPTIONS = {
     112: "the host of the URL",
 }
 
+# Outcomes of SASL that do not judge the credentials (part 5.3.3.6).
 PEER_FAILURES = {
     2: "the peer failed for a reason of its own (sys)",
     3: "the peer cannot authenticate until its operator mends it (sys-perm)",
@@ -113,7 +114,7 @@ cdef class Connection(Transport):
         self.run_id = run_id
         self.control = control
         self.container_id = container_id.encode()
-        self.hostname = hostname.encode()
+        self.hostname = wire_name(hostname)
         is_local = peer_is_loopback(self.fd)
         # A broker is never our client; a server on this machine may be one.
         self.beside_broker = is_local and not server
@@ -126,6 +127,7 @@ cdef class Connection(Transport):
         pn_transport_set_idle_timeout(self.transport, <unsigned>(idle_timeout * 1000))
         amqp_plane_init(&self.plane, max_frame_size, int.from_bytes(os.urandom(8), "big"))
         self.plane.lenient = True
+        self.plane.endpoints.takes_refusal = not server
         amqp_timers_init(&self.timers, <unsigned>(idle_timeout * 1000), monotonic_ns())
         amqp_wait_init(&self.patience, spin)
         security.apply(self.sasl, self.transport, &self.plane, self.fd, self.hostname)
@@ -138,7 +140,6 @@ cdef class Connection(Transport):
             put_symbol(pn_connection_offered_capabilities(self.connection), capability.encode())
         pn_connection_driver_bind(&self.driver)
         pn_connection_open(self.connection)
-        self.plane.endpoints.takes_refusal = not server
 
     def announce(self, key: bytes, value: bytes) -> None:
         """Put one entry into the properties of our open frame."""
@@ -281,10 +282,10 @@ cdef class Connection(Transport):
         outcome = pn_sasl_outcome(pn_sasl(self.transport))
         if outcome != PN_SASL_NONE and outcome != PN_SASL_OK:
             raise SecurityError(f"{self.peer}: SASL{self.refusal(outcome)}")
-        if self.socket_error:
         if self.tls != NULL and not self.heard and tls_lacks_certificate(self.tls):
             how = tls_failure(self.tls).decode("utf-8", "replace") or "it cut the connection"
             raise SecurityError(f"{self.peer}: TLS: {WANTS_CERTIFICATE}; {how}")
+        if self.socket_error:
             raise PeerError(
                 f"{self.peer}: connection lost: {os.strerror(self.socket_error)}")
         # An end without the close_notify of TLS gets the message of an end without TLS.
@@ -300,7 +301,6 @@ cdef class Connection(Transport):
             raise PeerError(f"{self.peer}: the peer cut the connection{self.scheme_hint('')}")
         raise PeerError(f"{self.peer}: {local or 'the peer sent an invalid frame'}")
 
-    def scheme_hint(self, failure: str) -> str:
     cdef str tls_advice(self, str failure):
         """Return why TLS failed, with the options of a client that are about it."""
         if self.server:
@@ -308,6 +308,7 @@ cdef class Connection(Transport):
         option = ALERT_OPTIONS.get(tls_alert(self.tls))
         return f"{failure} (see {option})" if option else f"{failure}{self.scheme_hint(failure)}"
 
+    def scheme_hint(self, failure: str) -> str:
         """Return advice for a client whose peer may be of the other scheme; empty if it is not.
 
         Args:

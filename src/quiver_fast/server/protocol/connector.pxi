@@ -86,7 +86,7 @@ cdef class Connector:
         self.exchange = SaslExchange(self.security, False, peer_is_loopback(sock.fileno()))
         self.dial.due = INT64_MAX
         self.dial.peer = admit(
-            self.broker, sock.detach(), self.exchange, self.target.host.encode())
+            self.broker, sock.detach(), self.exchange, wire_name(self.target.host))
         if self.dial.peer == NULL:
             self.fail("too many connections")
             return

@@ -97,7 +97,7 @@ from quiver_fast.server.transfer.transfer cimport (
     end_accepted, inlet_arrived, inlet_detached, outlet_detached, outlet_flow, outlet_refused,
     outlet_updated, peer_holds, peer_ring, queue_left, take_whole,
 )
-from quiver_fast.resolving import resolve
+from quiver_fast.resolving import resolve, wire_name
 from quiver_fast.sockets import Race
 
 include "attach.pxi"
