@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from quiver_fast.analysis.figures.peers import peers_of
-from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.cli.arrow.brief import arrow_rows, pair_rows, threshold_rows
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
@@ -369,23 +368,6 @@ def test_settlement_has_a_section():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("late", "told"),
-    [
-        ({"p50": 9, "p99": 600, "max": 1000}, "60 % of the 99% latency is the sender's"),
-        ({"p50": 10, "max": 200}, None),
-        ({"max": 3000}, "100 % of the 100% latency is the sender's"),
-        (None, None),
-    ],
-)
-def test_the_delay_of_the_sender_is_told(late, told):
-    schedule = SCHEDULE | {"late_us": late}
-    latency = {"unit": "us", "count": 9, "mean": 1.0,
-               "percentiles": dict.fromkeys(NAMES, 1000) | {"50": 100, "100": 2000}}  # fmt: skip
-    text = pair_summary_text(pair(SENT | {"schedule": schedule}, RECEIVED | {"latency": latency}))
-    assert told in text if told else "is the sender's" not in text
-
-
 def test_percentiles_are_marked_where_messages_were_never_sent():
     latency = RECEIVED["latency"] | {"with_never_sent": {"never_sent": 81_697}}
     text = pair_summary_text(pair(SENT, RECEIVED | {"latency": latency}))
@@ -491,7 +473,9 @@ def test_a_plain_run_has_a_row_for_options_and_figures():
 
 def test_other_sections_of_a_run_have_rows_too():
     late = {"p50": 9, "p99": 600, "max": 1000}
-    schedule = SCHEDULE | {"never_sent": 1, "missed": True, "late_us": late}
+    by = {"credit": {"p99.9": 400, "max": 900}, "itself": {"p99": 600, "p99.9": 600, "max": 700},
+          "socket": {"p99.9": 0, "max": 0}}  # fmt: skip
+    schedule = SCHEDULE | {"never_sent": 1, "missed": True, "late_us": late, "late_by_us": by}
     values = (0.0, 1.0, 50.0, 900.0, 99.0, 99.0, 300.0, 400.0)
     settlement = {"all": latencies("us", *values), "unsettled": 3}
     ends = {"ends": {"senders": 50, "receivers": 1}}
@@ -517,6 +501,10 @@ def test_other_sections_of_a_run_have_rows_too():
         ("Settlement", "p50 50.0 us, p99 99.0 us, p99.9 300 us, max 900 us, 3 unsettled"),
         ("Schedule", "100 messages/s asked, 99.9 kept, 1 of 100 never sent, RATE MISSED"),
         ("Send delay", "p50 9.00 us, p99 600 us, max 1.00 ms"),
+        (
+            "of it",
+            "waited for credit p99.9 400 us, max 900 us, late itself p99.9 600 us, max 700 us",
+        ),
         ("", "15 % of the 99% latency is the sender's, which sent late:"),
         ("", "give it a CPU of its own, or ask for a lower rate"),
         ("Streaming", "812.0 MB/s, first byte p50 50.0 us, p99 99.0 us, max 900 us"),

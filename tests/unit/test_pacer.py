@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.arrow.run.pacer import DelayHistogram, Pacer
+from quiver_fast.arrow.run.delays import DelayHistogram
+from quiver_fast.arrow.run.pacer import Pacer
 
 SECOND = 1_000_000_000
 RATES = st.integers(1, SECOND)

@@ -517,10 +517,10 @@ def write_report(
     course = getattr(endpoint, "course", None)
     delays = getattr(course, "delays", None)
     if delays is not None:
-        late = {f"p{percent:g}": delays.percentile(percent) / 1000 for percent in (50, 99, 99.9)}
         report["schedule"] = {
             "rate": float(config.rate) or None,
-            "late_us": {**late, "max": delays.largest / 1000},
+            "late_us": delays.late_us(),
+            "late_by_us": delays.late_by_us(),
             "sending_ns": getattr(course, "sending_ns", None),
         }
     staged = f"{path}.{os.getpid()}"

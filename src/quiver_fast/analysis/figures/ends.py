@@ -390,22 +390,28 @@ def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
 def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how all senders kept their schedules (:func:`.schedule.send_schedule`).
 
-    Rates and messages add up. Each percentile of ``late_us`` is that of the sender that has the
-    largest. ``missed``: some sender missed its schedule.
+    Rates and messages add up. Each percentile of ``late_us`` and ``late_by_us`` is that of the
+    sender that has the largest. ``missed``: some sender missed its schedule.
     """
     lates = [one["late_us"] for one in schedules]
     flags = [one["missed"] for one in schedules]
-    late = None
-    if all(one is not None for one in lates):
-        late = {rank: max(one[rank] for one in lates) for rank in lates[0]}
+    causes = [one["late_by_us"] for one in schedules]
+    late_by = None
+    if all(one is not None for one in causes):
+        late_by = {cause: _largest([one[cause] for one in causes]) for cause in causes[0]}
     return {
         **{
             name: _all([one[name] for one in schedules])
             for name in ("rate", "due", "sent", "never_sent", "achieved")
         },
-        "late_us": late,
+        "late_us": _largest(lates) if all(one is not None for one in lates) else None,
+        "late_by_us": late_by,
         "missed": True if True in flags else None if None in flags else False,
     }
+
+
+def _largest(percentiles: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {rank: max(one[rank] for one in percentiles) for rank in percentiles[0]}
 
 
 def _all(rates: Sequence[float | None]) -> float | None:

@@ -34,7 +34,9 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     ended; ``sent``; ``never_sent``, those due that were not sent; ``achieved`` = ``sent`` / the
     time that passed (:func:`.sender_rate.sending_ns`), or (n - 1) / (last - first send) where
     nothing tells that time, None when it is none; ``late_us`` (how late messages left,
-    percentiles in microseconds, as the arrow measured it; None from arrows that do not).
+    percentiles in microseconds, as the arrow measured it; None from arrows that do not);
+    ``late_by_us``, the same of each part of these delays: a message waited for ``credit``, for
+    room in the ``socket`` or for ``outcomes``, or the sender was late ``itself``.
 
     ``missed``: more than 0.1 % of the messages due were never sent; or ``count`` messages took
     that much longer, and 10 ms; or half of them left more than 10 ms late; or the rate from the
@@ -54,6 +56,7 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
         "never_sent": kept.never_sent,
         "achieved": kept.achieved,
         "late_us": kept.plan.late_us,
+        "late_by_us": kept.plan.late_by_us,
         "missed": kept.is_missed,
     }
 

@@ -24,11 +24,13 @@ class Sending:
         late_us: how late messages left, by percentile, in microseconds; None from arrows that do
             not tell.
         reported_ns: nanoseconds from the begin of the schedule until the arrow stopped; likewise.
+        late_by_us: `late_us` of each part of these delays, by its cause; likewise.
     """
 
     asked: tuple[Piece, ...]
     late_us: dict[str, float] | None = None
     reported_ns: int | None = None
+    late_by_us: dict[str, dict[str, float]] | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None) -> Sending | None:
@@ -39,7 +41,8 @@ class Sending:
         report = ((sender or {}).get("arrow") or {}).get("schedule") or {}
         if not asked:
             return None
-        return cls(tuple(asked), report.get("late_us"), report.get("sending_ns"))
+        told = (report.get(name) for name in ("late_us", "sending_ns", "late_by_us"))
+        return cls(tuple(asked), *told)
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,14 @@ def _is_schedule(value: Any) -> bool:
         return False
     if not (value.get("sending_ns") is None or _is_count(value["sending_ns"])):
         return False
-    late = value["late_us"]
-    return late is None or (
-        _is_object(late) and "p50" in late and all(map(_is_number, late.values()))
-    )
+    parts = value.get("late_by_us")
+    if parts is not None and not (_is_object(parts) and all(map(_is_lateness, parts.values()))):
+        return False
+    return value["late_us"] is None or _is_lateness(value["late_us"])
+
+
+def _is_lateness(value: Any) -> bool:
+    return _is_object(value) and "p50" in value and all(map(_is_number, value.values()))
 
 
 def _is_clock_step(value: Any) -> bool:

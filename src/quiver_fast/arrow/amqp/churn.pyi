@@ -4,7 +4,7 @@ from typing_extensions import Unpack
 
 from quiver_fast.arrow.amqp.attempts import Attempts, Common
 from quiver_fast.arrow.amqp.connection import Connection
-from quiver_fast.arrow.run.pacer import DelayHistogram
+from quiver_fast.arrow.run.delays import DelayHistogram
 
 MOST_PENDING: int
 

@@ -12,7 +12,8 @@ from quiver_fast.arrow.amqp.attempts cimport (
 )
 from quiver_fast.arrow.amqp.attempts import STEPS
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection, error_text
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer
+from quiver_fast.arrow.run.delays cimport DelayHistogram
+from quiver_fast.arrow.run.pacer cimport Pacer
 from quiver_fast.errors import LinkError, OutcomeError, PeerError, QuiverError
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (

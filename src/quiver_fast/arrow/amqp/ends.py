@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast import sockets
 from quiver_fast.arrow.amqp.ends_loop import EndsLoop
 from quiver_fast.arrow.run.control import Control
-from quiver_fast.arrow.run.pacer import DelayHistogram
+from quiver_fast.arrow.run.delays import Delays
 from quiver_fast.errors import LinkError, MessageError, OutcomeError, PeerError, QuiverError
 from quiver_fast.loop import interrupt
 
@@ -145,7 +145,7 @@ class Ends:
         self._begun = 0
         self.connection: Connection | None = None
         self.endpoints: list[Any] = []
-        self.delays = DelayHistogram() if limits.pacer is not None else None
+        self.delays = Delays() if limits.pacer is not None else None
 
     # ---- opening ---------------------------------------------------------------------
 

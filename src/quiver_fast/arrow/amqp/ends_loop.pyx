@@ -161,7 +161,7 @@ cdef class EndsLoop(Lines):
             self.exchange(0)
             self.judge_waiting(monotonic_ns())
 
-    def run(self, delays: DelayHistogram | None = None) -> None:
+    def run(self, delays: Delays | None = None) -> None:
         """Transfer, until all ends are over.
 
         Args:

@@ -8,7 +8,7 @@ from quiver_fast.amqp.data_plane cimport amqp_output_waiting
 from quiver_fast.arrow.amqp.attempts cimport STEP_BEGIN, STEP_CLOSE, Attempt, Attempts, Tick
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
 from quiver_fast.arrow.amqp.transport cimport no_memory
-from quiver_fast.arrow.run.pacer cimport DelayHistogram
+from quiver_fast.arrow.run.delays cimport DelayHistogram
 from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
 from quiver_fast.proton.libproton cimport pn_connection_close
 from quiver_fast.proton.libsys cimport monotonic_ns

@@ -4,6 +4,7 @@ from quiver_fast.amqp.data_plane cimport amqp_disposition_t, amqp_state_t
 from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.outgoing cimport Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
+from quiver_fast.arrow.run.delays cimport Cause
 
 cdef class Sender(Endpoint):
     cdef MessageTemplate template
@@ -38,6 +39,8 @@ cdef class Sender(Endpoint):
     cdef int record(self, int64_t time) except -1 nogil
     cdef int begin_message(self, int64_t time) except -1 nogil
     cdef int record_body(self, char kind) except -1 nogil
+    cdef void note_waits(self, int64_t now) noexcept nogil
+    cdef Cause awaited(self) noexcept nogil
     cdef int fail_silent(self) except -1
     cdef int finish_delivery(self) except -1 nogil
     cdef int feed_body(self, int64_t now) except -1 nogil

@@ -16,6 +16,7 @@ from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.delays cimport CREDIT, ITSELF, OUTCOMES, SOCKET, Cause
 from quiver_fast.arrow.run.pacer cimport BacklogSchedule
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
 from quiver_fast.proton.libproton cimport (
@@ -180,8 +181,10 @@ cdef class Sender(Endpoint):
         if self.batch_size:
             self.transact(now)
         if not self.course.stopping:
+            self.note_waits(now)
             if not self.course.control.held:
                 self.burst(now)
+            self.note_waits(0)
         elif self.is_settled():
             return OVER
         elif now >= self.course.drain_deadline:
@@ -200,6 +203,26 @@ cdef class Sender(Endpoint):
         if self.is_exact and not self.outgoing.is_open:
             return self.connection.exchange_awake(wake)
         return self.connection.exchange(wake)
+
+    cdef void note_waits(self, int64_t now) noexcept nogil:
+        """Note what of the peer a message waits for, since ``now``: 0 after a burst."""
+        cdef Cause cause
+        if self.course.schedule is None:
+            return
+        self.course.schedule.waits.add(
+            SOCKET, self.connection.blocked_from, self.connection.blocked_to)
+        cause = self.awaited()
+        if cause != self.course.schedule.waits.cause:
+            self.course.schedule.waits.become(cause, now if now else monotonic_ns())
+
+    cdef Cause awaited(self) noexcept nogil:
+        """Return what of the peer a message has to wait for; ITSELF if for nothing."""
+        if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0:
+            return CREDIT
+        if self.sent - self.settled >= MOST_UNSETTLED - 1 or (self.batch_size and (
+                self.batch_sent >= self.batch_size or not self.coordinator.is_open())):
+            return OUTCOMES
+        return ITSELF
 
     cdef int fail_silent(self) except -1:
         raise PeerError(

@@ -35,6 +35,9 @@ cdef class Transport:
     cdef int socket_error
     # The socket is full, and output is pending.
     cdef bint blocked
+    # When it last became full, and when it last had room again (monotonic ns).
+    cdef int64_t blocked_from
+    cdef int64_t blocked_to
     # The peer's open, which has its idle time-out, was read.
     cdef bint knows_timeout
     # The peer was silent for longer than our idle time-out.
@@ -77,6 +80,7 @@ cdef class Transport:
     cdef int exchange_spinning(self, int64_t wait_until) except -1 nogil
     cdef int spin(self) except -1 nogil
     cdef int write(self) except -1 nogil
+    cdef int write_output(self) except -1 nogil
     cdef int note_written(self, int state) except -1 nogil
     cdef int read(self) noexcept nogil
     cdef int mark_lost(self, int error) noexcept nogil

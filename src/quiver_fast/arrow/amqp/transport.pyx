@@ -374,7 +374,16 @@ cdef class Transport:
         return 0
 
     cdef int write(self) except -1 nogil:
-        """Write the output until there is no more or the socket is full."""
+        """Write the output until there is no more or the socket is full; note when it is full."""
+        self.write_output()
+        if self.blocked != (self.blocked_from > self.blocked_to):
+            if self.blocked:
+                self.blocked_from = monotonic_ns()
+            else:
+                self.blocked_to = monotonic_ns()
+        return 0
+
+    cdef int write_output(self) except -1 nogil:
         self.send_outcomes()
         self.drain()
         self.blocked = False

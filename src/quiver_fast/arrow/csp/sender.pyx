@@ -11,6 +11,7 @@ from libc.string cimport memcpy, strlen
 from quiver_fast.arrow.csp.channel cimport Channel, Reply, starts
 from quiver_fast.arrow.csp.endpoint cimport Endpoint
 from quiver_fast.arrow.run.course cimport OVER, Limits
+from quiver_fast.arrow.run.delays cimport ITSELF, OUTCOMES, SOCKET, Cause
 from quiver_fast.arrow.run.sizes cimport Sizes
 from quiver_fast.errors import LinkError, OutcomeError, PeerError
 from quiver_fast.proton.libsys cimport monotonic_ns
@@ -105,7 +106,9 @@ cdef class Sender(Endpoint):
         if not self.course.stopping and self.course.is_over(now, self.sent):
             self.course.start_draining(now)
         if not self.course.stopping:
+            self.note_waits(now)
             self.burst(now)
+            self.note_waits(0)
         elif self.settled == self.sent:
             return OVER
         elif now >= self.course.drain_deadline:
@@ -116,6 +119,18 @@ cdef class Sender(Endpoint):
                     f"{self.channel.peer}: {self.sent - self.settled} of {self.sent} "
                     "submits have no reply and the server is silent")
         return self.next_wake(now)
+
+    cdef void note_waits(self, int64_t now) noexcept nogil:
+        """Note what of the server the next submit waits for; see the sender over AMQP."""
+        cdef Cause cause = ITSELF
+        if self.course.schedule is None:
+            return
+        if pending(&self.channel.output) > OUTPUT_LIMIT:
+            cause = SOCKET
+        elif self.sent - self.settled >= self.window:
+            cause = OUTCOMES
+        if cause != self.course.schedule.waits.cause:
+            self.course.schedule.waits.become(cause, now if now else monotonic_ns())
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more submits window, count and schedule allow now."""

@@ -4,7 +4,8 @@ cimport cython
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
 from quiver_fast.arrow.run.control cimport Control
-from quiver_fast.arrow.run.pacer cimport DelayHistogram, Pacer, Schedule, SharePacer, SteppedPacer
+from quiver_fast.arrow.run.delays cimport Delays
+from quiver_fast.arrow.run.pacer cimport Pacer, Schedule, SharePacer, SteppedPacer
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
@@ -116,7 +117,7 @@ cdef class Course:
         self.run_span = min(UNIT_FACTOR * start, INT64_MAX - start) if start else UINT64_MAX
 
     @property
-    def delays(self) -> DelayHistogram | None:
+    def delays(self) -> Delays | None:
         """How late messages went out; None without a rate."""
         return None if self.schedule is None else self.schedule.delays
 

@@ -1,5 +1,7 @@
 from libc.stdint cimport int64_t
 
+from quiver_fast.arrow.run.delays cimport Delays, Waits
+
 cdef class Pacer:
     cdef int64_t rate
 
@@ -35,18 +37,11 @@ cdef class SharePacer(Pacer):
     cdef int64_t ends
 
 
-cdef class DelayHistogram:
-    cdef int64_t[2048] counts
-    cdef readonly int64_t total
-    cdef readonly int64_t largest
-
-    cdef void add(self, int64_t delay) noexcept nogil
-
-
 cdef class Schedule:
     cdef Pacer pacer
     # The schedules of many ends share one.
-    cdef public DelayHistogram delays
+    cdef public Delays delays
+    cdef Waits waits
     cdef int64_t clock_base
     # When it began, by the monotonic clock; 0 before.
     cdef int64_t start

@@ -11,9 +11,3 @@ class SteppedPacer(Pacer):
 
 class SharePacer(Pacer):
     def __init__(self, whole: Pacer, number: int, ends: int) -> None: ...
-
-class DelayHistogram:
-    total: int
-    largest: int
-    def record(self, delay_ns: int) -> None: ...
-    def percentile(self, percent: float) -> int: ...

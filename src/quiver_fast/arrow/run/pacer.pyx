@@ -1,4 +1,4 @@
-"""The open-loop schedule: when each message is due, and how late it went out.
+"""The open-loop schedule: when each message is due.
 
 A schedule is a pure function of the time elapsed. It does not know what was
 sent, so a stalled sender cannot stretch it (no coordinated omission).
@@ -14,7 +14,6 @@ cdef int64_t SECOND = 1000000000
 cdef int64_t PARTS = 1000000000000000000
 # About 70 years in nanoseconds: later times are cut to this.
 cdef int64_t NEVER = 1 << 61
-cdef int SUB_COUNT = 32
 
 
 cdef class Pacer:
@@ -126,52 +125,6 @@ cdef inline int128 parts_due(const PieceStart *piece, int64_t elapsed) noexcept 
     return piece.before + <int128>(elapsed - piece.begin) * piece.rate
 
 
-cdef inline int bucket_of(int64_t delay) noexcept nogil:
-    cdef int shift = 0
-    if delay < SUB_COUNT:
-        return <int>delay
-    while (delay >> shift) >= 2 * SUB_COUNT:
-        shift += 1
-    return (shift + 1) * SUB_COUNT + <int>((delay >> shift) - SUB_COUNT)
-
-
-cdef inline int64_t bucket_limit(int bucket) noexcept nogil:
-    cdef int shift = bucket // SUB_COUNT - 1
-    if shift < 0:
-        return bucket
-    return ((<int64_t>(bucket % SUB_COUNT) + SUB_COUNT + 1) << shift) - 1
-
-
-cdef class DelayHistogram:
-    """Delays in nanoseconds, log-linear: 32 buckets an octave, error below 3.2 %."""
-
-    def __cinit__(self) -> None:
-        for i in range(2048):
-            self.counts[i] = 0
-
-    cdef void add(self, int64_t delay) noexcept nogil:
-        if delay < 0:
-            delay = 0
-        self.counts[bucket_of(delay)] += 1
-        self.total += 1
-        if delay > self.largest:
-            self.largest = delay
-
-    def record(self, delay_ns: int) -> None:
-        """Add one delay in nanoseconds; a negative one counts as 0."""
-        self.add(delay_ns)
-
-    def percentile(self, percent: float) -> int:
-        """Return the upper limit, in nanoseconds, of the bucket that holds ``percent``."""
-        cdef int64_t seen = 0
-        wanted = self.total * percent / 100
-        for i in range(2048):
-            seen += self.counts[i]
-            if seen >= wanted and seen > 0:
-                return min(bucket_limit(i), self.largest)
-        return 0
-
-
 cdef class Schedule:
     """A pacer with a start: the first call of `due`.
 
@@ -183,7 +136,8 @@ cdef class Schedule:
     def __init__(self, pacer: Pacer, clock_base: int) -> None:
         self.pacer = pacer
         self.clock_base = clock_base
-        self.delays = DelayHistogram()
+        self.delays = Delays()
+        self.waits = Waits()
 
     cdef int begin(self, int64_t now) noexcept nogil:
         """Begin at ``now`` (monotonic ns), unless it began before."""
@@ -203,7 +157,11 @@ cdef class Schedule:
         That time goes into the message, so that waiting counts as latency.
         """
         cdef int64_t intended = self.wake(index)
-        self.delays.add(monotonic_ns() - intended)
+        cdef int64_t now = monotonic_ns()
+        if self.waits.newest > intended:
+            self.delays.add_divided(self.waits, intended, now)
+        else:
+            self.delays.add(now - intended)
         return intended + self.clock_base
 
     cdef int64_t wake(self, int64_t index) noexcept nogil:

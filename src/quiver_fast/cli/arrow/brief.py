@@ -12,7 +12,7 @@ from typing import Any
 from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING
 from quiver_fast.analysis.model.units import checked_text, latency_text
 from quiver_fast.analysis.show.headline import load_facts
-from quiver_fast.cli.arrow.summary_text import lateness_lines
+from quiver_fast.cli.arrow.summary_text import late_by_rows, lateness_lines
 from quiver_fast.words import counted
 
 Row = tuple[str, str]
@@ -149,6 +149,8 @@ def _sending(sender: Mapping[str, Any], latency: Mapping[str, Any] | None) -> It
     yield from _joined("Schedule", parts)
     delays = [f"{name} {latency_text(late, 'us')}" for name, late in _delays(schedule)]
     yield from _joined("Send delay", delays)
+    parts = [f"{words} {figures}" for words, figures in late_by_rows(schedule)]
+    yield from _joined("of it", parts)
     if latency is not None:
         yield from (("", line) for line in lateness_lines(schedule, latency))
 

@@ -15,6 +15,34 @@ from quiver_fast.options.arrow import ARROW_OPTIONS
 # Rates below have decimals; in messages/s.
 _LOW_RATE = 10
 # The text tells a share of the send delay in a latency that is larger.
+# The parts of send delays.
+_PARTS = {
+    "credit": "waited for credit",
+    "socket": "waited for the socket",
+    "outcomes": "waited for outcomes",
+    "itself": "late itself",
+}
+_RANKS = ("p99.9", "max")
+# Why messages went late, and advice; None is not known.
+_CAUSES = {
+    "credit": (
+        "the time that messages waited for credit",
+        "the target took none then: it or its receivers were slow, or stood still",
+    ),
+    "socket": (
+        "the time that messages waited for room in the socket",
+        "the target read too slowly, or stood still",
+    ),
+    "outcomes": (
+        "the time that messages waited for outcomes of others",
+        "the target was slow to settle or to commit, or stood still",
+    ),
+    "itself": (
+        "the sender's, which sent late",
+        "give it a CPU of its own, or ask for a lower rate",
+    ),
+    None: ("the delay of messages that went late", "their sender does not say why"),
+}
 _OWN_SHARE = 0.1
 _DELIVERY_LINES = {
     "Sent": "sent",
@@ -320,13 +348,15 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     ]
     for rank, late in (schedule["late_us"] or {}).items():
         lines.append(latency_field(f"Send delay {rank}", late, "us"))
+    for words, figures in late_by_rows(schedule):
+        lines.append(f"{words.capitalize() + ' ':.<24}{' ' + figures:.>37}")
     if schedule["missed"] is not None:
         lines.append(text_field("Rate missed", "Yes" if schedule["missed"] else "No"))
     return lines
 
 
 def lateness_lines(schedule: Mapping[str, Any], latency: Mapping[str, Any]) -> list[str]:
-    """Say how much of the latency is the sender's own, where that is more than a tenth.
+    """Say how much of the latency is the delay of sends, and why, where it is more than a tenth.
 
     A latency counts from the intended send time, so it has all of the send delay in it.
     """
@@ -335,14 +365,27 @@ def lateness_lines(schedule: Mapping[str, Any], latency: Mapping[str, Any]) -> l
         rank = "100" if name == "max" else name.removeprefix("p")
         ticks = latency["percentiles"].get(rank)
         if ticks:
-            shares[rank] = late * per_millisecond(latency["unit"]) / (1000 * ticks)
+            shares[name] = late * per_millisecond(latency["unit"]) / (1000 * ticks)
     worst = max(shares, key=shares.__getitem__, default=None)
     if worst is None or shares[worst] <= _OWN_SHARE:
         return []
     share = min(100, round(100 * shares[worst]))
+    parts = schedule.get("late_by_us") or {}
+    cause = max(parts, key=lambda one: parts[one].get(worst, 0), default=None)
+    why, advice = _CAUSES[cause]
+    rank = "100" if worst == "max" else worst.removeprefix("p")
+    return [f"{share} % of the {rank}% latency is {why}:", advice]
+
+
+def late_by_rows(schedule: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the words and the figures of each cause of delays; none where all are its own."""
+    parts = schedule.get("late_by_us") or {}
+    found = {cause: parts[cause] for cause in _PARTS if parts.get(cause, {}).get("max")}
+    if found.keys() <= {"itself"}:
+        return []
     return [
-        f"{share} % of the {worst}% latency is the sender's, which sent late:",
-        "give it a CPU of its own, or ask for a lower rate",
+        (_PARTS[cause], ", ".join(f"{rank} {latency_text(of[rank], 'us')}" for rank in _RANKS))
+        for cause, of in found.items()
     ]
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import socket
 
     from quiver_fast.arrow.amqp.connection import Connection
-    from quiver_fast.arrow.run.pacer import DelayHistogram
+    from quiver_fast.arrow.run.delays import DelayHistogram
 
 RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
 """The percentiles of a latency, by their keys in documents."""
