@@ -5,6 +5,8 @@ cdef enum:
     PIECE = 65024
     # Framed bytes of a connection that are not written: more are not added for a consumer.
     OUTGOING_MAX = 131072
+    # The most bytes of a frame besides its message, with those that a header may grow by.
+    FRAME_HEAD = 128
 
 cdef inline uint32_t credit(const Outlet *outlet) noexcept nogil:
     cdef const amqp_link_end_t *end = outlet.base.deliveries.end
@@ -40,6 +42,15 @@ cdef size_t room(Outlet *outlet) noexcept nogil:
     if outlet.base.peer.full or held >= limit or not may_transfer(outlet):
         return 0
     return limit - held
+
+
+cdef bint fits(Outlet *outlet, const Message *message) noexcept nogil:
+    """Say whether a message may begin: there is room, and for all of it if a frame takes it."""
+    cdef size_t most = outlet.base.peer.plane.endpoints.opened[<int>AMQP_THEIRS].max_frame_size
+    cdef size_t left = room(outlet)
+    if not message.complete or message.stream != NULL or message.size + FRAME_HEAD > most:
+        return left > 0
+    return left > 0 and left >= min(message.size + FRAME_HEAD, <size_t>OUTGOING_MAX)
 
 
 cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:

@@ -127,9 +127,9 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
         refuse_size(outlet)
         return
     if outlet.delivery == NULL and (
-            room(outlet) == 0 or not start_delivery(outlet, outlet._sending)):
+            not fits(outlet, message) or not start_delivery(outlet, outlet._sending)):
         clog(outlet)
-        # Another consumer of the connection took the room, so this one gets no second message.
+        # The room is used up, so this consumer gets no second message.
         update_readiness(outlet)
         return
     # The last entry would free the message, which is used after that.
