@@ -171,3 +171,61 @@ def test_a_container_id_is_free_when_its_connection_is_cut(server: Server) -> No
         pass
     with opened(server, **wants("cut")) as again:
         again.attach_sender("after-the-cut")
+
+
+# -- capabilities: an answer names only those that the node has
+
+
+NODE_WORDS = ["queue", "topic", "temporary-queue", "temporary-topic", "shared", "global", "x-any"]
+
+
+def told(client: FrameClient, frame: Frame, side: str) -> set[str]:
+    found = frame.fields[side].fields.get("capabilities", [])
+    return {found} if isinstance(found, str) else set(found)
+
+
+@pytest.mark.parametrize("first", ["sender", "receiver"])
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("node", ["queue", "topic", "named topic", "dynamic", "dynamic topic"])
+def test_capabilities_of_a_node(
+    server: Server, address: str, node: str, side: str, first: str
+) -> None:
+    """Parts 2.6.3, 3.5.3: our terminus tells what is there, also where the peer asked for else."""
+    name = f"topic-{address}" if node == "named topic" else address
+    topic = node in ("topic", "named topic", "dynamic topic")
+    here = (
+        {"topic", "shared", "global"}
+        if topic and side == "source"
+        else {"topic" if topic else "queue"}
+    )
+    with opened(server) as client:
+        made: dict[str, object] = {"address": name}
+        if node == "topic":
+            made["capabilities"] = Value("symbol", "topic")
+        if "dynamic" in node:
+            made = {"dynamic": True}
+            made |= {"capabilities": Value("symbol", "topic")} if topic else {}
+            here |= {"temporary-topic" if topic else "temporary-queue"}
+        if first == "sender":
+            frame = client.attach_sender("", target=composite("target", **made))
+            name = frame.fields["target"].fields["address"]
+        else:
+            frame = client.attach_receiver("", source=composite("source", **made))
+            name = frame.fields["source"].fields["address"]
+        words = [Value("symbol", word) for word in NODE_WORDS]
+        for handle, asked in enumerate([*words, symbols(*NODE_WORDS), symbols(), None], 1):
+            fields = {side: composite(side, address=name, capabilities=asked)}
+            attach = client.attach_receiver if side == "source" else client.attach_sender
+            wanted = set(NODE_WORDS) if handle == len(words) + 1 else set()
+            if handle <= len(words):
+                wanted = {NODE_WORDS[handle - 1]}
+            frame = attach("", handle=handle, **fields)
+            assert told(client, frame, side) == wanted & here, asked
+
+
+def test_capabilities_of_the_anonymous_terminus(server: Server) -> None:
+    with opened(server) as client:
+        asked = symbols("queue", "topic", "qd.streaming-deliveries")
+        target = composite("target", capabilities=asked)
+        frame = client.attach_sender("", target=target)
+        assert told(client, frame, "target") == {"qd.streaming-deliveries"}

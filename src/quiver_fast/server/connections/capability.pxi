@@ -93,6 +93,23 @@ cdef bint has_capability(pn_data_t *data, const char *wanted) noexcept nogil:
     return False
 
 
+cdef void keep_capabilities(
+        pn_data_t *ours, pn_data_t *theirs, const char **names, int count) noexcept nogil:
+    """Answer with those of a peer's capabilities that are among ``names``."""
+    cdef bint any = False
+    cdef int i
+    pn_data_clear(ours)
+    for i in range(count):
+        if has_capability(theirs, names[i]):
+            if not any:
+                pn_data_put_array(ours, False, PN_SYMBOL)
+                pn_data_enter(ours)
+            any = True
+            pn_data_put_symbol(ours, pn_bytes(strlen(names[i]), names[i]))
+    if any:
+        pn_data_exit(ours)
+
+
 cdef bint is_symbol(pn_data_t *data, const char *wanted) noexcept nogil:
     cdef pn_bytes_t symbol
     if pn_data_type(data) != PN_SYMBOL:

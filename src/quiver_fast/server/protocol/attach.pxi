@@ -241,6 +241,8 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
         queue.trunk = peer.trunk
         if queue.subscription == NULL:
             choose(queue, asked, container_of(peer))
+    if pn_terminus_get_type(theirs) != PN_UNSPECIFIED:
+        say_node(pn_link_source(link), theirs, node_of_queue(queue), not peer.trunk)
     outlet = <Outlet *>new_link(peer, link, OUTLET, sizeof(Outlet))
     if pn_terminus_is_dynamic(theirs):
         outlet.base.made = node_of_queue(queue)
@@ -280,6 +282,7 @@ cdef int attach_inlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     claim_nothing(pn_link_target(link))
     if pn_terminus_is_dynamic(theirs) or address != NULL:
         queue = node_of(broker, theirs, pn_link_target(link))
+    say_node(pn_link_target(link), theirs, queue, False)
     inlet = <Inlet *>new_link(peer, link, INLET, sizeof(Inlet))
     inlet.queue = queue
     inlet.origin = origin_of(container_of(peer))
@@ -313,6 +316,29 @@ cdef void claim_nothing(pn_terminus_t *ours) noexcept nogil:
     pn_terminus_set_expiry_policy(ours, PN_EXPIRE_WITH_LINK)
     pn_terminus_set_timeout(ours, 0)
     pn_terminus_set_durability(ours, PN_NONDURABLE)
+
+
+cdef void say_node(
+        pn_terminus_t *ours, pn_terminus_t *theirs, const Queue *node, bint shares) noexcept nogil:
+    """Keep only the capabilities that the node has (parts 3.5.3 and 3.5.4).
+
+    Args:
+        node: NULL for the anonymous terminus.
+        shares: a consumer of a topic may share its subscription.
+    """
+    cdef bint topic = node != NULL and node.multicast
+    # With room for all.
+    cdef const char *names[5]
+    cdef int count = 0 if node == NULL else 1 + is_dynamic(node)
+    names[0] = b"topic" if topic else b"queue"
+    names[1] = b"temporary-topic" if topic else b"temporary-queue"
+    if topic and shares:
+        names[count] = b"shared"
+        names[count + 1] = b"global"
+        count += 2
+    names[count] = b"qd.streaming-deliveries"
+    keep_capabilities(
+        pn_terminus_capabilities(ours), pn_terminus_capabilities(theirs), names, count + 1)
 
 
 cdef void say_distribution(pn_terminus_t *ours, const Queue *queue) noexcept nogil:

@@ -70,11 +70,11 @@ from quiver_fast.server.addresses.refusal import Refusal
 from quiver_fast.server.connections.connections cimport (
     borrowers_settle, channels, demand_began, demand_ended, demand_join, demand_leave, fit_session,
     has_capability, has_handle, inlet_top_up, introduce, is_router, is_trunk, is_usable,
-    link_abandon, link_delete, link_end, link_new, link_opened, link_refuse, name_leave, name_take,
-    offer_capabilities, open_session, peer_close, peer_cut, peer_drain, peer_feed, peer_read,
-    peer_refuse, peer_return, same_server, say_transactions, session_close, session_delete,
-    session_new, session_of, session_opened, set_condition, stream_inlet, takes_streaming_links,
-    wants_input,
+    keep_capabilities, link_abandon, link_delete, link_end, link_new, link_opened, link_refuse,
+    name_leave, name_take, offer_capabilities, open_session, peer_close, peer_cut, peer_drain,
+    peer_feed, peer_read, peer_refuse, peer_return, same_server, say_transactions, session_close,
+    session_delete, session_new, session_of, session_opened, set_condition, stream_inlet,
+    takes_streaming_links, wants_input,
 )
 from quiver_fast.server.durable.durable cimport report_scarce
 from quiver_fast.server.model.lists cimport list_push
