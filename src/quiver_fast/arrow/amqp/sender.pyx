@@ -38,6 +38,8 @@ cdef int PIECES = 16
 cdef int64_t SECOND = 1000000000
 # At the end of a run: how long the peer may send no outcome.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
+# The property of our server's open frame: the most bytes in a queue.
+QUEUE_LIMIT = b"queue-limit"
 # The least time for the peer's first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
@@ -55,6 +57,25 @@ def not_accepted(peer: str, sent: object) -> str:
     return (
         f"{peer}: {refused} of {sent.sent} messages were not accepted: {sent.rejected} rejected, "
         f"{sent.released} released, {sent.modified} modified{why}")
+
+
+def without_outcome(connection: object, missing: int, sent: int, held_back: bool) -> str:
+    """Say how many messages have no outcome, and why: most likely their queue is full.
+
+    Args:
+        connection: to a broker, or to an arrow.
+        missing: the messages without an outcome.
+        sent: all messages.
+        held_back: the peer takes no more messages.
+    """
+    text = f"{connection.peer}: {missing} of {sent} messages have no outcome"
+    limit = connection.remote_property(QUEUE_LIMIT)
+    if limit and held_back:
+        return (f"{text}: the queue is full, because the receiver is slower than the sender. "
+                f"The server keeps up to {limit} bytes in a queue (--queue-limit)")
+    product = connection.remote_property(b"product") or "the peer"
+    return (f"{text}, and {product} sends none. Perhaps the queue is full, because the receiver is "
+            "slower than the sender (the limit is the broker's; of quiver-server: --queue-limit)")
 
 
 cdef class Sender(Endpoint):
@@ -225,9 +246,8 @@ cdef class Sender(Endpoint):
         return ITSELF
 
     cdef int fail_silent(self) except -1:
-        raise PeerError(
-            f"{self.connection.peer}: {self.sent - self.settled} of {self.sent} "
-            "messages have no outcome and the peer is silent")
+        raise PeerError(without_outcome(
+            self.connection, self.sent - self.settled, self.sent, self.room() <= 0))
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more messages count and schedule allow now."""

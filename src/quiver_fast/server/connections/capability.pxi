@@ -50,8 +50,11 @@ cdef void offer_capabilities(
     pn_data_exit(data)
 
 
-cdef void introduce(pn_connection_t *connection, bytes version) noexcept:
-    """Put product and version into the open frame's properties, as brokers do (part 2.7.1)."""
+cdef void introduce(pn_connection_t *connection, bytes version, bytes queue_limit) noexcept:
+    """Put product and version into the open frame's properties, as brokers do (part 2.7.1).
+
+    The limit of a queue lets our arrow say why messages have no outcome.
+    """
     cdef pn_data_t *data = pn_connection_properties(connection)
     pn_data_put_map(data)
     pn_data_enter(data)
@@ -59,6 +62,8 @@ cdef void introduce(pn_connection_t *connection, bytes version) noexcept:
     pn_data_put_string(data, pn_bytes(11, b"quiver-fast"))
     pn_data_put_symbol(data, pn_bytes(7, b"version"))
     pn_data_put_string(data, pn_bytes(len(version), version))
+    pn_data_put_symbol(data, pn_bytes(11, b"queue-limit"))
+    pn_data_put_string(data, pn_bytes(len(queue_limit), queue_limit))
     pn_data_exit(data)
 
 

@@ -15,7 +15,7 @@ from quiver_fast.server.model.traffic cimport came_in
 cdef bint has_capability(pn_data_t *data, const char *wanted) noexcept nogil
 cdef void keep_capabilities(
     pn_data_t *ours, pn_data_t *theirs, const char **names, int count) noexcept nogil
-cdef void introduce(pn_connection_t *connection, bytes version) noexcept
+cdef void introduce(pn_connection_t *connection, bytes version, bytes queue_limit) noexcept
 cdef bint is_trunk(pn_connection_t *connection) noexcept nogil
 cdef bint is_router(pn_connection_t *connection) noexcept nogil
 cdef bint takes_streaming_links(pn_connection_t *connection) noexcept nogil

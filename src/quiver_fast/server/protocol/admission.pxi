@@ -58,7 +58,7 @@ cdef int set_up(Broker broker, Peer *peer, SaslExchange exchange, bytes hostname
     pn_transport_set_channel_max(transport, min(<int>peer.container.limits.sessions, 32767))
     pn_connection_set_container(connection, broker.container_id)
     offer_capabilities(connection, True, not exchange.server)
-    introduce(connection, __version__.encode())
+    introduce(connection, __version__.encode(), b"%d" % peer.container.limits.queue_bytes)
     try:
         exchange.security.apply(exchange, transport, &peer.plane, peer.watch.fd, hostname)
     except Exception:
