@@ -55,11 +55,31 @@ LETTERS_MAX = 2
 def cycles_in(directory: Path, roll: RollCycle) -> list[int]:
     """Return the cycles that have a file, oldest first.
 
-    Folders do not count, whatever their name: one may be another queue's folder.
+    Folders do not count, whatever their name: one may be another queue's folder (`strays_in`).
     """
     with os.scandir(directory) as entries:
         found = [roll.cycle_of(entry.name) for entry in entries if entry.is_file()]
     return sorted(cycle for cycle in found if cycle is not None)
+
+
+def strays_in(directory: Path, roll: RollCycle) -> list[tuple[Path, str]]:
+    """Return what has the name of a cycle's file and is none, with a word of what it is.
+
+    Writers and servers go on without it; entries may be missing.
+    """
+    with os.scandir(directory) as entries:
+        found = [
+            Path(entry.path)
+            for entry in entries
+            if roll.cycle_of(entry.name) is not None and not entry.is_file()
+        ]
+    return [(path, _kind_of(path)) for path in sorted(found) if not (path / TABLE_NAME).is_file()]
+
+
+def _kind_of(path: Path) -> str:
+    if path.is_dir():
+        return "a folder"
+    return "a special file" if path.exists() else "a link to a file that is not there"
 
 
 def find_roll(directory: Path, otherwise: RollCycle) -> RollCycle:

@@ -20,7 +20,7 @@ from quiver_fast.queuefile.damage cimport Place, find_rest, last_entry
 from quiver_fast.queuefile.foreign cimport foreign_form
 from quiver_fast.queuefile.foreign import refuse_foreign
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
-from quiver_fast.queuefile.table import cycles_in, find_roll
+from quiver_fast.queuefile.table import cycles_in, find_roll, strays_in
 
 cdef extern from * nogil:
     void prefetch "__builtin_prefetch" (const void *at)
@@ -77,6 +77,9 @@ cdef class Tailer:
 
     def cycles(self) -> list[int]:
         """Return the cycles that have a file, oldest first."""
+        if self.tells:
+            for path, kind in strays_in(self.directory, self.roll):
+                self.report(path, 0, f"{kind} in place of a file with entries")
         return cycles_in(self.directory, self.roll)
 
     def check_forms(self) -> None:

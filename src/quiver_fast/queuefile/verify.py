@@ -122,8 +122,12 @@ def verify_queue(directory: str | Path, progress: Progress | None = None) -> Rep
         roll = _check_table(folder, report)
         if roll is None:
             return report
-        cycles = _cycles(folder, roll)
-        paths = [folder / roll.file_name(cycle) for cycle in cycles]
+        paths = [folder / roll.file_name(cycle) for cycle in _cycles(folder, roll)]
+        for path in paths:
+            # Within its folder, a queue may have another one.
+            if not path.is_file() and not (path / "metadata.cq4t").is_file():
+                report.deviations.append(Deviation(path, 0, "no file, where one has entries"))
+        paths = [path for path in paths if path.is_file()]
         total = sum(path.stat().st_size for path in paths)
         done = 0
         for path in paths:

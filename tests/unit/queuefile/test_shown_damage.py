@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import time
@@ -188,6 +189,50 @@ def test_dump_goes_on_without_a_file_that_cannot_be_opened(
     shown = [found for found, _ in iter(tailer.read, None)]
     assert shown == [one for one in every_index() if one >> 32 != CYCLE + 1]
     assert [damage[:2] for damage in told] == [(path, 0)]
+
+
+KINDS = {
+    "a folder": lambda path: path.mkdir(),
+    "a full folder": lambda path: (path / "deeper").mkdir(parents=True),
+    "a link to a folder": lambda path: path.symlink_to("/proc"),
+    "a dangling link": lambda path: path.symlink_to("nowhere"),
+    "a pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("words", [["dump"], ["dump", "--json"], ["tail", "--from", "0"]])
+def test_what_is_in_place_of_a_file_is_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+    words: list[str],
+    kind: str,
+) -> None:
+    path = three_files(tmp_path, content, 1, lambda data: None)
+    path.unlink()
+    KINDS[kind](path)
+    stop_at_the_end(monkeypatch)
+    assert main([words[0], str(tmp_path), *words[1:], "--quiet"]) == 1
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith(f"quiver-queue: warning: {path}: at 0: a ")
+    assert line.endswith(" in place of a file with entries")
+    assert len(captured.out.splitlines()) == 2 * COUNT
+    # The check fails, too.
+    assert main(["verify", str(tmp_path), "--quiet"]) == 1
+    assert f"fault: {path.name}: at 0: no file" in capsys.readouterr().out
+
+
+def test_a_queue_within_the_folder_of_another_is_not_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    path = three_files(tmp_path, content, 1, lambda data: None)
+    path.unlink()
+    Appender(path).close()
+    assert main(["dump", str(tmp_path), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_tail_begins_behind_damage(
