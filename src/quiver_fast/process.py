@@ -94,6 +94,7 @@ class Child:
         grace: float = STOP_GRACE,
         death_signal: signal.Signals = signal.SIGTERM,
         withheld: str = "",
+        folder: Path | None = None,
     ) -> None:
         """Start ``command``.
 
@@ -110,6 +111,7 @@ class Child:
                 The child has to end its own descendants.
             withheld: the beginning of lines of standard error that are kept but not passed on,
                 because the caller reports them; empty for none.
+            folder: its working folder; None for our own.
 
         Raises:
             OSError: the command cannot be started.
@@ -132,6 +134,7 @@ class Child:
                     stdout=records,
                     stderr=subprocess.STDOUT if merge_errors else subprocess.PIPE,
                     env=dict(environment),
+                    cwd=folder,
                     pass_fds=(*pass_fds, watched),
                     start_new_session=True,
                     preexec_fn=partial(_end_with_parent, os.getpid(), watched, death_signal),

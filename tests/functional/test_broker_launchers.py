@@ -103,6 +103,17 @@ def test_a_broker_that_ends_by_itself_is_a_failure_with_its_last_words(tmp_path:
         assert not launch.ready_file.exists()
 
 
+def test_a_crash_dump_goes_to_the_run_s_own_folder(tmp_path: Path) -> None:
+    """A broker writes it to its working folder, which was the user's."""
+    launch = Launch(tmp_path, "ok")
+    with launch.running:
+        router = launch.wait_until_ready()
+        (folder,) = launch.temporary.iterdir()
+        assert router.cwd() == str(folder)
+        launch.running.send_signal(signal.SIGTERM)
+        assert launch.ended().code == 0
+
+
 def test_a_broker_that_dies_later_is_a_failure(tmp_path: Path) -> None:
     launch = Launch(tmp_path, "ok")
     with launch.running:

@@ -37,7 +37,7 @@ class JavaBroker(Broker):
 
     def home(self) -> Path:
         """See :meth:`Broker.home`."""
-        return Path(os.environ.get(self.variable) or cached(self.folder))
+        return Path(os.environ.get(self.variable) or cached(self.folder)).absolute()
 
     def unavailable(self) -> str | None:
         """See :meth:`Broker.unavailable`."""

@@ -200,6 +200,10 @@ def _serve(broker: Broker, config: ServerConfig, program: str) -> NoReturn:
         tempfile.TemporaryDirectory(prefix=f"{program}-", ignore_cleanup_errors=True) as name,
     ):
         _check_port(config)
+        for key in ("cert", "key", "trust_store"):
+            if getattr(config, key):
+                # The broker has a working folder of its own.
+                setattr(config, key, os.path.abspath(getattr(config, key)))
         directory = Path(name)
         daemons = broker.prepare(config, directory)
         with _running(daemons, directory, config.verbose) as children:
@@ -234,6 +238,8 @@ def _running(
                     merge_errors=True,
                     grace=STOP_SECONDS,
                     death_signal=signal.SIGKILL,
+                    # A crash dump goes there.
+                    folder=directory,
                 )
             except OSError as error:
                 raise QuiverError(

@@ -53,7 +53,7 @@ class RabbitMQ(Broker):
         if root is not None:
             return root.path / _PACKAGED.relative_to("/")
         home = os.environ.get("RABBITMQ_HOME")
-        return Path(home) / "sbin" / "rabbitmq-server" if home else _PACKAGED
+        return Path(home).absolute() / "sbin" / "rabbitmq-server" if home else _PACKAGED
 
     def root(self) -> DebianRoot | None:
         """Return the other system that it is installed in: $RABBITMQ_ROOT, or the cache's.
