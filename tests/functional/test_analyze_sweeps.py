@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +72,28 @@ def test_sweeps_side_by_side(tmp_path: Path) -> None:
               for name in ("a", "b")]  # fmt: skip
     expected = {f"{sweep}, {part}" for sweep in sweeps for part in ("99 %", "median")}
     assert labels(drawn(tmp_path, *sweeps)) == expected
+
+
+@pytest.mark.parametrize("backend", ["", "no such", "module://ipympl.backend_nbagg", "qtagg"])
+def test_names_are_drawn_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """To matplotlib "_" would hide a name, and "$" and "^" would begin a formula."""
+    settings = tmp_path / "matplotlibrc"
+    settings.write_text("text.usetex: True\n")
+    names = ("_hidden", "$x^2$", "$open", "back\\slash", "bell\x07")
+    sweeps = [write_sweep(tmp_path / name, [point(1000, 1, rate="1k")], ["rate"]) for name in names]
+    words = [*map(str, sweeps), "--svg", str(tmp_path / "pictures"), "--png", str(tmp_path / "png")]
+    ended = subprocess.run(
+        [Path(sys.executable).with_name("quiver-analyze"), *words, "--quiet"],
+        env=os.environ | {"MPLBACKEND": backend, "MATPLOTLIBRC": str(settings)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+    picture = (tmp_path / "pictures" / "sweep.svg").read_text()
+    shown = {html.unescape(text) for text in labels(picture)}
+    paths = [str(sweep).replace("\x07", "\\x07") for sweep in sweeps]
+    assert shown == {f"{path}, {part}" for path in paths for part in ("99 %", "median")}
 
 
 def test_points_are_no_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from quiver_fast.analysis.show.chart import Chart, Float64Array, Shape
 from quiver_fast.analysis.show.style import STYLE
+from quiver_fast.errors import visible
 from quiver_fast.extras import optional_module
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -25,18 +29,33 @@ def drawn(*charts: Chart) -> Figure:
     Raises:
         QuiverError: matplotlib is not installed.
     """
-    module = optional_module("matplotlib.figure", "drawing plots")
-    figure: Figure = module.Figure(
-        figsize=(_WIDTH, _HEIGHT * max(1, 0.7 * len(charts))), layout="constrained"
-    )
-    places = figure.subplots(len(charts), squeeze=False)[:, 0]
-    for axes, chart in zip(places, charts, strict=True):
-        _draw(axes, chart)
+    matplotlib = _matplotlib()
+    # A user's own settings are for the user's own plots.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        figure: Figure = matplotlib.figure.Figure(
+            figsize=(_WIDTH, _HEIGHT * max(1, 0.7 * len(charts))), layout="constrained"
+        )
+        places = figure.subplots(len(charts), squeeze=False)[:, 0]
+        for axes, chart in zip(places, charts, strict=True):
+            _draw(axes, chart)
     return figure
 
 
+def _matplotlib() -> ModuleType:
+    # An image needs no display. The import fails if the variable names a display of other tools.
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        optional_module("matplotlib.figure", "drawing plots")
+        return optional_module("matplotlib", "drawing plots")
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+
+
 def _draw(axes: Axes, chart: Chart) -> None:
-    axes.set_title(chart.title, loc="left")
+    # With math, "$" and "^" in a name would have a meaning.
+    axes.set_title(chart.title, loc="left", parse_math=False)
     axes.set(xlabel=chart.x.name, xlim=(0, 1), ylim=(0, 1))
     axes.set_ylabel(chart.y.name, fontsize="small")
     for axis, scale in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
@@ -53,26 +72,37 @@ def _draw(axes: Axes, chart: Chart) -> None:
         axes.set_xlim(0, 1)
         words = re.sub(r"<[^>]*>", "", key.replace("</i>", "to"))
         axes.set_title(words, loc="right", fontsize="small")
+    once: dict[str | None, Artist | None] = {}
     for shape in chart.shapes:
-        _draw_shape(axes, shape, chart.x.places(shape.xs), chart.y.places(shape.ys))
-    handles, labels = axes.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    if once:
-        axes.legend(once.values(), once.keys(), frameon=False)
+        once[shape.label] = _draw_shape(
+            axes, shape, chart.x.places(shape.xs), chart.y.places(shape.ys)
+        )
+    named = {label: artist for label, artist in once.items() if label is not None and artist}
+    if named:
+        _add_legend(axes, named)
 
 
-def _draw_shape(axes: Axes, shape: Shape, xs: Float64Array, ys: Float64Array) -> None:
+def _add_legend(axes: Axes, handles: dict[str, Artist]) -> None:
+    # A label that begins with "_" is left out of a legend, but not the text of another label.
+    legend = axes.legend(handles.values(), map(str, range(len(handles))), frameon=False)
+    for text, label in zip(legend.get_texts(), handles, strict=True):
+        text.set(text=visible(label), parse_math=False)
+
+
+def _draw_shape(axes: Axes, shape: Shape, xs: Float64Array, ys: Float64Array) -> Artist | None:
+    """Draw a shape, and return the part of it that a legend shows."""
     colour = _COLOURS[f"c{shape.colour}"]
     if shape.kind == "line":
         style, width = ":" if "dashed" in shape.form else "-", 0.8 if "thin" in shape.form else 1.3
         # The dots are for points between gaps, which have no line.
-        axes.plot(xs, ys, style, color=colour, lw=width, label=shape.label, marker=".", ms=2.5)
-    elif shape.kind == "dots":
+        return axes.plot(xs, ys, style, color=colour, lw=width, marker=".", ms=2.5)[0]
+    if shape.kind == "dots":
         fill = "white" if shape.form else colour
-        axes.plot(xs, ys, "o", color=colour, mfc=fill, ms=4.5, label=shape.label, clip_on=False)
-    elif shape.kind == "span":
-        axes.hlines(ys, xs[0], xs[1], color=colour, lw=2)
-    elif shape.kind == "band":
-        axes.axvspan(xs[0], xs[1], color=_BAND, alpha=0.12, lw=0, label=shape.label)
-    elif shape.kind == "rule":
-        axes.axvline(xs[0], color=_RULE, ls="--", lw=1, label=shape.label)
+        return axes.plot(xs, ys, "o", color=colour, mfc=fill, ms=4.5, clip_on=False)[0]
+    if shape.kind == "span":
+        return axes.hlines(ys, xs[0], xs[1], color=colour, lw=2)
+    if shape.kind == "band":
+        return axes.axvspan(xs[0], xs[1], color=_BAND, alpha=0.12, lw=0)
+    if shape.kind == "rule":
+        return axes.axvline(xs[0], color=_RULE, ls="--", lw=1)
+    return None  # the text of a pointer
