@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -20,6 +26,7 @@ from quiver_fast.cli.pair.live_table import (
     line,
     table_columns,
 )
+from quiver_fast.errors import one_line
 
 # Drawing the line of state takes CPU time from the measurement.
 _INTERVAL = 0.2
@@ -30,6 +37,7 @@ _LEAST_WIDTH_WITH_BAR = 50
 _ON_SCHEDULE = 0.99
 # ... some seconds ago: its records come in blocks.
 _BLOCK_SECONDS = 1.0
+_SHOW_CURSOR, _HIDE_CURSOR = b"\033[?25h", b"\033[?25l"
 
 
 class Limits:
@@ -48,7 +56,8 @@ class Limits:
             elapsed: seconds so far.
         """
         if self._count:
-            words = f"{short_text(received)} of {short_text(self._count)} messages"
+            noun = "message" if self._count == 1 else "messages"
+            words = f"{short_text(received)} of {short_text(self._count)} {noun}"
             return min(received / self._count, 1), words
         if self._duration:
             shown = min(elapsed, self._duration)
@@ -91,6 +100,7 @@ class LiveView:
         self._received = 0
         self._shown: list[Column] = []
         self._rows = 0
+        self._watched: dict[int, Any] = {}
         self._live = Live(
             console=console,
             transient=True,
@@ -102,11 +112,44 @@ class LiveView:
     def open(self) -> None:
         """Begin to show the line of state."""
         self._live.start()
+        # A shell's job control: the cursor is the shell's while we are stopped.
+        self._watch(signal.SIGTSTP, self._stop)
+        self._watch(signal.SIGCONT, self._go_on)
         self.tick()
 
     def close(self) -> None:
         """Remove the line of state, and give the cursor back."""
+        while self._watched:
+            signal.signal(*self._watched.popitem())
         self._live.stop()
+
+    def _watch(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+        # A signal that is ignored stays ignored.
+        if self._console.is_terminal and signal.getsignal(number) == signal.SIG_DFL:
+            self._watched[number] = signal.signal(number, handler)
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        self._write(_SHOW_CURSOR)
+        signal.signal(number, signal.SIG_DFL)
+        # We stop here, until the shell sends SIGCONT.
+        signal.raise_signal(number)
+        signal.signal(number, self._stop)
+
+    def _go_on(self, _number: int, _frame: FrameType | None) -> None:
+        if self._is_in_foreground():
+            self._write(_HIDE_CURSOR)
+            self._next = 0.0
+
+    def _is_in_foreground(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._console.file.fileno()) == os.getpgrp()
+        except OSError:  # not the terminal of our session
+            return True
+
+    def _write(self, control: bytes) -> None:
+        # The signal may have interrupted a write to the same file object.
+        with suppress(OSError):
+            os.write(self._console.file.fileno(), control)
 
     def begin(self) -> None:
         """Note that both arrows have been started: limits count from now."""
@@ -176,7 +219,7 @@ class LiveView:
     def _state_line(self, elapsed: float) -> Table:
         done, words = self._limits.progress(self._received, elapsed)
         grid = Table.grid(padding=(0, 2))
-        parts: list[Text | ProgressBar] = [Text(self._state, "cyan")]
+        parts: list[Text | ProgressBar] = [Text(one_line(self._state), "cyan")]
         if self._console.width >= _LEAST_WIDTH_WITH_BAR:
             parts.append(ProgressBar(1.0, done, width=_BAR_WIDTH))
         grid.add_row(*parts, Text(words, "dim"))
