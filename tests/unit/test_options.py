@@ -150,6 +150,8 @@ COMPLETIONS = pytest.mark.parametrize(
         ("quiver", ["--completion", "f"], ["fish"]),
     ],
 )
+# The script of `quiver` is for all commands.
+OTHERS = pytest.mark.parametrize("command", sorted(COMMANDS))
 
 
 def completed(shell: str, script: str) -> list[str]:
@@ -177,6 +179,37 @@ def test_bash_completes(
     function = "_shtab_" + command.replace("-", "_")
     script += f"\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; {function}\n"
     assert sorted(completed("bash", script + 'echo "${COMPREPLY[@]}"')) == expected
+
+
+@OTHERS
+def test_bash_completes_all_with_one_script(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = completion_script("quiver", capsys)
+    function = f"$(complete -p {command} | sed 's/.*-F \\([^ ]*\\).*/\\1/')"
+    script += f"\nCOMP_WORDS=({command} --vers); COMP_CWORD=1; {function}\n"
+    assert completed("bash", script + 'echo "${COMPREPLY[@]}"') == ["--version"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+@OTHERS
+def test_zsh_completes_all_with_one_script(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "script").write_text(completion_script("quiver", capsys, "zsh"))
+    script = f'autoload -U compinit; compinit -D; eval "$(cat {tmp_path}/script)"\n'
+    expected = "_shtab_" + command.replace("-", "_")
+    assert completed("zsh", f"{script} echo $_comps[{command}]") == [expected]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+@OTHERS
+def test_fish_completes_all_with_one_script(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = completion_script("quiver", capsys, "fish")
+    script += f"\ncomplete --do-complete '{command} --vers' | string split -f 1 \\t; true"
+    assert completed("fish", script) == ["--version"]
 
 
 # zsh completes only at a terminal. The key ^G keeps the line in a file.

@@ -8,9 +8,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from quiver_fast import __version__
+from quiver_fast.cli import commands
 from quiver_fast.cli.shared.completion import SHELLS, completion
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.other_tools import of_switch, proposal, with_advice
@@ -210,7 +212,12 @@ class _Completion(argparse.Action):
         values: object,
         _option: str | None = None,
     ) -> NoReturn:
-        print_text(completion(parser, str(values)))
+        parsers = [parser]
+        if parser.prog == "quiver":
+            # The first command stands for all: a user sets up completion once.
+            modules = [f"quiver_fast.cli.{name}.command" for name in commands.__all__]
+            parsers = [import_module(module).make_parser() for module in modules]
+        print_text("\n".join(completion(each, str(values)) for each in parsers))
         parser.exit()
 
 
