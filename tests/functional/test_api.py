@@ -105,6 +105,20 @@ def test_several_runs() -> None:
     assert [each.breaches for each in runs.results] == [(line,) for line in runs.breaches]
 
 
+def test_results_are_printed_in_a_few_lines(with_ids: Result) -> None:
+    runs = measure(count=COUNT, runs=2, fail_if="count>1")
+    figures, counts, files = str(with_ids).splitlines()
+    assert re.match(r"[\d.]+( [kM])? messages/s   p50 ", figures)
+    assert counts == f"{COUNT:,} sent, {COUNT:,} received"
+    assert files == f"Files: {with_ids.directory}"
+    assert repr(with_ids) == f"<Result: {figures}; {counts}>"
+    first, second, *breaches, files = str(runs).splitlines()
+    assert first.startswith("run-01: ")
+    assert second.startswith("run-02: ")
+    assert len(breaches) == 2
+    assert repr(runs) == f"<Runs: 2 runs in {runs.directory}>"
+
+
 def test_a_single_run_of_several_is_of_several() -> None:
     runs = measure(count=COUNT, runs=1)
     assert len(runs.results) == 1

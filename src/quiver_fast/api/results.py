@@ -11,6 +11,7 @@ from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.shared.output import ArrowFiles
 from quiver_fast.errors import QuiverError, RecordError
 from quiver_fast.extras import optional_module
+from quiver_fast.words import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _NO_LATENCY = "no message was received: there is no latency"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The result of one run.
 
@@ -34,6 +35,14 @@ class Result:
 
     document: dict[str, Any]
     breaches: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the figures in a few lines."""
+        return "\n".join([*_headline(self.document), *self.breaches, f"Files: {self.directory}"])
+
+    def __repr__(self) -> str:
+        """Return the figures in one line."""
+        return f"<Result: {'; '.join(_headline(self.document))}>"
 
     @property
     def directory(self) -> Path:
@@ -122,7 +131,7 @@ class Result:
         return self.to_arrow(role).to_pandas()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Runs:
     """The results of several runs of one measurement.
 
@@ -133,6 +142,15 @@ class Runs:
 
     document: dict[str, Any]
     breaches: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return a line for each run."""
+        lines = [f"{run['name']}: {'; '.join(_headline(run))}" for run in self.document["runs"]]
+        return "\n".join([*lines, *self.breaches, f"Files: {self.directory}"])
+
+    def __repr__(self) -> str:
+        """Return the number of runs and their directory."""
+        return f"<Runs: {counted(len(self.document['runs']), 'run')} in {self.directory}>"
 
     @property
     def directory(self) -> Path:
@@ -178,6 +196,13 @@ def _known(value: float | None, missing: str) -> float:
     if value is None:
         raise QuiverError(missing)
     return float(value)
+
+
+def _headline(document: dict[str, Any]) -> list[str]:
+    # Rich is slow to import, and only a result that is printed needs it.
+    from quiver_fast.cli.arrow.headline import pair_headline
+
+    return [line.plain for line in pair_headline(document)]
 
 
 def _table(arrow: Any, records: Transfers) -> pyarrow.Table:
