@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from quiver_fast.words import counted
+
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks in one second, by unit name."""
 
@@ -54,7 +56,8 @@ def checked_text(one: Mapping[str, Any]) -> str:
     figure = figure_text(one["value"], one["unit"])
     if not one["never_sent"]:
         return figure
-    return f"{figure} with {one['never_sent']:,} messages that were due and never sent"
+    unsent = counted(one["never_sent"], "message", ("that was", "that were"))
+    return f"{figure} with {unsent} due and never sent"
 
 
 NO_RATE = "too few messages for a rate"

@@ -67,10 +67,12 @@ def _cut_text(path: Path, left: int, missing_bytes: int | None) -> str:
     if own is None:
         kept = counted(left, "record", ("is", "are"))
         if missing_bytes is not None:
-            return f"{text}: {kept} left, {missing_bytes:,} bytes are missing"
+            return f"{text}: {kept} left, {counted(missing_bytes, 'byte', ('is', 'are'))} missing"
         return f"{text}: {kept} left; no summary beside it tells how many are missing"
     delivery = summary.get("delivery") or {}
     # Summaries without ``older`` count all records.
     others = (delivery.get("foreign") or 0) if "older" in delivery else 0
     whole = own + warmup + others + (delivery.get("older") or 0)
-    return f"{text}: {left:,} of {whole:,} records are left, {whole - left:,} are missing"
+    kept = f"{left:,} of {counted(whole, 'record', ('is', 'are'))} left"
+    verb = "is" if whole - left == 1 else "are"
+    return f"{text}: {kept}, {whole - left:,} {verb} missing"

@@ -79,10 +79,11 @@ class Heat:
         """Return HTML with the meaning of the colours."""
         colours = ", ".join(f"rgb({r:.0f} {g:.0f} {b:.0f})" for r, g, b in _ANCHORS)
         most = short_text(float(self.cells.max()))
+        noun = "message" if self.cells.max() == 1 else "messages"
         return (
             '<p class="note key">1 '
             f'<i style="background:linear-gradient(to right, {colours})"></i> '
-            f"{most} messages in a cell</p>"
+            f"{most} {noun} in a cell</p>"
         )
 
 

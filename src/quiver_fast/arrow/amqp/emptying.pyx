@@ -12,6 +12,7 @@ from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport PN_RCV_FIRST, pn_link_set_rcv_settle_mode
 from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.words import counted
 
 cdef int64_t SECOND = 1000000000
 # How long a peer may take to answer a drain, or to send the next message.
@@ -127,7 +128,7 @@ cdef class Purger(Endpoint):
             if self.closed_by_peer():
                 with gil:
                     raise LinkError(f"{self.connection.peer}: the peer closed the link after "
-                                    f"{self.purged} messages")
+                                    f"{counted(self.purged, 'message')}")
             self.course.notice_signals(now)
             self.ask_for_more()
             if not self.was_drained:

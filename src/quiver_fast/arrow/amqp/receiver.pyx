@@ -25,6 +25,7 @@ from quiver_fast.proton.libproton cimport (
     pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.words import counted
 
 cdef int64_t SECOND = 1000000000
 # At the end: how long a peer may take to answer a drain, or to send the next message.
@@ -522,6 +523,8 @@ cdef class Receiver(Endpoint):
             return 0
         if not course.limits.count and (course.near_the_end(now) or course.limits.duration_ns == 0):
             return 0
-        goal = f" of {course.limits.count}" if course.limits.count else ""
+        after = counted(self.received, "message")
+        if course.limits.count:
+            after = f"{self.received} of {counted(course.limits.count, 'message')}"
         raise LinkError(f"{self.connection.peer}: the peer closed the link after "
-                        f"{self.received}{goal} messages")
+                        f"{after}")

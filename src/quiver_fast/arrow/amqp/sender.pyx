@@ -26,6 +26,7 @@ from quiver_fast.proton.libproton cimport (
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
+from quiver_fast.words import counted
 
 # Messages between two writes: enough to fill the socket, few enough to answer flows.
 cdef int BURST = 256
@@ -55,7 +56,8 @@ def not_accepted(peer: str, sent: object) -> str:
     refused = sent.rejected + sent.released + sent.modified
     why = f" (first: {sent.first_refusal})" if sent.first_refusal else ""
     return (
-        f"{peer}: {refused} of {sent.sent} messages were not accepted: {sent.rejected} rejected, "
+        f"{peer}: {refused} of {counted(sent.sent, 'message', ('was', 'were'))} not accepted: "
+        f"{sent.rejected} rejected, "
         f"{sent.released} released, {sent.modified} modified{why}")
 
 
@@ -125,8 +127,9 @@ cdef class Sender(Endpoint):
         cdef uint64_t most = self.end.max_message_size[<int>AMQP_THEIRS]
         if most and self.template.size > most:
             raise LinkError(
-                f"{self.connection.peer}: '{self.address}' takes messages of at most {most} bytes, "
-                f"and ours have {self.template.size} (body-size {self.template.largest_size})")
+                f"{self.connection.peer}: '{self.address}' takes messages of at most "
+                f"{counted(most, 'byte')}, and ours have {self.template.size} "
+                f"(body-size {self.template.largest_size})")
         self.outgoing.attach(self.connection, self.end, self.coordinator)
 
     def run(self) -> None:
@@ -536,9 +539,11 @@ cdef class Sender(Endpoint):
             return 0
         if unsettled == 0 and (self.course.interrupted or 0 < count <= self.sent):
             return 0
-        goal = f" of {count}" if count else ""
+        after = counted(self.sent, "message")
+        if count:
+            after = f"{self.sent} of {counted(count, 'message')}"
         raise LinkError(
-            f"{self.connection.peer}: the peer closed the link after {self.sent}{goal} messages, "
+            f"{self.connection.peer}: the peer closed the link after {after}, "
             f"{unsettled} of them without an outcome")
 
 

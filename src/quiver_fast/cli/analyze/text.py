@@ -26,6 +26,7 @@ from quiver_fast.cli.arrow.summary_text import (
     section,
     text_field,
 )
+from quiver_fast.words import counted
 
 _OVERVIEW = ("", "messages/s", "p50", "p99", "p99.9", "max", "unreceived", "state")
 STEADY_OR_WHOLE = "of the steady states, or of the whole run where there is none"
@@ -168,7 +169,7 @@ def change_point_text(changes: dict[str, Any]) -> str:
         for name, figure in changes["figures"].items()
         if figure["detectable_step"] is not None
     ]
-    runs = f"{len(changes['runs'])} runs in order of time"
+    runs = f"{counted(len(changes['runs']), 'run')} in order of time"
     incomplete = [f"INCOMPLETE: {name}" for name in changes["incomplete"]]
     smallest = ["", "steps that so many runs show: " + ", ".join(seen)] if seen else []
     return section("CHANGE POINTS", [runs, *(lines or ["none"]), *incomplete, *smallest])

@@ -113,7 +113,8 @@ def _delivery_warnings(delivery: dict[str, Any]) -> Iterator[str]:
     unreceived, lost = delivery.get("unreceived"), delivery.get("lost")
     if unreceived:
         proven = f"; {lost:,} of them are lost" if lost else ""
-        yield f"{unreceived:,} of {delivery['sent']:,} messages were not received{proven}"
+        sent = counted(delivery["sent"], "message", ("was", "were"))
+        yield f"{unreceived:,} of {sent} not received{proven}"
     if delivery.get("older"):
         older = counted(delivery["older"], "received message", ("was", "were"))
         yield f"{older} left by an earlier run and counted nowhere"

@@ -253,5 +253,6 @@ class Fleet:
         if not self._patience or not any(end.plan.role == "sender" for end in running):
             return
         if min(end.silence for end in running) > self._patience:
+            seconds = f"{self._patience:g} second{'s' * (self._patience != 1)}"
             for end in running:
-                end.stop(f"timed out: no transfers for {self._patience:g} seconds", at_fault=True)
+                end.stop(f"timed out: no transfers for {seconds}", at_fault=True)

@@ -29,6 +29,7 @@ from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.shared.common import report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.errors import QuiverError
+from quiver_fast.words import counted
 
 _HOST_PROCESS = "quiver_fast.cli.fleet.host"
 _TICK = 0.05
@@ -109,7 +110,9 @@ class FleetRun:
         listener = socket.create_server(("", self._args.port or 0), backlog=max(hosts, 128))
         driver = self._spark.driver_host(session), listener.getsockname()[1]
         jobs = jobs_of(self._plans, hosts, self._token, driver, self._args.work_dir)
-        self._console.note(f"Running {len(jobs)} hosts; they connect to {driver[0]}:{driver[1]}")
+        self._console.note(
+            f"Running {counted(len(jobs), 'host')}; they connect to {driver[0]}:{driver[1]}"
+        )
         with closing(FleetTable(self._console, self._plans)) as table:
             fleet = Fleet(self._signals, listener, table.add)
             with closing(fleet), self._stage(session, jobs) as stage:
@@ -148,7 +151,10 @@ class FleetRun:
                 self._check_stage(fleet)
             if fleet.connected < len(fleet.hosts) and now > patience and fleet.ending is None:
                 hosts, seconds = len(fleet.hosts), self._args.host_time
-                why = f"only {fleet.connected} of {hosts} hosts came in {seconds} seconds"
+                why = (
+                    f"only {fleet.connected} of {counted(hosts, 'host')} came in "
+                    f"{counted(seconds, 'second')}"
+                )
                 self._error = QuiverError(why)
                 fleet.stop_all(why)
             if fleet.ending is not None and (
@@ -234,7 +240,7 @@ class FleetRun:
         untold = [title for title in titles if title not in known]
         place = self._token, self._args.work_dir
         data, unread = None, [end.title for end in ends]
-        name = f"fleet of {len(fleet.hosts)} hosts"
+        name = f"fleet of {counted(len(fleet.hosts), 'host')}"
         if {end.role for end in ends} == set(_ROLES):
             ahead = self._ahead(fleet) if self._args.correct_clocks else None
             data, unread = self._spark.analyse_hosts(session, name, ends, *place, ahead)

@@ -18,6 +18,7 @@ from quiver_fast.cli.pair.connecting import (
     latency_table,
     server_at,
 )
+from quiver_fast.words import counted
 
 
 class HoldRun(ConnectingRun):
@@ -72,9 +73,9 @@ class HoldRun(ConnectingRun):
         for count, word, key in ((failed, "not opened", "failures"), (lost, "lost", "losses")):
             if count:
                 most = document[key][0]
+                asked = counted(self._args.hold, "connection", ("was", "were"))
                 yield (
-                    f"{count:,} of {self._args.hold:,} connections were {word}, "
-                    f"{most['count']:,} of them so: {most['reason']}"
+                    f"{count:,} of {asked} {word}, {most['count']:,} of them so: {most['reason']}"
                 )
 
     def _text(self, document: dict[str, Any]) -> str:

@@ -37,6 +37,7 @@ from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import breach_text, judged
 from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD
 from quiver_fast.schemas import marked
+from quiver_fast.words import counted
 
 _DOCUMENTS = (SET_DOCUMENT, RATE_DOCUMENT, SWEEP_DOCUMENT, CHURN_DOCUMENT, HOLD_DOCUMENT)
 
@@ -197,7 +198,7 @@ class RunSet:
         breached = [one for one in document["thresholds"] if one["breached"]]
         for one in breached:
             report_error(self._command, breach_text(one))
-        done = f"{self._complete} of {self._asked} runs are complete"
+        done = f"{self._complete} of {counted(self._asked, 'run', ('is', 'are'))} complete"
         problem = None if self._failure is None else f"{self._failure}; {done}"
         failed = exit_code(self._command, self._signals, done, problem)
         return failed or (EXIT_THRESHOLD if breached else EXIT_OK)

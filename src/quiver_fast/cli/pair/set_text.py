@@ -13,6 +13,7 @@ from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.analyze.text import STEADY_OR_WHOLE, comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
 from quiver_fast.cli.pair.figures_text import LATENCIES, figures_table, figures_text
+from quiver_fast.words import counted
 
 _HEADS = {"message_rate": "rate", **LATENCIES}
 _WIDTH = 13
@@ -50,7 +51,8 @@ def _incomplete(document: dict[str, Any]) -> str:
     if document["complete"]:
         return ""
     reasons = [f"{run['name']}: {run['reason']}" for run in document["order"] if run["reason"]]
-    done = f"{document['complete_runs']} of {document['asked_runs']} runs are complete"
+    asked = counted(document["asked_runs"], "run", ("is", "are"))
+    done = f"{document['complete_runs']} of {asked} complete"
     return section("INCOMPLETE", [done, *reasons])
 
 

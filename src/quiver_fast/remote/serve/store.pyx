@@ -15,6 +15,7 @@ from quiver_fast.remote.serve.reply cimport ILLEGAL_ARGUMENT, IO_FAILURE, NO_SUC
 from quiver_fast.remote.serve.target cimport Target
 from quiver_fast.remote.wire.base64 cimport decode, decoded_size
 from quiver_fast.remote.wire.textwire cimport Slice, Value, store_value, stored_size
+from quiver_fast.words import counted
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char *out, size_t size, const char *format, ...)
@@ -227,8 +228,8 @@ cdef class Store:
             raise NoQueue(NO_SUCH_QUEUE, f"there is no queue {name}")
         making = 0 if self.opener is None else self.opener.pending()
         if self.files.count() + making >= self.max_queues:
-            raise NoQueue(
-                REJECTED, f"the server has {self.max_queues} queues, the most there may be")
+            has = counted(self.max_queues, "queue")
+            raise NoQueue(REJECTED, f"the server has {has}, the most there may be")
         return 0
 
     cdef int add_queue(self, bytes name) except -1:
