@@ -63,6 +63,19 @@ def split(
     return Given(given, tuple(unknown))
 
 
+def check_texts(given: dict[str, str], keys: Collection[str]) -> None:
+    """Refuse values that AMQP could not have as a string.
+
+    Raises:
+        UsageError: a value is not UTF-8.
+    """
+    for key in keys:
+        try:
+            given.get(key, "").encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{key} is UTF-8, and {given[key]!r} is not") from None
+
+
 def number(key: str, text: str, least: int, most: int) -> int:
     """Return ``text`` as a whole number in a range.
 

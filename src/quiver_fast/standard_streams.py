@@ -30,7 +30,8 @@ def prepare_streams() -> None:
     """Open a closed standard stream, and have texts escaped that the locale does not have.
 
     A process that was started without a standard stream would give its number to the next file or
-    socket, which would get the texts. A stream that the caller replaced stays as it is.
+    socket, which would get the texts. Input that is not of the locale's encoding is as in
+    arguments (PEP 383). A stream that the caller replaced stays as it is.
     """
     for descriptor in range(3):
         try:
@@ -40,6 +41,8 @@ def prepare_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, closefd=False)
+    if sys.stdin is sys.__stdin__ and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     if sys.stdout is sys.__stdout__:
         sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
         if isinstance(sys.stdout, io.TextIOWrapper):

@@ -330,6 +330,7 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
     for key in given.unknown:
         if key in FLAGS_ALONE:
             raise UsageError(f"{key} is an option of quiver-server; the key is {FLAGS_ALONE[key]}")
+    arguments.check_texts(given.values, ("container-id", "user", "connect-user"))
     if given.values.get("scheme") == "csp":
         _check_csp(given.values)
     config = ServerConfig(_values(given.values, name), given.unknown)

@@ -69,7 +69,7 @@ def run_cell(
     pair_dir = make_output_dir(str(directory / "pair"))
     measured: dict[str, Any] = {}
     reason: str | None = None
-    with (pair_dir / "output.txt").open("w", encoding="utf-8") as log:
+    with (pair_dir / "output.txt").open("w", encoding="utf-8", errors="backslashreplace") as log:
         console = Console(args, log)
         with Progress(label, enabled=not args.quiet) as progress:
             try:

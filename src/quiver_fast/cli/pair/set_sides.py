@@ -158,7 +158,7 @@ class OwnSide:
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
         """See :class:`Side`."""
         place.directory.mkdir(mode=0o700)
-        with place.log.open("a", encoding="utf-8") as log:
+        with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             return self._run(place, log, signals, progress)
 
     def _run(self, place: Place, log: TextIO, signals: SignalWatch, progress: Progress) -> Measured:
@@ -187,7 +187,7 @@ class _ProgramSide:
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
         """See :class:`Side`."""
         command = [*self._command, f"--output={place.directory}"]
-        with place.log.open("a", encoding="utf-8") as log:
+        with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             print(shlex.join(command), file=log, flush=True)
             reason = _Program(command, place.log, log).run(signals)
         if signals.count:

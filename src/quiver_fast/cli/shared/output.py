@@ -160,7 +160,7 @@ def write_json(file: Path, document: dict[str, Any]) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Write ``text`` to ``file``, which appears complete or not at all."""
-    write_file(file, lambda out: out.write(text.encode()))
+    write_file(file, lambda out: out.write(text.encode(errors="backslashreplace")))
 
 
 def compress(

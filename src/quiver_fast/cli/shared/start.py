@@ -94,5 +94,5 @@ def secret_pipe(password: str) -> int:
     """Return a descriptor from which the child reads the password, and nobody else can."""
     read_end, write_end = open_pipe()
     with os.fdopen(write_end, "wb") as pipe:
-        pipe.write(password.encode())
+        pipe.write(password.encode(errors="surrogateescape"))
     return read_end
