@@ -27,8 +27,11 @@ from quiver_fast.errors import (
     QuiverError,
     RecordError,
     SignalError,
+    one_line,
+    visible,
 )
 from quiver_fast.records.ids import KEY_SIZE, key_or_own
+from quiver_fast.standard_streams import prepare_streams
 from spark_analysis.batch_job import analyze
 from spark_analysis.compaction import compact
 from spark_analysis.file_systems import Settings, is_remote, settings_for
@@ -77,6 +80,7 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line asks for; return the exit code."""
+    prepare_streams()
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.follow and options.compare:
@@ -248,11 +252,11 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 
 def _tell(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{visible(text)}\n")
 
 
 def _failed(message: str, code: int) -> int:
-    sys.stderr.write(f"quiver-analysis: error: {message}\n")
+    sys.stderr.write(f"quiver-analysis: error: {one_line(message)}\n")
     return code
 
 

@@ -12,6 +12,21 @@ EXIT_INTERRUPTED = 130
 SIGNAL_DURING = " while "
 
 
+_CONTROLS = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (
+        # Line ends and tabs stay. Beside the controls: marks that turn the direction of text.
+        *range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x200E, 0x200F,
+        *range(0x2028, 0x202F), *range(0x2066, 0x206A),
+    )
+}  # fmt: skip
+
+
+def visible(text: str) -> str:
+    """Return ``text`` with its control characters escaped: a terminal would obey them."""
+    return text.translate(_CONTROLS)
+
+
 def one_line(text: str) -> str:
     """Return ``text`` in one line, its control characters escaped: a peer may have written it."""
     line = " ".join(text.split())

@@ -17,6 +17,8 @@ from typing import IO, TextIO
 
 import psutil
 
+from quiver_fast.errors import visible
+
 STOP_GRACE = 5.0
 """Seconds that a child has to drain and end after a first signal."""
 
@@ -227,6 +229,7 @@ class Child:
             self.last_error_line = text.strip() or self.last_error_line
             if target is None or (self._withheld and text.startswith(self._withheld)):
                 continue
+            text = visible(text.rstrip("\r\n")) + "\n"
             # A line that cannot be written is dropped: a full pipe would stop the child.
             with contextlib.suppress(OSError, ValueError):
                 target.write(text)

@@ -116,7 +116,7 @@ def test_a_receiver_that_does_not_listen_ends_the_run(fake):
     done = fake.run("pair", "--timeout", "1", FAKE_RECEIVER="deaf")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "quiver: error: receiver (fake) failed: timed out: no transfers for 1 seconds"
+        "quiver: error: receiver (fake) failed: timed out: no transfers for 1 second"
     )
     assert not (fake.directory / "sender.json").exists()
 
@@ -124,7 +124,7 @@ def test_a_receiver_that_does_not_listen_ends_the_run(fake):
 def test_silence_times_out(fake):
     done = fake.run("pair", "--timeout", "1", FAKE_SENDER="silent")
     assert done.returncode == 1
-    assert "timed out: no transfers for 1 seconds" in done.stderr.splitlines()[-1]
+    assert "timed out: no transfers for 1 second" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow

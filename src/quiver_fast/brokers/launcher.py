@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from quiver_fast import __version__, arguments
 from quiver_fast.brokers.probe import accepts_amqp
-from quiver_fast.errors import QuiverError, SignalError, UsageError
+from quiver_fast.errors import QuiverError, SignalError, UsageError, one_line
 from quiver_fast.loop import interrupt
 from quiver_fast.process import Child, exit_text
 from quiver_fast.program import run_program, warn_of_unknown
@@ -168,7 +168,7 @@ def cached(folder: str) -> Path:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{one_line(line)}\n")
     sys.stderr.flush()
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from quiver_fast import arguments
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, one_line
 from quiver_fast.loop import balance, interrupt
 from quiver_fast.loop.memory import MemoryLimit
 from quiver_fast.loop.opener import Opener
@@ -217,7 +217,7 @@ def open_or_say(files: QueueDirectory, name: str) -> None:
     except QueueInUseError:
         raise
     except QuiverError as error:
-        sys.stderr.write(f"{PROGRAM}: queue {name!r} is not served: {error}\n")
+        sys.stderr.write(f"{PROGRAM}: queue {name!r} is not served: {one_line(str(error))}\n")
 
 
 class AmqpService:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quiver_fast.analysis.show.heatmap import Pixels, png_url
+from quiver_fast.analysis.show.html import escape
 from quiver_fast.analysis.show.scales import Scale
 
 Float64Array = NDArray[np.float64]

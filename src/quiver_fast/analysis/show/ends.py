@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import islice
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text
-from quiver_fast.analysis.show.html import html_facts, html_grid
+from quiver_fast.analysis.show.html import escape, html_facts, html_grid
 
 _HEADS = ("End", "Messages", "Share", "Messages/s", *map(rank_head, FEW), "State")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
-from html import escape
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
@@ -12,7 +11,7 @@ from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.ranks import CHARTS, rank_title
 from quiver_fast.analysis.model.units import average_text, latency_text
-from quiver_fast.analysis.show.html import Tile
+from quiver_fast.analysis.show.html import Tile, escape
 
 _FAULTS = (
     ("unreceived", "not received"),

@@ -6,10 +6,11 @@ It has light and dark colours, fits a phone, and prints.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
-from html import escape
 
 from quiver_fast.analysis.show.style import STYLE
+from quiver_fast.errors import visible
 
 Tile = tuple[str, str]
 """The name of a figure, and its value."""
@@ -17,6 +18,11 @@ Tile = tuple[str, str]
 _NUMBER_STARTS = frozenset("+-0123456789")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _WORDS = ("better", "worse", "mixed", "ok", "breached")
+
+
+def escape(text: str) -> str:
+    """Return text as HTML that shows it, with control characters escaped."""
+    return html.escape(visible(text))
 
 
 def html_page(title: str, body: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from quiver_fast.analysis.figures.run_data import RunData
@@ -12,7 +11,7 @@ from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.chart import sparkline
 from quiver_fast.analysis.show.headline import run_rate, run_state
-from quiver_fast.analysis.show.html import html_grid
+from quiver_fast.analysis.show.html import escape, html_grid
 
 _HEADS = ("Run", "Messages/s", *map(rank_head, FEW), "Unreceived", "State", "Over time")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from html import escape
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
@@ -27,6 +26,7 @@ from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts, run_tiles, run_verdict
 from quiver_fast.analysis.show.html import (
+    escape,
     html_cell,
     html_facts,
     html_grid,
@@ -44,6 +44,7 @@ from quiver_fast.analysis.show.set_charts import (
     sweep_charts,
 )
 from quiver_fast.analysis.show.sides import sides_section
+from quiver_fast.words import counted
 
 ReportPart = tuple[Mapping[str, Any], RunData]
 """The document of a run, and the run as a backend returned it."""
@@ -207,7 +208,7 @@ def _changes(changes: Mapping[str, Any] | None) -> str:
         if figure["detectable_step"] is not None
     }
     seen = f"<h3>Steps that so many runs show</h3>{_narrow(_table(steps))}" if steps else ""
-    title = f"<h2>Change points over {len(changes['runs'])} runs</h2>"
+    title = f"<h2>Change points over {counted(len(changes['runs']), 'run')}</h2>"
     return title + found + marks + _charts(series_charts(changes)) + seen
 
 

@@ -19,6 +19,7 @@ from quiver_fast.analysis.model.units import NO_RATE, latency_text, short_text
 from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
+from quiver_fast.errors import one_line, visible
 from quiver_fast.words import counted
 
 _GOOD, _WARN, _BAD = "green", "yellow", "red"
@@ -50,7 +51,7 @@ def print_pair(
     console = _print_headline(terminal, pair_headline(document))
     if verbose:
         _print_rows(console, verdicts)
-        console.print(fitted(pair_summary_text(document), console.width))
+        console.print(fitted(visible(pair_summary_text(document)), console.width))
         return
     _print_rows(console, [*verdicts, *pair_rows(document), *findings])
     if document.get("steps"):
@@ -70,7 +71,7 @@ def print_arrow(
     if not summarize:
         return
     if verbose:
-        console.print(fitted(arrow_summary_text(summary), console.width))
+        console.print(fitted(visible(arrow_summary_text(summary)), console.width))
     else:
         _print_rows(console, [*arrow_rows(summary), *findings])
 
@@ -109,7 +110,9 @@ def _print_rows(console: Console, rows: list[Row]) -> None:
     indent = max(len(label) for label, _ in rows) + 2
     console.print()
     for label, text in rows:
-        lines = wrap(text, max(console.width - indent, _LEAST_TEXT), break_long_words=False)
+        lines = wrap(
+            visible(text), max(console.width - indent, _LEAST_TEXT), break_long_words=False
+        )
         for first, line in zip_longest([label], lines, fillvalue=""):
             console.print(Text(f"{first:<{indent}}", "dim").append(line, "not dim"), soft_wrap=True)
 
@@ -142,7 +145,8 @@ def _figures(rate: float | None, latency: dict[str, Any] | None) -> Text:
 def _incomplete(document: dict[str, Any]) -> list[Text]:
     if document.get("complete") is not False:
         return []
-    return [Text(f"Incomplete: {document['reason'] or 'the run does not say why'}", _BAD)]
+    reason = document["reason"] or "the run does not say why"
+    return [Text(f"Incomplete: {one_line(reason)}", _BAD)]
 
 
 def _verdict(counts: str, delivery: dict[str, Any]) -> Text:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.model.units import average_text, short_text
 from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.headline import environment_facts
-from quiver_fast.analysis.show.html import html_facts, html_grid, html_page, html_tiles
+from quiver_fast.analysis.show.html import escape, html_facts, html_grid, html_page, html_tiles
 from quiver_fast.analysis.show.scales import latency_scale, percentile_scale
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 from quiver_fast.cli.bench.table import Result, caption, heads, table_rows

@@ -22,7 +22,7 @@ from quiver_fast.cli.shared.common import (
 )
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.quantities import duration
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, OutputError, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, OutputError, UsageError, one_line, visible
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.directory import is_queue
 from quiver_fast.queuefile.tailer import Tailer
@@ -112,7 +112,7 @@ def _show(entry: Entry, as_json: bool) -> None:
     raw = isinstance(entry.value, bytes)
     text = entry.value if isinstance(entry.value, str) else _binary(entry.value)
     if not as_json:
-        print(f"{entry.index}\t{text}")
+        print(f"{entry.index}\t{visible(text)}")
         return
     kind = "base64" if raw else "text"
     content = text.removeprefix(_BINARY).strip('"') if raw else text
@@ -265,7 +265,7 @@ def _verify(args: argparse.Namespace) -> int:
         found = f"{counted(report.entries, 'entry')} in {counted(len(report.files), 'file')}"
         print(f"{found}, {counted(len(faults), 'fault')}")
         for fault in faults:
-            print(f"fault: {fault}")
+            print(f"fault: {one_line(fault)}")
     return EXIT_FAILURE if faults else EXIT_OK
 
 
@@ -310,7 +310,8 @@ def _parse(text: str) -> Value:
         except ValueError:
             raise UsageError(f"the text after !!binary is not base64: '{text}'") from None
     try:
-        return stored_form(text.encode()).decode()
+        # Bytes that are not of the locale's encoding are taken as they are.
+        return stored_form(text.encode(errors="surrogateescape")).decode()
     except ValueError as error:
         raise UsageError(f"'{text}' is not a value: {error}") from None
 

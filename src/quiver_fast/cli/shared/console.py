@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.cli.shared.common import attempt_output, despite_lost_output
+from quiver_fast.errors import visible
 
 UPSTREAM = "upstream"
 """The format that upstream prints, byte for byte."""
@@ -61,7 +62,7 @@ class Console:
         """Print a part of the normal output at once, unless quiet."""
         if not self.quiet or self.errors:
             with self._despite_lost_output():
-                print(text, file=self._out, flush=True)
+                print(visible(text), file=self._out, flush=True)
 
     def show_all(self, texts: Iterable[str]) -> None:
         """Print texts one after the other as :meth:`show` does, without their last newlines."""
@@ -69,7 +70,7 @@ class Console:
             return
         ending = ""
         with self._despite_lost_output():
-            for text in texts:
+            for text in map(visible, texts):
                 shown = text.rstrip("\n")
                 if shown:
                     self._out.write(ending + shown)
@@ -89,7 +90,7 @@ class Console:
     def note(self, text: str) -> None:
         """Print a detail on standard error, if verbose."""
         if self.verbose or self.errors:
-            print(text, file=self.errors or sys.stderr, flush=True)
+            print(visible(text), file=self.errors or sys.stderr, flush=True)
 
     def document(self, document: dict[str, Any]) -> None:
         """Print ``document`` if ``--json`` asks for it, and write the files of verdicts."""

@@ -19,6 +19,7 @@ from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text
+from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file
 
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
@@ -46,7 +47,11 @@ def write_markdown(file: Path, document: Mapping[str, Any]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_file(file, methodcaller("write", markdown_text(document).encode()), append=True)
+    write_file(
+        file,
+        methodcaller("write", markdown_text(document).encode(errors="backslashreplace")),
+        append=True,
+    )
 
 
 def write_junit(file: Path, document: Mapping[str, Any]) -> None:
@@ -172,5 +177,5 @@ def _escaped(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return text with a replacement for each character that XML does not allow."""
-    return _NO_XML.sub("\ufffd", text)
+    """Return text without characters that XML does not allow, or that a terminal obeys."""
+    return visible(_NO_XML.sub("\ufffd", text))

@@ -13,7 +13,7 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_THEIRS, amqp_buffers_free, amqp_delivery_say_modified, amqp_delivery_say_rejected,
     amqp_delivery_settle, amqp_delivery_t, amqp_spares_free,
 )
-from quiver_fast.errors import OutputError, QuiverError, UsageError
+from quiver_fast.errors import OutputError, QuiverError, UsageError, one_line
 from quiver_fast.loop.heap cimport heap_free
 from quiver_fast.loop.memory cimport account
 from quiver_fast.loop.opener cimport Opener
@@ -67,6 +67,7 @@ from quiver_fast.server.selectors.selectors cimport Selector, filter_take
 from quiver_fast.server.streams.streams cimport (
     is_for, stream_begin, stream_decide, stream_of, subscription_judge, trunks_withdraw,
 )
+from quiver_fast.words import counted
 
 include "broker.pxi"
 include "sourcefilter.pxi"

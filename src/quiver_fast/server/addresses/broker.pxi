@@ -267,7 +267,7 @@ cdef class Broker:
         """Raise TooManyQueues if no further queue, or subscription with a name, may be made."""
         most = self.config.max_queues
         if len(self.queues) + len(self.subscriptions) + len(self.making) >= most:
-            raise TooManyQueues(f"the server has {most} queues, the most there may be")
+            raise TooManyQueues(f"the server has {counted(most, 'queue')}, the most there may be")
 
     cdef int let_go(self, Queue *queue) except -1:
         """Delete a subscription that could not be set up."""
@@ -364,7 +364,7 @@ cdef void want_store(Queue *queue) noexcept nogil:
 
 cdef void say(object what) noexcept:
     """Report a problem on standard error."""
-    sys.stderr.write(f"quiver-server-pyfast: {what}\n")
+    sys.stderr.write(f"quiver-server-pyfast: {one_line(str(what))}\n")
 
 
 def check_address(address: bytes) -> None:

@@ -13,7 +13,7 @@ from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, amqp_delivery_say, amqp_delivery_say_modified, amqp_delivery_settle,
     amqp_delivery_t,
 )
-from quiver_fast.errors import OutputError, QuiverError
+from quiver_fast.errors import OutputError, QuiverError, one_line
 from quiver_fast.loop.syncer cimport SyncJob, Syncer
 from quiver_fast.proton.libsys cimport realtime_ns
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender

@@ -324,7 +324,7 @@ cdef bint is_scarce(const Queue *queue) noexcept nogil:
 
 
 cdef void say(str message) noexcept:
-    sys.stderr.write(f"quiver-server-pyfast: {message}\n")
+    sys.stderr.write(f"quiver-server-pyfast: {one_line(message)}\n")
 
 
 cdef void note_removal(Store store, int64_t index) noexcept nogil:

@@ -316,7 +316,7 @@ cdef ChainReader *chain_open(const Message *message) noexcept nogil:
             with Reserve():
                 tailer = Tailer((<Appender>chain_of(message).appender).directory)
         except Exception as error:
-            sys.stderr.write(f"quiver-server-pyfast: {error}\n")
+            sys.stderr.write(f"quiver-server-pyfast: {one_line(str(error))}\n")
             free(reader)
             return NULL
         Py_INCREF(tailer)

@@ -9,6 +9,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 import os
 import sys
 
+from quiver_fast.errors import one_line
 from quiver_fast.amqp.data_plane cimport (
     AMQP_DECODE_ERROR, AMQP_FINE, AMQP_MORE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_DATA,
     AMQP_SECTION_DELIVERY_ANNOTATIONS, AMQP_SECTION_FOOTER, AMQP_SECTION_HEADER,

@@ -101,8 +101,9 @@ cdef bint spill_open(Inlet *inlet, size_t ring) noexcept nogil:
             free(made)
             if not failed:
                 failed = True
+                why = one_line(str(error))
                 sys.stderr.write(
-                    f"quiver-server-pyfast: a stream that waits stays in memory: {error}\n")
+                    f"quiver-server-pyfast: a stream that waits stays in memory: {why}\n")
             return False
     made.ring = ring
     inlet._spill = made

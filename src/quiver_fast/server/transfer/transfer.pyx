@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 
+from quiver_fast.errors import one_line
 from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_RELEASED, AMQP_LEAST_CHUNK, AMQP_LENT,
     AMQP_THEIRS, amqp_arrival_t, amqp_bytes_t, amqp_code, amqp_deliveries_accept,
