@@ -17,6 +17,8 @@ Address = tuple[int, tuple[object, ...]]
 
 # The usual time-out of a resolver for its first question is 5 s (resolv.conf(5)).
 _TIMEOUT = 10.0
+_LONGEST_POLL = 2**31 - 1
+_HOSTS = "/etc/hosts"
 
 
 def wait(fds: list[tuple[int, int]], deadline: float | None, doing: str = "") -> bool:
@@ -35,13 +37,21 @@ def wait(fds: list[tuple[int, int]], deadline: float | None, doing: str = "") ->
         poller.register(fd, events)
     if interrupt.wake_fd() >= 0:
         poller.register(interrupt.wake_fd(), select.POLLIN)
-    rest = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+    ready: object = None
     try:
-        ready = poller.poll(rest)
-        interrupt.raise_if_pending()
+        while not ready and (deadline is None or ready is None or time.monotonic() < deadline):
+            ready = poller.poll(_rest_ms(deadline))
+            interrupt.raise_if_pending()
     except SignalError as error:
         raise error.during(doing) if doing else error from None
     return bool(ready)
+
+
+def _rest_ms(deadline: float | None) -> float | None:
+    """Return the time-out of a poll, which is an int of C in milliseconds."""
+    if deadline is None:
+        return None
+    return min(max(0.0, deadline - time.monotonic()) * 1000, _LONGEST_POLL)
 
 
 def resolve(host: str, port: int, *, timeout: float = _TIMEOUT, flags: int = 0) -> list[Address]:
@@ -61,9 +71,10 @@ def resolve(host: str, port: int, *, timeout: float = _TIMEOUT, flags: int = 0) 
         # Most hosts are given as an address.
         return _look_up(host, port, flags | socket.AI_NUMERICHOST)
     except (socket.gaierror, UnicodeError):
-        lookup = _Lookup(host, port, flags)
+        if _is_unlisted_loopback(host):
+            return [(socket.AF_INET6, ("::1", port, 0, 0)), (socket.AF_INET, ("127.0.0.1", port))]
     try:
-        return lookup.result(timeout)
+        return _Lookup(host, port, flags).result(timeout)
     except (socket.gaierror, UnicodeError) as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else "not a host name"
         raise PeerError(f"cannot resolve host '{host}': {reason}") from None
@@ -84,6 +95,21 @@ def wire_name(host: str) -> bytes:
 def _look_up(host: str, port: int, flags: int) -> list[Address]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, address) for family, _, _, _, address in found]
+
+
+def _is_unlisted_loopback(host: str) -> bool:
+    """Say whether a name is of the loopback interface (RFC 6761, 6.3), and of no file.
+
+    No name server has to know it.
+    """
+    name = host.lower().rstrip(".")
+    if name != "localhost" and not name.endswith(".localhost"):
+        return False
+    try:
+        with open(_HOSTS, encoding="utf-8", errors="replace") as file:
+            return not any(name in line.partition("#")[0].lower().split()[1:] for line in file)
+    except OSError:
+        return True
 
 
 class _Lookup:

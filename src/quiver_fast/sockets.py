@@ -20,6 +20,8 @@ from quiver_fast.resolving import Address, resolve, wait
 
 # The delay of a connection attempt (RFC 8305, section 5), in seconds.
 _ATTEMPT_DELAY = 0.25
+# Errors of an address that this machine does not have.
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def _tune(sock: socket.socket) -> socket.socket:
@@ -201,25 +203,35 @@ def listen(host: str, port: int, backlog: int = 8) -> list[socket.socket]:
         PeerError: the name does not resolve, or the address cannot be used.
     """
     listeners: list[socket.socket] = []
+    reason: OSError | None = None
     for family, address in resolve(host, port, flags=socket.AI_PASSIVE):
-        sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind(address)
-            sock.listen(backlog)
-            sock.setblocking(False)
+            listeners.append(_listening(family, address, backlog))
         except OSError as error:
-            sock.close()
-            # On a host without IPv6 the other address is enough.
-            if error.errno == errno.EADDRNOTAVAIL and listeners:
-                continue
-            for other in listeners:
-                other.close()
-            raise PeerError(f"cannot listen on {endpoint(host, port)}: {error.strerror}") from None
-        listeners.append(sock)
+            reason = error
+            # On a host without IPv6, or without IPv4, the other address is enough.
+            if error.errno not in _ABSENT:
+                break
+    if reason is not None and (not listeners or reason.errno not in _ABSENT):
+        for other in listeners:
+            other.close()
+        raise PeerError(f"cannot listen on {endpoint(host, port)}: {reason.strerror}")
     return listeners
+
+
+def _listening(family: int, address: tuple[object, ...], backlog: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _accept_first(
@@ -276,7 +288,14 @@ def accept(
 
 
 def free_port(host: str = "localhost") -> int:
-    """Return a free TCP port of ``host``. Another process may take it at any time."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """Return a free TCP port of ``host``. Another process may take it at any time.
+
+    Raises:
+        PeerError: the host has no address on this machine.
+    """
+    listeners = listen(host, 0)
+    try:
+        return int(listeners[-1].getsockname()[1])
+    finally:
+        for one in listeners:
+            one.close()

@@ -65,6 +65,7 @@ from quiver_fast.cli.shared.console import (
     output_file,
 )
 from quiver_fast.cli.shared.progress import Progress
+from quiver_fast.cli.shared.quantities import named
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
     THRESHOLD_HELP,
@@ -437,8 +438,8 @@ def _add_outputs(parser: ArgumentParser) -> None:
     add_format_option(group)
     add_verdict_options(group)
     add("--html", metavar="FILE", type=output_file, help="Write a report with all plots to FILE")
-    add("--png", metavar="DIR", help="Write each plot to DIR as PNG")
-    add("--svg", metavar="DIR", help="Write each plot to DIR as SVG")
+    add("--png", metavar="DIR", type=named, help="Write each plot to DIR as PNG")
+    add("--svg", metavar="DIR", type=named, help="Write each plot to DIR as SVG")
     add(
         "--hgrm",
         metavar="FILE",
@@ -454,6 +455,7 @@ def _add_outputs(parser: ArgumentParser) -> None:
     add(
         "--parquet",
         metavar="DIR",
+        type=named,
         help="Write the records to DIR as rows, runs of equals and seconds",
     )
 

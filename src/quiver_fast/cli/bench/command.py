@@ -31,6 +31,7 @@ from quiver_fast.cli.shared.common import (
 from quiver_fast.cli.shared.console import Console, add_console_options, add_verdict_options
 from quiver_fast.cli.shared.credentials import check_certificate
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json, write_text
+from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.schemas import marked
 
@@ -284,8 +285,12 @@ def make_parser() -> ArgumentParser:
     add_ends_options(parser)
     add_search_options(parser.add_argument_group("run options"))
     group = parser.add_argument_group("security options")
-    group.add_argument("--cert", metavar="FILE", help="The TLS certificate file of the servers")
-    group.add_argument("--key", metavar="FILE", help="The TLS private key file of the servers")
+    group.add_argument(
+        "--cert", metavar="FILE", type=named, help="The TLS certificate file of the servers"
+    )
+    group.add_argument(
+        "--key", metavar="FILE", type=named, help="The TLS private key file of the servers"
+    )
     add_trust_options(group)
     add_tool_options(parser)
     return parser

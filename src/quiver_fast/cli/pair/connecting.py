@@ -194,7 +194,8 @@ def server_at(address: str, port: int) -> Process | None:
         return None
     try:
         found = psutil.net_connections("tcp")
-    except psutil.Error:
+    except (psutil.Error, OSError):
+        # There may be no /proc.
         return None
     listening = [one for one in found if one.status == psutil.CONN_LISTEN and one.laddr]
     pids = {one.pid for one in listening if one.laddr[1:] == (port,) and one.pid}

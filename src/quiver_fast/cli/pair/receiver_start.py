@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
 
 from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.errors import QuiverError
 from quiver_fast.sockets import free_port
 
 _PORT_ATTEMPTS = 5
@@ -61,7 +63,14 @@ class ReceiverStart:
 
         Returns:
             None if the receiver ended or must end.
+
+        Raises:
+            QuiverError: the system does not tell which ports are listened on.
         """
+        if not os.path.exists("/proc/self"):
+            raise QuiverError(
+                "/proc is not mounted, so nobody sees when the receiver listens: give a URL"
+            )
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             port = free_port()
             run = start(port)

@@ -18,6 +18,7 @@ from quiver_fast.cli.shared.common import (
     run_command,
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_server
+from quiver_fast.cli.shared.quantities import named
 from quiver_fast.cli.shared.start import print_information
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import EXIT_OK, UsageError
@@ -112,6 +113,7 @@ def make_parser() -> ArgumentParser:
     add(
         "--ready-file",
         metavar="FILE",
+        type=named,
         help="The file that gets the line 'ready' when the server is",
     )
     add_password_options(add_options(parser, SECURITY, SERVER_OPTIONS))

@@ -21,6 +21,7 @@ from quiver_fast.cli.shared.quantities import (
     count,
     duration,
     fine_duration,
+    named,
     part_duration,
     rate,
     within,
@@ -327,7 +328,7 @@ def _type(option: Option) -> Callable[[str], float | str]:
     if option.kind in (RATE, SIZES):
         return rate if option.kind == RATE else body_size
     if option.kind != NUMBER:
-        return str
+        return named if option.metavar in ("FILE", "DIR") else str
     if option.metavar == "DURATION":
         # Contracts have whole seconds; an option without a key is in no contract.
         parse = _DURATIONS[option.unit] if option.key else part_duration

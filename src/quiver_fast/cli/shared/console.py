@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.cli.shared.common import attempt_output, despite_lost_output
+from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import visible
 
 UPSTREAM = "upstream"
@@ -111,6 +112,7 @@ def add_console_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="DIR",
+        type=named,
         help="Save output files to DIR (default: a new temporary directory)",
     )
     parser.add_argument(
@@ -149,7 +151,7 @@ def add_verdict_options(parser: argparse._ActionsContainer) -> None:
 
 def output_file(text: str) -> str:
     """Refuse a file that cannot be written, before a run is wasted: an argparse type."""
-    file = Path(text)
+    file = Path(named(text))
     if not file.parent.is_dir():
         raise argparse.ArgumentTypeError(f"'{text}': there is no folder {file.parent}")
     if file.is_dir():

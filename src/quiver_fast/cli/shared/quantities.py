@@ -162,3 +162,10 @@ def _shortest(number: int, units: Mapping[str, int]) -> str:
         if number and number % factor == 0:
             return f"{number // factor}{name}"
     return str(number)
+
+
+def named(text: str) -> str:
+    """Refuse an empty name, as of a variable that is not set: an argparse type."""
+    if not text:
+        raise argparse.ArgumentTypeError("empty, as of a variable that is not set")
+    return text
