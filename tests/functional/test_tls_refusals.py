@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -243,11 +244,22 @@ def keys_of(directory: Path, name: str, leaf: trustme.LeafCert) -> dict[str, str
     return {"cert": str(cert), "key": str(key)}
 
 
-def list_of(authority: trustme.CA, leaf: trustme.LeafCert, days: int) -> bytes:
+def name_hash(certificate: x509.Certificate) -> int:
+    """Return OpenSSL's hash of a certificate's subject."""
+    text = subprocess.run(
+        ["openssl", "x509", "-noout", "-subject_hash"],
+        input=certificate.public_bytes(serialization.Encoding.PEM),
+        capture_output=True,
+        check=True,
+    ).stdout
+    return int(text, 16)
+
+
+def list_of(authority: trustme.CA, revoked_one: trustme.Blob, days: int) -> bytes:
     """Return the authority's list with one revoked certificate, which is valid for so long."""
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
-    one = x509.load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes())
+    one = x509.load_pem_x509_certificate(revoked_one.bytes())
     now = datetime.datetime.now(datetime.timezone.utc)
     revoked = (
         x509.RevokedCertificateBuilder()
@@ -272,7 +284,11 @@ def revoking(tmp_path_factory: pytest.TempPathFactory) -> Revoking:
     good, bad = (authority.issue_cert("localhost", "127.0.0.1") for _ in range(2))
     for name, days in (("store", 9), ("late", -1)):
         # The other authority has no list.
-        parts = [other.cert_pem.bytes(), authority.cert_pem.bytes(), list_of(authority, bad, days)]
+        parts = [
+            other.cert_pem.bytes(),
+            authority.cert_pem.bytes(),
+            list_of(authority, bad.cert_chain_pems[0], days),
+        ]
         (folder / f"{name}.pem").write_bytes(b"".join(parts))
     return Revoking(
         store=str(folder / "store.pem"),
@@ -298,6 +314,28 @@ def test_a_revoked_client_is_refused(revoking: Revoking, tmp_path: Path) -> None
         assert "certificate revoked" in opens(server.port, revoking.store, revoking.revoked)
         wait_until(lambda: bool(refused_lines(server)), "a line is there")
         assert "certificate verify failed: certificate revoked" in refused_lines(server)[0]
+
+
+def test_a_revoked_authority_between_is_refused(tmp_path: Path) -> None:
+    """Of a chain each certificate counts, and a folder of a trust store has lists too."""
+    root = trustme.CA()
+    between = root.create_child_ca()
+    deep = between.issue_cert("client@example.org")
+    own = keys_of(tmp_path, "own", root.issue_cert("localhost"))
+    keys = keys_of(tmp_path, "deep", deep)
+    Path(keys["cert"]).write_bytes(b"".join(pem.bytes() for pem in deep.cert_chain_pems))
+    store = tmp_path / "store"
+    store.mkdir()
+    # The names of OpenSSL's folders: the hash of the authority's name (openssl-rehash(1)).
+    certificate = x509.load_pem_x509_certificate(root.cert_pem.bytes())
+    name = store / f"{name_hash(certificate):08x}"
+    name.with_suffix(".0").write_bytes(root.cert_pem.bytes())
+    with telling(tmp_path, trust_store=str(store), **own) as server:
+        assert opens(server.port, str(store), keys) == ""
+    name.with_suffix(".r0").write_bytes(list_of(root, between.cert_pem, 9))
+    with telling(tmp_path, trust_store=str(store), **own) as server:
+        assert "certificate revoked" in opens(server.port, str(store), keys)
+        assert opens(server.port, str(store), own) == ""
 
 
 def test_a_revoked_server_is_refused(revoking: Revoking, tmp_path: Path) -> None:
