@@ -20,6 +20,9 @@ from support.scripted_peer import plain_message
 
 from quiver_fast.cli.arrow.command import main as arrow
 from quiver_fast.cli.pair.command import main as quiver
+from quiver_fast.errors import PeerError
+from quiver_fast.management.queues import QueueManager
+from quiver_fast.security.security import Security
 
 BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 # A race has more than one way to end.
@@ -305,6 +308,18 @@ def test_another_frame_after_an_unfit_open_is_refused(operation: str) -> None:
     with FramePeer(script) as peer:
         end = run_pyfast(*arguments(operation, peer.port))
     assert_error(end, "amqp:invalid-field")
+
+
+def test_an_unfit_open_without_a_close_is_told() -> None:
+    def script(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        talk.send_bytes(encode_frame("open", container_id="", max_frame_size=0))
+        talk.read_until("close")
+
+    refused = pytest.raises(PeerError, match="the max-frame-size in the peer's open is below 512")
+    with FramePeer(script) as peer, refused:
+        QueueManager("127.0.0.1", peer.port, Security(), 0.5)
 
 
 @pytest.mark.parametrize(

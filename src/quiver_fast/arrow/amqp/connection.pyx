@@ -242,6 +242,8 @@ cdef class Connection(Transport):
         """Raise PeerError if the peer closed, or if the time is over; see `check` as well."""
         if self.check() == PEER_CLOSED:
             raise PeerError(f"{self.peer}: the peer closed the connection")
+        if monotonic_ns() >= deadline and self.plane.endpoints.opened[<int>AMQP_THEIRS].unfit:
+            raise PeerError(f"{self.peer}: the max-frame-size in the peer's open is below 512")
         if monotonic_ns() >= deadline:
             raise PeerError(f"{self.peer}: the peer did not {purpose} in time")
         return 0
