@@ -435,3 +435,14 @@ def test_a_good_pair_still_works(revoking: Revoking) -> None:
         receiver.wait_until_listening(port)
         assert_clean(run_pyfast(*arguments("send", port, **common, **revoking.good)))
         assert_clean(receiver.wait())
+
+
+def test_a_trunk_says_that_it_has_no_certificate(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    with demanding(certificates, ssl.TLSVersion.TLSv1_3) as other:
+        keys = {"connect": f"amqps://localhost:{other.port}", "quiet": 0}
+        trust = {"connect_trust_store": certificates.authority}
+        with running_server(tmp_path, says=None, **keys, **trust) as server:
+            said = server.running.stderr_so_far
+            wait_until(lambda: "trunks have none" in said(), "the trunk reports")
