@@ -140,6 +140,17 @@ def test_zero_leaves_the_rest_at_once(clock):
     assert receiver.said == ["sent 500", "stop"]
 
 
+@pytest.mark.parametrize(
+    ("complete", "transferred", "ends"),
+    [(False, 0, True), (False, 1, False), (True, 0, False)],
+)
+def test_senders_that_failed_without_a_message_leave_no_rest(clock, complete, transferred, ends):
+    receivers = [Receiver(), Receiver()]
+    failed = sender(complete=complete, transferred=transferred)
+    ends_drain.QueueDrain([failed, failed], receivers, 30).advance()
+    assert [one.said for one in receivers] == [["stop"] * ends] * 2
+
+
 @pytest.mark.parametrize(("timeout", "said"), [(10, ["sent 500", "stop"]), (0, ["sent 500"])])
 def test_the_drain_ends_when_nothing_moves(clock, timeout, said):
     receiver = Receiver(timeout)

@@ -85,7 +85,9 @@ class QueueDrain:
             run.tolerate_silence()
         if len(self._receivers) == 1 and running[0].control is not None:
             running[0].control.sent(self._sent)
-        if self._timeout == 0:
+        # Where all senders failed before their first message, nothing is left to take.
+        may_come = self._sent or any(run.ending().complete for run in self._senders)
+        if self._timeout == 0 or not may_come:
             self._stop(running, now)
 
     @property
