@@ -66,7 +66,7 @@ def test_a_latency_counts_the_messages_that_were_never_sent():
     assert checked_text(found) == "80 ms with 7 messages that were due and never sent"
     assert threshold("mean>21ms").check(document)["breached"] is False
     other = threshold("lost>0").check(document)
-    assert (other["value"], other["never_sent"], checked_text(other)) == (1, None, "1 messages")
+    assert (other["value"], other["never_sent"], checked_text(other)) == (1, None, "1 message")
 
 
 @pytest.mark.parametrize(

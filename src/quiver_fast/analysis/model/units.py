@@ -48,6 +48,8 @@ def figure_text(value: float | None, unit: str) -> str:
     """Return a figure that is held against a limit: a latency in "ms", or one of ``unit``."""
     if value is None:
         return "-"
+    if unit == "messages" and value == 1:
+        return "1 message"
     return fine_text(value * 1000, "us") if unit == "ms" else f"{value:,.6g} {unit}".rstrip()
 
 
