@@ -84,7 +84,9 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Net]:
         )
         if silence.process.poll() is not None:
             pytest.skip(f"no IPv6 here: {silence.wait().stderr}")
-        with space.serving("quiver-server //127.0.0.1/q0 --quiet", 5672):
+        with space.serving("quiver-server //127.0.0.1/q0", 5672) as server:
+            # The silent ones listen on the same port.
+            wait_until(lambda: "listening on" in server.stderr_so_far(), "the server listens")
             yield net
 
 
