@@ -8,7 +8,7 @@ import pytest
 from support.arrows import arguments, run_pyfast
 from support.server import running_server
 
-from quiver_fast.arrow.amqp.sender import without_outcome
+from quiver_fast.arrow.amqp.outcome_text import without_outcome
 
 
 @pytest.mark.parametrize("connections", [1, 3])

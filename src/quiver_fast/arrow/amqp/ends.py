@@ -335,7 +335,7 @@ class Ends:
         """
         self._loop.run(self.delays)
         if self._shape.sends and self.rejected + self.released + self.modified:
-            from quiver_fast.arrow.amqp.sender import not_accepted
+            from quiver_fast.arrow.amqp.outcome_text import not_accepted
 
             raise OutcomeError(not_accepted(self._shape.place, self))
         if not self._shape.sends and self.aborted and not self.interrupted:

@@ -4,9 +4,6 @@ from quiver_fast.arrow.amqp.template import MessageTemplate
 from quiver_fast.arrow.run.course import Limits
 from quiver_fast.records.writer import RecordWriter
 
-def not_accepted(peer: str, sent: object) -> str: ...
-def without_outcome(connection: object, missing: int, sent: int, held_back: bool) -> str: ...
-
 class Sender(Endpoint):
     def __init__(
         self,

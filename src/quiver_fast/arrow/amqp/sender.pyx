@@ -12,6 +12,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.arrow.amqp.connection cimport error_text, put_symbol
 from quiver_fast.arrow.amqp.link cimport Endpoint
+from quiver_fast.arrow.amqp.outcome_text import not_accepted, without_outcome
 from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
@@ -39,45 +40,9 @@ cdef int PIECES = 16
 cdef int64_t SECOND = 1000000000
 # At the end of a run: how long the peer may send no outcome.
 cdef int64_t DRAIN_TIMEOUT = 10 * SECOND
-# The property of our server's open frame: the most bytes in a queue.
-QUEUE_LIMIT = b"queue-limit"
 # The least time for the peer's first credit.
 cdef int64_t CREDIT_TIMEOUT = 60 * SECOND
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
-
-
-def not_accepted(peer: str, sent: object) -> str:
-    """Say how many messages were not accepted, and why the first was not.
-
-    Args:
-        peer: the name of the peer.
-        sent: a sender, or the sum of several.
-    """
-    refused = sent.rejected + sent.released + sent.modified
-    why = f" (first: {sent.first_refusal})" if sent.first_refusal else ""
-    return (
-        f"{peer}: {refused} of {counted(sent.sent, 'message', ('was', 'were'))} not accepted: "
-        f"{sent.rejected} rejected, "
-        f"{sent.released} released, {sent.modified} modified{why}")
-
-
-def without_outcome(connection: object, missing: int, sent: int, held_back: bool) -> str:
-    """Say how many messages have no outcome, and why: most likely their queue is full.
-
-    Args:
-        connection: to a broker, or to an arrow.
-        missing: the messages without an outcome.
-        sent: all messages.
-        held_back: the peer takes no more messages.
-    """
-    text = f"{connection.peer}: {missing} of {sent} messages have no outcome"
-    limit = connection.remote_property(QUEUE_LIMIT)
-    if limit and held_back:
-        return (f"{text}: the queue is full, because the receiver is slower than the sender. "
-                f"The server keeps up to {limit} bytes in a queue (--queue-limit)")
-    product = connection.remote_property(b"product") or "the peer"
-    return (f"{text}, and {product} sends none. Perhaps the queue is full, because the receiver is "
-            "slower than the sender (the limit is the broker's; of quiver-server: --queue-limit)")
 
 
 cdef class Sender(Endpoint):
