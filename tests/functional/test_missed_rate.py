@@ -73,7 +73,7 @@ def test_the_figures_of_a_stalled_sender_are_told(stalled: Path) -> None:
     schedule = document["sender"]["schedule"]
     assert schedule | {"late_us": None} == {
         "rate": 1000, "due": 2000, "sent": 1200, "never_sent": 800, "achieved": 600,
-        "late_us": None, "late_by_us": None, "missed": True,
+        "late_us": None, "late_by_us": None, "over_time": None, "missed": True,
     }  # fmt: skip
     assert document["results"]["sender_rate"] == 600
     text = analyze(stalled).stdout

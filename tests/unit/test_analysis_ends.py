@@ -242,14 +242,16 @@ def test_fairness() -> None:
 def test_one_sender_that_misses_its_schedule_is_a_miss_of_all() -> None:
     kept = {"rate": 10, "due": 10, "sent": 10, "never_sent": 0, "achieved": 10.0,
             "late_us": {"p50": 1, "max": 9}, "missed": False,
-            "late_by_us": {"credit": {"p50": 0}, "itself": {"p50": 1}}}  # fmt: skip
+            "late_by_us": {"credit": {"p50": 0}, "itself": {"p50": 1}},
+            "over_time": None}  # fmt: skip
     late = {"rate": 11, "due": 11, "sent": 5, "never_sent": 6, "achieved": 5.0,
             "late_us": {"p50": 20_000, "max": 8}, "missed": True,
-            "late_by_us": {"credit": {"p50": 19_999}, "itself": {"p50": 0}}}  # fmt: skip
+            "late_by_us": {"credit": {"p50": 19_999}, "itself": {"p50": 0}},
+            "over_time": None}  # fmt: skip
     assert schedule_of_ends([kept, late]) == {
         "rate": 21, "due": 21, "sent": 15, "never_sent": 6, "achieved": 15.0,
         "late_us": {"p50": 20_000, "max": 9}, "missed": True,
-        "late_by_us": {"credit": {"p50": 19_999}, "itself": {"p50": 1}},
+        "late_by_us": {"credit": {"p50": 19_999}, "itself": {"p50": 1}}, "over_time": None,
     }  # fmt: skip
     unknown = dict.fromkeys(kept)
     assert schedule_of_ends([kept, unknown]) == unknown

@@ -521,6 +521,7 @@ def write_report(
             "rate": float(config.rate) or None,
             "late_us": delays.late_us(),
             "late_by_us": delays.late_by_us(),
+            "over_time": delays.over_time(),
             "sending_ns": getattr(course, "sending_ns", None),
         }
     staged = f"{path}.{os.getpid()}"

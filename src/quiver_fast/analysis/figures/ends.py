@@ -406,7 +406,39 @@ def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:
         },
         "late_us": _largest(lates) if all(one is not None for one in lates) else None,
         "late_by_us": late_by,
+        "over_time": over_time([one["over_time"] for one in schedules]),
         "missed": True if True in flags else None if None in flags else False,
+    }
+
+
+def over_time(senders: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return ``over_time`` of all senders: messages add up, of delays the largest counts.
+
+    None where a sender does not tell it. Steps are those of the sender with the longest.
+    """
+    known = [one for one in senders if one is not None]
+    if not known or len(known) < len(senders):
+        return None
+    seconds = max(one["seconds"] for one in known)
+
+    def together(lists: Sequence[list[int]], combine: np.ufunc) -> list[int]:
+        factors = [max(seconds // one["seconds"], 1) for one in known]
+        longest = max(-(-len(one) // factor) for one, factor in zip(lists, factors, strict=True))
+        table = np.zeros((len(known), longest), np.int64)
+        for row, one, factor in zip(table, lists, factors, strict=True):
+            begins = np.arange(0, len(one), factor)
+            row[: len(begins)] = combine.reduceat(np.array(one, np.int64), begins)
+        found: list[int] = combine.reduce(table).tolist()
+        return found
+
+    return {
+        "seconds": seconds,
+        "sent": together([one["sent"] for one in known], np.add),
+        "late_us": together([one["late_us"] for one in known], np.maximum),
+        "late_by_us": {
+            cause: together([one["late_by_us"][cause] for one in known], np.maximum)
+            for cause in known[0]["late_by_us"]
+        },
     }
 
 

@@ -25,6 +25,14 @@ _LATE_US = 10_000
 _MOST_WAITS = 10_000
 _SECOND = 10**9
 
+LATE_BY = {
+    "credit": "waited for credit",
+    "socket": "waited for the socket",
+    "outcomes": "waited for outcomes",
+    "itself": "late itself",
+}
+"""The causes of the delays of sends, with their words."""
+
 
 def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     """Compare the sends with the schedule that was asked for.
@@ -36,7 +44,9 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     nothing tells that time, None when it is none; ``late_us`` (how late messages left,
     percentiles in microseconds, as the arrow measured it; None from arrows that do not);
     ``late_by_us``, the same of each part of these delays: a message waited for ``credit``, for
-    room in the ``socket`` or for ``outcomes``, or the sender was late ``itself``.
+    room in the ``socket`` or for ``outcomes``, or the sender was late ``itself``;
+    ``over_time``, for each step of ``seconds`` the messages that left, and the largest of their
+    delays and of its parts.
 
     ``missed``: more than 0.1 % of the messages due were never sent; or ``count`` messages took
     that much longer, and 10 ms; or half of them left more than 10 ms late; or the rate from the
@@ -57,6 +67,7 @@ def send_schedule(sender: FileAnalysis, run: RunBounds) -> dict[str, Any]:
         "achieved": kept.achieved,
         "late_us": kept.plan.late_us,
         "late_by_us": kept.plan.late_by_us,
+        "over_time": kept.plan.over_time,
         "missed": kept.is_missed,
     }
 

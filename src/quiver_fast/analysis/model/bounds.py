@@ -25,12 +25,14 @@ class Sending:
             not tell.
         reported_ns: nanoseconds from the begin of the schedule until the arrow stopped; likewise.
         late_by_us: `late_us` of each part of these delays, by its cause; likewise.
+        over_time: these delays over the run, and how many messages left; likewise.
     """
 
     asked: tuple[Piece, ...]
     late_us: dict[str, float] | None = None
     reported_ns: int | None = None
     late_by_us: dict[str, dict[str, float]] | None = None
+    over_time: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None) -> Sending | None:
@@ -41,7 +43,7 @@ class Sending:
         report = ((sender or {}).get("arrow") or {}).get("schedule") or {}
         if not asked:
             return None
-        told = (report.get(name) for name in ("late_us", "sending_ns", "late_by_us"))
+        told = (report.get(name) for name in ("late_us", "sending_ns", "late_by_us", "over_time"))
         return cls(tuple(asked), *told)
 
 

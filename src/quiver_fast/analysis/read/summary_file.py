@@ -66,11 +66,27 @@ def _is_schedule(value: Any) -> bool:
     parts = value.get("late_by_us")
     if parts is not None and not (_is_object(parts) and all(map(_is_lateness, parts.values()))):
         return False
+    over_time = value.get("over_time")
+    if over_time is not None and not _is_over_time(over_time):
+        return False
     return value["late_us"] is None or _is_lateness(value["late_us"])
 
 
 def _is_lateness(value: Any) -> bool:
     return _is_object(value) and "p50" in value and all(map(_is_number, value.values()))
+
+
+def _is_over_time(value: Any) -> bool:
+    """Say whether it has a step in seconds, and lists of counts that are equally long."""
+    if not _is_object(value) or not _is_count(value.get("seconds")) or not value["seconds"]:
+        return False
+    parts = value.get("late_by_us")
+    if not _is_object(parts):
+        return False
+    lists = [value.get("sent"), value.get("late_us"), *parts.values()]
+    if not all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists):
+        return False
+    return all(_is_count(number) for one in lists for number in one)
 
 
 def _is_clock_step(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (
     average_text,
@@ -268,7 +269,16 @@ def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schedule(schedule: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {} if schedule is None else {**schedule, "late_us": None}
+    if schedule is None:
+        return {}
+    parts = schedule.get("late_by_us") or {}
+    causes = {
+        f"{LATE_BY[cause]}, 99.9 %": latency_text(part["p99.9"], "us")
+        for cause, part in parts.items()
+        if part.get("max") and part.get("p99.9") is not None and cause in LATE_BY
+    }
+    # A chart shows the rest.
+    return {**schedule, **dict.fromkeys(("late_us", "late_by_us", "over_time")), **causes}
 
 
 def _latency(latency: Mapping[str, Any]) -> dict[str, str | None]:

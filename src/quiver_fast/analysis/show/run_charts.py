@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.omission import CorrectedDistribution
 from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.figures.statistics import (
     BY_INTERVAL,
     OF_STEADY,
@@ -81,8 +82,7 @@ def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str = "") ->
         charts.append(_latency(histogram, span, prefix))
         charts.append(_percentiles(histogram, statistics["coordinated_omission"], prefix))
         charts.append(_heat_map(histogram, span, prefix))
-    late = _lateness(run, prefix)
-    charts += [] if late is None else [late]
+    charts += filter(None, (_lateness(run, prefix), _lateness_over_time(run, span, prefix)))
     return charts + _usage(run, span, prefix)
 
 
@@ -126,6 +126,28 @@ def _received(run: RunData) -> SecondCounts | None:
     return arrivals(run) if run.receipts is not None and run.receiver is not None else None
 
 
+def _departed(run: RunData, span: _Span) -> tuple[Float64Array, Float64Array] | None:
+    """Return the messages/s that left, as a line of the drawn time; None where nothing tells them.
+
+    Records of a schedule have the times at which messages were due.
+    """
+    over_time, first = _over_time(run), _begin(run.sender or {})
+    if over_time is None or first is None:
+        return None
+    sent = np.array(over_time["sent"], np.float64)
+    begins = np.arange(len(sent)) * float(over_time["seconds"])
+    ends = begins + over_time["seconds"]
+    # The last step ends with the sending.
+    ends[-1] = max(begins[-1] + 0.01, min(ends[-1], span.end - first))
+    return (begins + ends) / 2 + first - span.start, sent / (ends - begins)
+
+
+def _over_time(run: RunData) -> dict[str, Any] | None:
+    schedule = (run.sender or {}).get("schedule") or {}
+    found: dict[str, Any] | None = schedule.get("over_time")
+    return found if found and found["sent"] else None
+
+
 def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix: str) -> Chart:
     title = "Throughput (incomplete run)" if ending(run)[0] is False else "Throughput"
     lines = [(departures(run), "sent", SENT), (_received(run), "received", RECEIVED)]
@@ -134,6 +156,8 @@ def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix
     top = max([highest(counts.rates) for counts, _, _ in shown] or [1.0])
     if schedule is not None:
         top = max(top, *schedule[1])
+    departed = _departed(run, span)
+    top = top if departed is None else max(top, highest(departed[1]))
     chart = Chart(
         f"{prefix}throughput", title, time_scale(span.length), count_scale("messages/s", top)
     )
@@ -141,7 +165,8 @@ def _throughput(run: RunData, statistics: Mapping[str, Any], span: _Span, prefix
         chart.line(*schedule, SCHEDULE, "schedule", dashed=True)
     for counts, label, colour in shown:
         xs, ys = with_centres(counts)
-        chart.line(xs - span.start, ys, colour, label)
+        line = (xs - span.start, ys)
+        chart.line(*(departed if colour == SENT and departed else line), colour, label)
     _marks(chart, statistics, span)
     chart.tips(list(_rate_tips(shown, span)))
     return chart
@@ -309,6 +334,30 @@ def _lateness(run: RunData, prefix: str) -> Chart | None:
     chart.line(xs, ys, SENT, "send delay")
     titles = [f"{name}: {latency_text(y * 1e6, 'ns')}" for name, y in zip(names, ys, strict=True)]
     chart.dots(xs, ys, SENT, None, titles)
+    return chart
+
+
+def _lateness_over_time(run: RunData, span: _Span | None, prefix: str) -> Chart | None:
+    """Return the largest delay of sends in each step, by cause; None where nothing tells it."""
+    over_time, first = _over_time(run), _begin(run.sender or {})
+    if over_time is None or first is None or span is None or not any(over_time["late_us"]):
+        return None
+    lines = {
+        words: np.array(over_time["late_by_us"].get(cause, ()), np.float64) / 1000
+        for cause, words in LATE_BY.items()
+    }
+    lines = {words: values for words, values in lines.items() if values.any()}
+    middles = (np.arange(len(over_time["sent"])) + 0.5) * over_time["seconds"]
+    highest_delay = max(float(values.max()) for values in lines.values())
+    chart = Chart(
+        f"{prefix}lateness-over-time",
+        "Largest send delay of each second, by its cause",
+        time_scale(span.length),
+        latency_scale(0.0, highest_delay, 1e-3, "send delay"),
+        "Only a sender that was late itself is its own fault.",
+    )
+    for colour, (words, values) in enumerate(lines.items()):
+        chart.line(middles + first - span.start, values, colour, words)
     return chart
 
 

@@ -11,6 +11,8 @@ cdef enum Cause:
 cdef enum:
     # Bounds the memory of a sender that waits often while messages are due.
     KNOTS = 128
+    # The most steps of a run that are told apart.
+    ROWS = 2048
 
 
 cdef struct Knot:
@@ -45,7 +47,22 @@ cdef class Waits:
     cdef void divide(self, int64_t due, int64_t *parts) noexcept nogil
 
 
+# What happened in a step of the run: messages that went, and their largest delays.
+cdef struct Row:
+    int64_t sent
+    # Of messages that waited for nothing.
+    int64_t alone
+    # Of the others, and the parts of these by cause.
+    int64_t whole
+    int64_t[4] parts
+
+
 cdef class Delays:
+    # The steps of the run, the present one and its end (nanoseconds after the start).
+    cdef Row *rows
+    cdef int row
+    cdef int64_t row_end
+    cdef int64_t step
     # Of messages that waited for nothing.
     cdef DelayHistogram alone
     # Of the others, and the parts of these.
@@ -55,5 +72,8 @@ cdef class Delays:
     cdef DelayHistogram socket
     cdef DelayHistogram outcomes
 
-    cdef void add(self, int64_t delay) noexcept nogil
-    cdef void add_divided(self, Waits waits, int64_t due, int64_t now) noexcept nogil
+    cdef void add(self, int64_t delay, int64_t elapsed) noexcept nogil
+    cdef void add_divided(
+        self, Waits waits, int64_t due, int64_t now, int64_t elapsed) noexcept nogil
+    cdef Row *row_at(self, int64_t elapsed) noexcept nogil
+    cdef void halve_rows(self) noexcept nogil

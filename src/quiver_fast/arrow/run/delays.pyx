@@ -10,8 +10,10 @@ own: it woke late, or had too much to do.
 A message that is due after the last wait costs one comparison more than without all this.
 """
 
-from libc.string cimport memmove
+from libc.stdlib cimport calloc, free
+from libc.string cimport memmove, memset
 
+cdef int64_t SECOND = 1000000000
 cdef int SUB_COUNT = 32
 # Percentiles that are reported, by their names.
 RANKS = {"p50": 50, "p99": 99, "p99.9": 99.9}
@@ -141,9 +143,18 @@ cdef class Waits:
 
 
 cdef class Delays:
-    """The delays of all messages of a process, in nanoseconds."""
+    """The delays of all messages of a process, in nanoseconds, and their course over the run."""
+
+    def __cinit__(self) -> None:
+        self.rows = <Row *>calloc(ROWS, sizeof(Row))
+        if self.rows == NULL:
+            raise MemoryError("no memory for the delays of a run")
+
+    def __dealloc__(self) -> None:
+        free(self.rows)
 
     def __init__(self) -> None:
+        self.step = self.row_end = SECOND
         self.alone = DelayHistogram()
         self.whole = DelayHistogram()
         self.own = DelayHistogram()
@@ -151,26 +162,66 @@ cdef class Delays:
         self.socket = DelayHistogram()
         self.outcomes = DelayHistogram()
 
-    cdef void add(self, int64_t delay) noexcept nogil:
-        """Add the delay of a message that waited for nothing."""
+    cdef void add(self, int64_t delay, int64_t elapsed) noexcept nogil:
+        """Add the delay of a message that waited for nothing, and went so long after the start."""
+        cdef Row *row = self.row_at(elapsed)
+        row.sent += 1
+        row.alone = max(row.alone, delay)
         self.alone.add(delay)
 
-    cdef void add_divided(self, Waits waits, int64_t due, int64_t now) noexcept nogil:
+    cdef void add_divided(
+            self, Waits waits, int64_t due, int64_t now, int64_t elapsed) noexcept nogil:
         """Add that of a message that was due before the end of the last wait."""
         cdef int64_t[4] parts
+        cdef Row *row = self.row_at(elapsed)
+        cdef int cause
         waits.divide(due, parts)
+        parts[<int>ITSELF] = now - due - (
+            parts[<int>CREDIT] + parts[<int>SOCKET] + parts[<int>OUTCOMES])
+        row.sent += 1
+        row.whole = max(row.whole, now - due)
+        for cause in range(CAUSES):
+            row.parts[cause] = max(row.parts[cause], parts[cause])
         self.whole.add(now - due)
         self.credit.add(parts[<int>CREDIT])
         self.socket.add(parts[<int>SOCKET])
         self.outcomes.add(parts[<int>OUTCOMES])
-        self.own.add(now - due - parts[<int>CREDIT] - parts[<int>SOCKET] - parts[<int>OUTCOMES])
+        self.own.add(parts[<int>ITSELF])
+
+    cdef Row *row_at(self, int64_t elapsed) noexcept nogil:
+        """Return the row of a moment; moments do not go back."""
+        while elapsed >= self.row_end:
+            if self.row + 1 == ROWS:
+                self.halve_rows()
+            else:
+                self.row += 1
+                self.row_end += self.step
+        return &self.rows[self.row]
+
+    cdef void halve_rows(self) noexcept nogil:
+        """Put two rows each into one, of steps that are twice as long."""
+        cdef Row *row
+        cdef Row *other
+        cdef int i
+        cdef int cause
+        for i in range(ROWS // 2):
+            row, other = &self.rows[2 * i], &self.rows[2 * i + 1]
+            row.sent += other.sent
+            row.alone = max(row.alone, other.alone)
+            row.whole = max(row.whole, other.whole)
+            for cause in range(CAUSES):
+                row.parts[cause] = max(row.parts[cause], other.parts[cause])
+            self.rows[i] = row[0]
+        memset(&self.rows[ROWS // 2], 0, ROWS // 2 * sizeof(Row))
+        self.row = ROWS // 2 - 1
+        self.step *= 2
 
     def record(self, waits: Waits, due: int, sent: int) -> None:
         """Add the delay of a message; messages come in the order in which they are due."""
         if waits.newest > due:
-            self.add_divided(waits, due, sent)
+            self.add_divided(waits, due, sent, sent)
         else:
-            self.add(sent - due)
+            self.add(sent - due, sent)
 
     def late_us(self) -> dict[str, float]:
         """Return percentiles of how late messages went, and the maximum, in microseconds."""
@@ -186,6 +237,23 @@ cdef class Delays:
             "outcomes": percentiles(zeros, self.outcomes),
             "itself": percentiles(self.alone, self.own),
         }
+
+    def over_time(self) -> dict[str, object]:
+        """Return for each step of the run the messages that went, and their largest delays.
+
+        Keys: ``seconds`` (of a step), ``sent``, ``late_us`` and ``late_by_us``, as above.
+        """
+        found = {"sent": [], "late_us": []}
+        parts = {"credit": [], "socket": [], "outcomes": [], "itself": []}
+        for i in range(self.row + 1):
+            row = self.rows[i]
+            found["sent"].append(row.sent)
+            found["late_us"].append(max(row.alone, row.whole) // 1000)
+            parts["credit"].append(row.parts[<int>CREDIT] // 1000)
+            parts["socket"].append(row.parts[<int>SOCKET] // 1000)
+            parts["outcomes"].append(row.parts[<int>OUTCOMES] // 1000)
+            parts["itself"].append(max(row.alone, row.parts[<int>ITSELF]) // 1000)
+        return {"seconds": self.step // SECOND, **found, "late_by_us": parts}
 
 
 cdef dict percentiles(DelayHistogram one, DelayHistogram other):

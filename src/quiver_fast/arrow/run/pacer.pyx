@@ -159,9 +159,9 @@ cdef class Schedule:
         cdef int64_t intended = self.wake(index)
         cdef int64_t now = monotonic_ns()
         if self.waits.newest > intended:
-            self.delays.add_divided(self.waits, intended, now)
+            self.delays.add_divided(self.waits, intended, now, now - self.start)
         else:
-            self.delays.add(now - intended)
+            self.delays.add(now - intended, now - self.start)
         return intended + self.clock_base
 
     cdef int64_t wake(self, int64_t index) noexcept nogil:

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from quiver_fast.analysis.figures.peers import peers_of
+from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
 from quiver_fast.analysis.model.units import NO_RATE, latency_text, per_millisecond
 from quiver_fast.cli.arrow.steps_text import step_lines
@@ -15,13 +16,6 @@ from quiver_fast.options.arrow import ARROW_OPTIONS
 # Rates below have decimals; in messages/s.
 _LOW_RATE = 10
 # The text tells a share of the send delay in a latency that is larger.
-# The parts of send delays.
-_PARTS = {
-    "credit": "waited for credit",
-    "socket": "waited for the socket",
-    "outcomes": "waited for outcomes",
-    "itself": "late itself",
-}
 _RANKS = ("p99.9", "max")
 # Why messages went late, and advice; None is not known.
 _CAUSES = {
@@ -380,11 +374,11 @@ def lateness_lines(schedule: Mapping[str, Any], latency: Mapping[str, Any]) -> l
 def late_by_rows(schedule: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the words and the figures of each cause of delays; none where all are its own."""
     parts = schedule.get("late_by_us") or {}
-    found = {cause: parts[cause] for cause in _PARTS if parts.get(cause, {}).get("max")}
+    found = {cause: parts[cause] for cause in LATE_BY if parts.get(cause, {}).get("max")}
     if found.keys() <= {"itself"}:
         return []
     return [
-        (_PARTS[cause], ", ".join(f"{rank} {latency_text(of[rank], 'us')}" for rank in _RANKS))
+        (LATE_BY[cause], ", ".join(f"{rank} {latency_text(of[rank], 'us')}" for rank in _RANKS))
         for cause, of in found.items()
     ]
 
