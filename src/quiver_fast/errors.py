@@ -5,6 +5,7 @@ from __future__ import annotations
 EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_INCONCLUSIVE = 98
 EXIT_THRESHOLD = 99
 EXIT_INTERRUPTED = 130
 

@@ -528,9 +528,12 @@ def test_one_arrow_has_rows_of_its_own():
 
 def test_verdicts_are_rows():
     one = {"condition": "p99>5ms", "reason": None, "value": 6.0, "unit": "ms", "never_sent": None,
-           "breached": True, "run": "r"}  # fmt: skip
+           "breached": True, "inconclusive": None, "run": "r"}  # fmt: skip
     two = one | {"reason": "no latencies", "breached": False}
-    assert threshold_rows([one, two]) == [
+    three = two | {"condition": "worse", "reason": None, "value": 0, "unit": "figures",
+                   "inconclusive": "more runs are needed"}  # fmt: skip
+    assert threshold_rows([one, two, three]) == [
         ("Threshold", "p99>5ms: 6 ms, BREACHED"),
         ("Threshold", "p99>5ms: no latencies, ok"),
+        ("Threshold", "worse: 0 figures, INCONCLUSIVE: more runs are needed"),
     ]

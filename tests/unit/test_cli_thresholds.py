@@ -17,7 +17,9 @@ from quiver_fast.cli.shared.thresholds import (
     incomplete,
     judged,
     refuse_comparisons,
+    state_text,
     threshold,
+    told,
 )
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.records.compression import MARKER
@@ -151,6 +153,44 @@ def test_a_comparison_is_judged(text, found, value, breached, reason):
         assert breach_text(result) == said
     elif value and text == "worse":
         assert breach_text(result) == f"--fail-if worse: {reason} (comparison)"
+
+
+OPEN = "more runs are needed to tell of latency p99 (+12.5%), latency max"
+
+
+def test_worse_is_inconclusive_where_runs_do_not_show_it(capsys):
+    result = threshold("worse").check_comparison(comparison(0.1))
+    more = (
+        "more runs are needed to tell of message rate (+10.0%), latency p99 (+12.5%), latency max"
+    )
+    assert (result["breached"], result["inconclusive"]) == (False, more)
+    assert state_text(result) == f"INCONCLUSIVE: {more}"
+    assert told([result], "quiver") == 0
+    assert capsys.readouterr().err == (
+        f"quiver: warning: --fail-if worse is inconclusive: {more}\n"
+    )
+
+
+def test_a_figure_that_is_worse_decides():
+    result = threshold("worse").check_comparison(comparison(-0.1))
+    assert (result["breached"], result["inconclusive"]) == (True, None)
+
+
+def test_an_inconclusive_comparison_can_fail_with_a_code_of_its_own(capsys):
+    limit = threshold("inconclusive")
+    result = limit.check_comparison(comparison(-0.1))
+    assert (result["value"], result["breached"], result["reason"]) == (2, True, OPEN)
+    assert told([result], "quiver") == 98
+    assert (
+        capsys.readouterr().err == f"quiver: error: --fail-if inconclusive: {OPEN} (comparison)\n"
+    )
+    worse = threshold("worse").check_comparison(comparison(-0.1))
+    assert told([result, worse], "quiver") == 99
+    few = limit.check_comparison(comparison(0.1, few=True))
+    assert (few["value"], few["breached"]) == (4, True)
+    clear = {"figures": {"message_rate": {"change": 0.0, "verdict": "no difference above 1 %"}}}
+    assert not limit.check_comparison(clear)["breached"]
+    assert threshold("worse").check_comparison(clear)["inconclusive"] is None
 
 
 def test_where_nothing_is_compared_its_conditions_are_refused():

@@ -103,6 +103,21 @@ def test_a_run_that_failed() -> None:
     assert "receiver: \ufffd\\[31mno \\| such \\<queue>\ufffd |\n" in markdown_text(failed)
 
 
+def test_an_inconclusive_comparison_is_skipped_and_named() -> None:
+    figures = {"latency_p99": figure("not shown", 3.356), "message_rate": figure("better")}
+    document = with_thresholds(comparison(**figures), "worse")
+    more = "more runs are needed to tell of latency p99 (+335.6%)"
+    found = cases(document)
+    assert found["worse (comparison)"] == ("skipped", more)
+    assert found["comparison: latency p99"][0] == "skipped"
+    assert found["comparison: message rate"][0] == "system-out"
+    text = markdown_text(document)
+    assert text.startswith("## quiver: inconclusive\n")
+    assert f"\n| inconclusive | worse (comparison) | {more} |\n" in text
+    asked = with_thresholds(comparison(**figures), "inconclusive")
+    assert cases(asked)["inconclusive (comparison)"][0] == "failure"
+
+
 @pytest.mark.parametrize(
     ("conditions", "kind"), [([], "system-out"), (["p50>1s"], "system-out"), (["worse"], "failure")]
 )

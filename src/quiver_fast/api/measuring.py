@@ -14,7 +14,14 @@ from typing import Any, overload
 
 from quiver_fast.api.ending import end
 from quiver_fast.api.results import Result, Runs
-from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, QuiverError, UsageError
+from quiver_fast.errors import (
+    EXIT_INCONCLUSIVE,
+    EXIT_OK,
+    EXIT_THRESHOLD,
+    EXIT_USAGE,
+    QuiverError,
+    UsageError,
+)
 from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.process import STOP_GRACE, Child
 
@@ -94,9 +101,9 @@ class _Run:
         code, lines = self.child.returncode, _errors(self.errors.getvalue())
         if code == EXIT_USAGE:
             raise UsageError(lines[-1] if lines else "the options are wrong")
-        if code not in (EXIT_OK, EXIT_THRESHOLD):
+        if code not in (EXIT_OK, EXIT_INCONCLUSIVE, EXIT_THRESHOLD):
             raise QuiverError(lines[-1] if lines else f"quiver failed: {self.child.ending}")
-        breached = tuple(lines) if code == EXIT_THRESHOLD else ()
+        breached = tuple(lines) if code != EXIT_OK else ()
         document = json.loads(self.document.read_bytes())
         kind = Runs if document["schema"]["name"] == "run-set" else Result
         return kind(document, breached)

@@ -221,7 +221,7 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
             one["condition"],
             one["run"],
             one["reason"] or checked_text(one),
-            "breached" if one["breached"] else "ok",
+            "breached" if one["breached"] else "inconclusive" if one["inconclusive"] else "ok",
         ]
         for one in thresholds
     ]

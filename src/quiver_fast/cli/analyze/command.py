@@ -69,13 +69,13 @@ from quiver_fast.cli.shared.quantities import named
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
     THRESHOLD_HELP,
-    breach_text,
     incomplete,
     judged,
     refuse_comparisons,
     threshold,
+    told,
 )
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, EXIT_THRESHOLD, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.output_file import write_file
 from quiver_fast.records.layout import malformed_text
 
@@ -103,7 +103,8 @@ example usage:
   $ quiver-analyze new --compare old --fail-if worse # Exit with 99 if a figure is worse
 
 exit codes:
-  0 success, 1 failure, 2 usage error, 99 a threshold is breached, cannot be judged,
+  0 success, 1 failure, 2 usage error, 98 --fail-if inconclusive, 99 a
+  threshold is breached, cannot be judged,
   or, with --fail-if, a run is incomplete
 """
 
@@ -217,13 +218,8 @@ class _Analysis:
             self._show(console)
         for run in [*self.base, *self.runs]:
             _warn(run)
-        thresholds = self.document["thresholds"]
-        for one in thresholds:
-            if one["breached"]:
-                report_error(_NAME, breach_text(one))
-        if any(one["breached"] for one in thresholds):
-            return EXIT_THRESHOLD
-        return EXIT_OK if self._have_records() else EXIT_FAILURE
+        verdict = told(self.document["thresholds"], _NAME)
+        return verdict or (EXIT_OK if self._have_records() else EXIT_FAILURE)
 
     def _show(self, console: Console) -> None:
         terminal = console.terminal

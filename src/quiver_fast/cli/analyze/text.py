@@ -26,6 +26,7 @@ from quiver_fast.cli.arrow.summary_text import (
     section,
     text_field,
 )
+from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.words import counted
 
 _OVERVIEW = ("", "messages/s", "p50", "p99", "p99.9", "max", "unreceived", "state")
@@ -179,7 +180,7 @@ def threshold_text(thresholds: list[dict[str, Any]]) -> str:
     """Return each threshold with its figure, and whether it was breached."""
     lines = [
         f"{one['condition']}: {one['reason'] or checked_text(one)}, "
-        f"{'BREACHED' if one['breached'] else 'ok'} ({one['run']})"
+        f"{state_text(one)} ({one['run']})"
         for one in thresholds
     ]
     return section("THRESHOLDS", [*lines, "", "figures of a run: of the whole run"])

@@ -13,6 +13,7 @@ from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING
 from quiver_fast.analysis.model.units import checked_text, latency_text
 from quiver_fast.analysis.show.headline import load_facts
 from quiver_fast.cli.arrow.summary_text import late_by_rows, lateness_lines
+from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.words import counted
 
 Row = tuple[str, str]
@@ -61,7 +62,7 @@ def threshold_rows(thresholds: list[dict[str, Any]]) -> list[Row]:
     """Return each threshold with its figure, and whether it was breached."""
     return [
         ("Threshold", f"{one['condition']}: {one['reason'] or checked_text(one)}, "
-         f"{'BREACHED' if one['breached'] else 'ok'}")
+         f"{state_text(one)}")
         for one in thresholds
     ]  # fmt: skip
 

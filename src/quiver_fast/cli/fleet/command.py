@@ -22,15 +22,14 @@ from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
-    report_error,
     report_warning,
     run_command,
 )
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import breach_text, refuse_comparisons, threshold
-from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError, UsageError
+from quiver_fast.cli.shared.thresholds import refuse_comparisons, threshold, told
+from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 from quiver_fast.extras import how_to_install
 from quiver_fast.records.formats import V1, V2
 from quiver_fast.schemas import marked
@@ -61,8 +60,8 @@ A host is an executor of Spark. Sender N and receiver N are on host N mod HOSTS;
 connect to this command: give --port and let it through where a firewall is between them.
 
 exit codes:
-  0 success, 1 failure, 2 usage error, 99 a threshold is breached or cannot be judged,
-  130 and 143 interrupted by a signal
+  0 success, 1 failure, 2 usage error, 98 --fail-if inconclusive, 99 a threshold is
+  breached or cannot be judged, 130 and 143 interrupted by a signal
 """
 
 
@@ -107,14 +106,12 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
         for warning in pair_warnings(document):
             report_warning(_NAME, warning)
     console.show(fleet_text(document["fleet"]).rstrip("\n"))
-    breached = [one for one in document["thresholds"] if one["breached"]]
-    for one in breached:
-        report_error(_NAME, breach_text(one))
+    verdict = told(document["thresholds"], _NAME)
     if signals.exit_code is not None:
         return signals.exit_code
     if not document["complete"]:
         raise QuiverError(document["reason"])
-    return EXIT_THRESHOLD if breached else EXIT_OK
+    return verdict
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

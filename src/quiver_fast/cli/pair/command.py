@@ -34,7 +34,6 @@ from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
     print_text,
-    report_error,
     report_warning,
     run_command,
 )
@@ -50,8 +49,8 @@ from quiver_fast.cli.shared.output import (
     make_output_dir,
     remove_ends,
 )
-from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, breach_text
-from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD, QuiverError
+from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, told
+from quiver_fast.errors import EXIT_OK, QuiverError
 from quiver_fast.schemas import marked
 
 _NAME = "quiver"
@@ -82,9 +81,9 @@ example usage:
 Options marked (pyfast) need implementations with our extensions.
 
 exit codes:
-  0 success, 1 failure, 2 usage error, 99 a threshold is breached or cannot be judged,
-  130 and 143 interrupted by a signal. A verdict against a baseline changes none of them
-  without --fail-if.
+  0 success, 1 failure, 2 usage error, 98 --fail-if inconclusive, 99 a threshold is
+  breached or cannot be judged, 130 and 143 interrupted by a signal. A verdict against a
+  baseline changes none of them without --fail-if.
 """
 
 
@@ -139,14 +138,12 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
     _show(document, console)
     for warning in pair_warnings(document):
         report_warning(_NAME, warning)
-    breached = [one for one in document["thresholds"] if one["breached"]]
-    for one in breached:
-        report_error(_NAME, breach_text(one))
+    verdict = told(document["thresholds"], _NAME)
     if signals.exit_code is not None:
         return signals.exit_code
     if not document["complete"]:
         raise QuiverError(document["reason"])
-    return EXIT_THRESHOLD if breached else EXIT_OK
+    return verdict
 
 
 def _show(document: dict[str, Any], console: Console) -> None:

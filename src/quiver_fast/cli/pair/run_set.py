@@ -30,12 +30,11 @@ from quiver_fast.cli.arrow.verdict import exit_code
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.set_sides import LOG, Measured, Place, Side, measured
 from quiver_fast.cli.pair.set_text import progress_text, set_text
-from quiver_fast.cli.shared.common import error_text, report_error, report_warning
+from quiver_fast.cli.shared.common import error_text, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.cli.shared.thresholds import breach_text, judged
-from quiver_fast.errors import EXIT_OK, EXIT_THRESHOLD
+from quiver_fast.cli.shared.thresholds import judged, told
 from quiver_fast.schemas import marked
 from quiver_fast.words import counted
 
@@ -195,13 +194,11 @@ class RunSet:
         self._console.document(document)
         self._console.show(set_text(document).rstrip("\n"))
         self._warn_of_units(document)
-        breached = [one for one in document["thresholds"] if one["breached"]]
-        for one in breached:
-            report_error(self._command, breach_text(one))
+        verdict = told(document["thresholds"], self._command)
         done = f"{self._complete} of {counted(self._asked, 'run', ('is', 'are'))} complete"
         problem = None if self._failure is None else f"{self._failure}; {done}"
         failed = exit_code(self._command, self._signals, done, problem)
-        return failed or (EXIT_THRESHOLD if breached else EXIT_OK)
+        return failed or verdict
 
     def _warn_of_units(self, document: dict[str, Any]) -> None:
         """Warn of clocks with different units: the coarser one cuts off digits of the finer one."""

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE
+from quiver_fast.analysis.compare.comparison import NOT_SHOWN, TOO_FEW, WORSE
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import NO_RATE, checked_text, per_millisecond
-from quiver_fast.errors import UsageError
+from quiver_fast.cli.shared.common import report_error, report_warning
+from quiver_fast.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_THRESHOLD, UsageError
 
 THRESHOLD_HELP = f"""\
 conditions of --fail-if:
@@ -35,6 +36,7 @@ conditions of --fail-if:
 COMPARISON_HELP = """\
 conditions of --fail-if where runs are compared with a baseline:
   worse               a figure of the comparison is worse
+  inconclusive        there are too few runs to tell of a figure: exit code 98
   rate-change, p50-change, p99-change, max-change
                       the change that the comparison prints, in %: 'rate-change<-5%'
 
@@ -83,8 +85,10 @@ _CHANGES = {
 }
 _COMPLETE, _DRAIN, _NEVER_SENT = "complete", "drain_seconds", "never_sent"
 _COMPARISON = "comparison"
+_INCONCLUSIVE = "inconclusive"
 _FIGURES = (
-    *_PERCENTILES, *_MOMENTS, *_RATES, *_COUNTS, _NEVER_SENT, _DRAIN, _COMPLETE, WORSE, *_CHANGES,
+    *_PERCENTILES, *_MOMENTS, *_RATES, *_COUNTS, _NEVER_SENT, _DRAIN, _COMPLETE, WORSE,
+    _INCONCLUSIVE, *_CHANGES,
 )  # fmt: skip
 
 
@@ -109,7 +113,7 @@ class Threshold:
     @property
     def of_comparison(self) -> bool:
         """Whether it judges a comparison, and not each of its runs."""
-        return self.figure == WORSE or self.figure in _CHANGES
+        return self.figure in (WORSE, _INCONCLUSIVE) or self.figure in _CHANGES
 
     def holds(self, value: float) -> bool:
         """Say whether the condition holds for a value in its unit."""
@@ -118,20 +122,26 @@ class Threshold:
     def check_comparison(self, comparison: dict[str, Any]) -> dict[str, Any]:
         """Judge a comparison: the keys are those of :meth:`check`.
 
-        ``run`` is "comparison". The ``value`` of ``worse`` is the number of figures that are
-        worse, and its ``reason`` names them.
+        ``run`` is "comparison". The ``value`` of ``worse`` and ``inconclusive`` is the number of
+        figures that are, and the ``reason`` names them.
         """
         figures = comparison["figures"]
         if self.figure == WORSE:
             value, reason = _worse(figures)
+        elif self.figure == _INCONCLUSIVE:
+            reason = _open(figures)
+            value = len(_unproven(figures))
         else:
             value, reason = _change(figures[_CHANGES[self.figure]])
+        breached = value is None or self.holds(value)
+        undecided = self.figure == WORSE and not breached and _open(figures)
         return {
             "condition": self.condition,
             "run": _COMPARISON,
             "value": value,
             "unit": self.unit,
-            "breached": value is None or _OPERATORS[self.compares](value, self.limit),
+            "breached": breached,
+            "inconclusive": undecided or None,
             "reason": reason,
             "never_sent": None,
         }
@@ -140,7 +150,8 @@ class Threshold:
         """Return the figure of a run's document and whether it breaches the threshold.
 
         Keys: ``condition``, ``run``, ``value`` (None if the run does not have the figure,
-        which is a breach), ``unit``, ``breached``, ``reason`` (why there is no value, or None), and
+        which is a breach), ``unit``, ``breached``, ``inconclusive`` (why runs of a comparison do
+        not show whether it is, or None), ``reason`` (why there is no value, or None), and
         ``never_sent`` (messages that count in a latency though they were never sent, or None).
         """
         value = self._value(document)
@@ -151,7 +162,8 @@ class Threshold:
             "run": document["name"],
             "value": value,
             "unit": self.unit,
-            "breached": value is None or _OPERATORS[self.compares](value, self.limit),
+            "breached": value is None or self.holds(value),
+            "inconclusive": None,
             "reason": missing,
             "never_sent": unsent,
         }
@@ -195,14 +207,30 @@ def _worse(figures: dict[str, Any]) -> tuple[float | None, str | None]:
     """Return the number of figures that are worse, and their names or why there is no number."""
     if any(figure["verdict"] == TOO_FEW for figure in figures.values()):
         return None, TOO_FEW
-    names = [
+    names = _named(figures, WORSE)
+    return len(names), ", ".join(names) or None
+
+
+def _unproven(figures: dict[str, Any]) -> list[str]:
+    """Return the figures of which runs show neither a difference nor that there is none."""
+    return _named(figures, NOT_SHOWN) or _named(figures, TOO_FEW)
+
+
+def _open(figures: dict[str, Any]) -> str | None:
+    """Return words for these figures; None without any."""
+    names = _unproven(figures)
+    return f"more runs are needed to tell of {', '.join(names)}" if names else None
+
+
+def _named(figures: dict[str, Any], verdict: str) -> list[str]:
+    """Return the names of the figures of a verdict, with their changes."""
+    return [
         f"{name.replace('_', ' ')} ({figure['change']:+.1%})"
         if figure["change"] is not None
         else name.replace("_", " ")
         for name, figure in figures.items()
-        if figure["verdict"] == WORSE
+        if figure["verdict"] == verdict
     ]
-    return len(names), ", ".join(names) or None
 
 
 def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:
@@ -240,8 +268,8 @@ def _parsed(text: str, example: str, typed: str) -> Threshold:
         example: the operator of an example.
         typed: the value of the option, for an error.
     """
-    if text.strip().lower() == WORSE:
-        return Threshold(text.strip(), WORSE, ">", 0, "figures")
+    if text.strip().lower() in (WORSE, _INCONCLUSIVE):
+        return Threshold(text.strip(), text.strip().lower(), ">", 0, "figures")
     match = _CONDITION.fullmatch(text.lower())
     if match is None:
         raise argparse.ArgumentTypeError(
@@ -331,9 +359,33 @@ def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
         "value": 0,
         "unit": "",
         "breached": True,
+        "inconclusive": None,
         "reason": f"incomplete: {document['reason'] or 'the run does not say why'}",
         "never_sent": None,
     }
+
+
+def told(results: Iterable[dict[str, Any]], command: str) -> int:
+    """Report the conditions that are breached or inconclusive; return the exit code."""
+    breached = [one for one in results if one["breached"]]
+    for one in breached:
+        report_error(command, breach_text(one))
+    for one in results:
+        if one["inconclusive"]:
+            report_warning(
+                command, f"--fail-if {one['condition']} is inconclusive: {one['inconclusive']}"
+            )
+    conditions = {one["condition"].lower() for one in breached}
+    if conditions == {_INCONCLUSIVE}:
+        return EXIT_INCONCLUSIVE
+    return EXIT_THRESHOLD if breached else EXIT_OK
+
+
+def state_text(one: dict[str, Any]) -> str:
+    """Return whether a condition is breached, as summaries have it."""
+    if one["breached"]:
+        return "BREACHED"
+    return f"INCONCLUSIVE: {one['inconclusive']}" if one["inconclusive"] else "ok"
 
 
 def breach_text(one: dict[str, Any]) -> str:

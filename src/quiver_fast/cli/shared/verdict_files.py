@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from quiver_fast.analysis.compare.comparison import TOO_FEW, WORSE, in_words
+from quiver_fast.analysis.compare.comparison import NOT_SHOWN, TOO_FEW, WORSE, in_words
 from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
@@ -24,7 +24,7 @@ from quiver_fast.output_file import write_file
 
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
 # From worst to best: the worst state is the verdict on the whole.
-_STATES = _FAILED, _OK, _SKIPPED = "failed", "ok", "not judged"
+_STATES = _FAILED, _INCONCLUSIVE, _OK, _SKIPPED = "failed", "inconclusive", "ok", "not judged"
 # Characters that XML does not allow, and characters that mean something in Markdown.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = re.compile(r"([\\`*_\[\]<|~$])")
@@ -69,7 +69,8 @@ def junit_text(document: Mapping[str, Any]) -> str:
     states = [case.state for case in cases]
     suite = ElementTree.Element("testsuite", {
         "name": _command(document), "tests": str(len(cases)),
-        "failures": str(states.count(_FAILED)), "skipped": str(states.count(_SKIPPED)),
+        "failures": str(states.count(_FAILED)),
+        "skipped": str(states.count(_SKIPPED) + states.count(_INCONCLUSIVE)),
         "errors": "0",
     })  # fmt: skip
     for case in cases:
@@ -116,8 +117,11 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
         yield _Case(result["name"], reason or result["status"], _FAILED if reason else _OK)
     thresholds = document.get("thresholds", ())
     for one in thresholds:
-        words = breach_text(one) if one["breached"] else f"{checked_text(one)}, ok"
-        state = _FAILED if one["breached"] else _OK
+        words, state = f"{checked_text(one)}, ok", _OK
+        if one["inconclusive"]:
+            words, state = one["inconclusive"], _INCONCLUSIVE
+        if one["breached"]:
+            words, state = breach_text(one), _FAILED
         # A single run has a new folder each time, and the name of a case must stay.
         of = f" ({one['run']})" if len(document.get("runs", ())) > 1 else ""
         yield _Case(one["condition"] + of, words, state)
@@ -131,7 +135,11 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
     base, candidate = (average_text(figure[key], figure["unit"]) for key in ("base", "candidate"))
     change = "" if figure["change"] is None else f" ({figure['change']:+.1%})"
     words = f"{figure['verdict']}: base {base}, candidate {candidate}{change}"
-    states = {TOO_FEW: _SKIPPED, WORSE: _FAILED if asked else _OK}
+    states = {
+        TOO_FEW: _SKIPPED,
+        NOT_SHOWN: _INCONCLUSIVE if asked else _SKIPPED,
+        WORSE: _FAILED if asked else _OK,
+    }
     return _Case(f"comparison: {name}", words, states.get(figure["verdict"], _OK))
 
 
