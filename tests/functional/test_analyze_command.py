@@ -171,7 +171,8 @@ def test_comparison(tmp_path, capsys):
     code, out, err = analyze(capsys, *words)
     assert code == 99
     assert re.search(r"worse: latency p50 \(\+47\.6%\), .*, BREACHED \(comparison\)\n", out)
-    assert "p50-change>50%: 47.619 %, ok (comparison)\n" in out
+    interval = r"the interval of the change is \+35\.7 % to \+57\.1 %"
+    assert re.search(rf"p50-change>50%: 47\.619 %, INCONCLUSIVE: {interval} \(comparison\)\n", out)
     assert err.startswith("quiver-analyze: error: --fail-if worse: latency p50 (+47.6%), ")
     words = (base, "--compare", slower, "--fail-if", "worse", "--fail-if", "rate-change<-5%")
     assert analyze(capsys, *words)[::2] == (0, "")

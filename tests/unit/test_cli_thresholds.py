@@ -117,8 +117,11 @@ def test_only_a_run_known_to_be_incomplete_is(complete, reason, said):
 
 
 def comparison(rate, p99="not shown", few=False):
-    figures = {name: {"change": change, "verdict": "too few runs: at least 5 of each" if few else
-                      verdict} for name, change, verdict in (
+    # The interval of a change reaches 10 % to both sides.
+    few_runs = "too few runs: at least 5 of each"
+    figures = {name: {"change": change, "base": 50.0, "verdict": few_runs if few else verdict,
+                      "interval": change and [50 * change - 5, 50 * change + 5]}
+               for name, change, verdict in (
         ("message_rate", rate, "worse" if rate and rate < 0 else "not shown"),
         ("latency_p50", 0.5, "better"), ("latency_p99", 0.125, p99),
         ("latency_max", None, "not shown"))}  # fmt: skip
@@ -130,7 +133,10 @@ def comparison(rate, p99="not shown", few=False):
     [
         ("rate-change<-5%", comparison(-0.42), -42, True, None),
         ("rate-change<-5%", comparison(-0.04), -4, False, None),
-        ("p99-change>10%", comparison(0.1), 12.5, True, None),
+        ("p99-change>2%", comparison(0.1), 12.5, True, None),
+        ("p99-change>10%", comparison(0.1), 12.5, False, None),
+        ("observed-p99-change>10%", comparison(0.1), 12.5, True, None),
+        ("observed-rate-change<-5%", comparison(-0.04), -4, False, None),
         ("p50-change>0.5%", comparison(0.1), 50, True, None),
         ("max-change>10%", comparison(0.1), None, True,
          "the baseline is 0: no change is a share of it"),
@@ -171,6 +177,22 @@ def test_worse_is_inconclusive_where_runs_do_not_show_it(capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "breached", "inconclusive"),
+    [
+        # The interval is 2.5 % to 22.5 %.
+        ("p99-change>2%", True, None),
+        ("p99-change>30%", False, None),
+        ("p99-change>10%", False, "the interval of the change is +2.5 % to +22.5 %"),
+        ("p99-change<5%", False, "the interval of the change is +2.5 % to +22.5 %"),
+        ("observed-p99-change>10%", True, None),
+    ],
+)
+def test_a_change_gates_when_its_whole_interval_is_beyond(text, breached, inconclusive):
+    result = threshold(text).check_comparison(comparison(0.1))
+    assert (result["breached"], result["inconclusive"]) == (breached, inconclusive)
+
+
 def test_a_figure_that_is_worse_decides():
     result = threshold("worse").check_comparison(comparison(-0.1))
     assert (result["breached"], result["inconclusive"]) == (True, None)
@@ -186,6 +208,9 @@ def test_an_inconclusive_comparison_can_fail_with_a_code_of_its_own(capsys):
     )
     worse = threshold("worse").check_comparison(comparison(-0.1))
     assert told([result, worse], "quiver") == 99
+    change = threshold("p99-change>10%").check_comparison(comparison(-0.1))
+    clear = limit.check_comparison({"figures": {}})
+    assert [told(each, "quiver") for each in ([change], [change, clear], [clear])] == [0, 98, 0]
     few = limit.check_comparison(comparison(0.1, few=True))
     assert (few["value"], few["breached"]) == (4, True)
     clear = {"figures": {"message_rate": {"change": 0.0, "verdict": "no difference above 1 %"}}}

@@ -38,7 +38,9 @@ conditions of --fail-if where runs are compared with a baseline:
   worse               a figure of the comparison is worse
   inconclusive        there are too few runs to tell of a figure: exit code 98
   rate-change, p50-change, p99-change, max-change
-                      the change that the comparison prints, in %: 'rate-change<-5%'
+                      the whole 95 % interval of the change, in %: 'rate-change<-5%'
+  observed-rate-change, observed-p50-change, ...
+                      the change that the comparison prints, shown or not
 
   They are failures too where there are too few runs for a verdict.
 """
@@ -83,12 +85,13 @@ _CHANGES = {
     "p99-change": "latency_p99",
     "max-change": "latency_max",
 }
+_ANY_CHANGES = _CHANGES | {f"observed-{name}": figure for name, figure in _CHANGES.items()}
 _COMPLETE, _DRAIN, _NEVER_SENT = "complete", "drain_seconds", "never_sent"
 _COMPARISON = "comparison"
 _INCONCLUSIVE = "inconclusive"
 _FIGURES = (
     *_PERCENTILES, *_MOMENTS, *_RATES, *_COUNTS, _NEVER_SENT, _DRAIN, _COMPLETE, WORSE,
-    _INCONCLUSIVE, *_CHANGES,
+    _INCONCLUSIVE, *_ANY_CHANGES,
 )  # fmt: skip
 
 
@@ -113,7 +116,7 @@ class Threshold:
     @property
     def of_comparison(self) -> bool:
         """Whether it judges a comparison, and not each of its runs."""
-        return self.figure in (WORSE, _INCONCLUSIVE) or self.figure in _CHANGES
+        return self.figure in (WORSE, _INCONCLUSIVE) or self.figure in _ANY_CHANGES
 
     def holds(self, value: float) -> bool:
         """Say whether the condition holds for a value in its unit."""
@@ -132,19 +135,32 @@ class Threshold:
             reason = _open(figures)
             value = len(_unproven(figures))
         else:
-            value, reason = _change(figures[_CHANGES[self.figure]])
-        breached = value is None or self.holds(value)
-        undecided = self.figure == WORSE and not breached and _open(figures)
+            value, reason = _change(figures[_ANY_CHANGES[self.figure]])
+        breached, undecided = value is None or self.holds(value), None
+        if self.figure == WORSE and not breached:
+            undecided = _open(figures)
+        if self.figure in _CHANGES and value is not None:
+            breached, undecided = self._judge_change(figures[_CHANGES[self.figure]])
         return {
             "condition": self.condition,
             "run": _COMPARISON,
             "value": value,
             "unit": self.unit,
             "breached": breached,
-            "inconclusive": undecided or None,
+            "inconclusive": undecided,
             "reason": reason,
             "never_sent": None,
         }
+
+    def _judge_change(self, figure: dict[str, Any]) -> tuple[bool, str | None]:
+        """Return whether the interval of a change is beyond the limit, or why that is open."""
+        if figure["interval"] is None:
+            return False, "the change has no interval"
+        low, high = sorted(100 * bound / figure["base"] for bound in figure["interval"])
+        held = [self.holds(bound) for bound in (low, high)]
+        if held[0] == held[1]:
+            return held[0], None
+        return False, f"the interval of the change is {low:+.1f} % to {high:+.1f} %"
 
     def check(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return the figure of a run's document and whether it breaches the threshold.
@@ -284,7 +300,7 @@ def _parsed(text: str, example: str, typed: str) -> Threshold:
     if unit not in units:
         those = ", ".join(filter(None, units)) or "it has none"
         raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is not a unit of {figure}: {those}")
-    if number.startswith("-") and figure not in _CHANGES:
+    if number.startswith("-") and figure not in _ANY_CHANGES:
         raise argparse.ArgumentTypeError(f"'{number}' in '{text}' is not a limit of {figure}")
     return Threshold(text.strip(), figure, compares, float(number) * units[unit], shown)
 
@@ -311,7 +327,7 @@ def _units(figure: str) -> tuple[dict[str, float] | None, str]:
         return _RATE_UNITS, "messages/s"
     if figure in _COUNTS or figure == _NEVER_SENT:
         return _COUNT_UNITS, "messages"
-    if figure in _CHANGES:
+    if figure in _ANY_CHANGES:
         return {"%": 1.0}, "%"
     if figure == _DRAIN:
         return _SECOND_UNITS, "s"
@@ -365,7 +381,7 @@ def incomplete(document: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def told(results: Iterable[dict[str, Any]], command: str) -> int:
+def told(results: Sequence[dict[str, Any]], command: str) -> int:
     """Report the conditions that are breached or inconclusive; return the exit code."""
     breached = [one for one in results if one["breached"]]
     for one in breached:
@@ -375,10 +391,11 @@ def told(results: Iterable[dict[str, Any]], command: str) -> int:
             report_warning(
                 command, f"--fail-if {one['condition']} is inconclusive: {one['inconclusive']}"
             )
-    conditions = {one["condition"].lower() for one in breached}
-    if conditions == {_INCONCLUSIVE}:
-        return EXIT_INCONCLUSIVE
-    return EXIT_THRESHOLD if breached else EXIT_OK
+    if any(one["condition"].lower() != _INCONCLUSIVE for one in breached):
+        return EXIT_THRESHOLD
+    asked = any(one["condition"].lower() == _INCONCLUSIVE for one in results)
+    undecided = breached or any(one["inconclusive"] for one in results)
+    return EXIT_INCONCLUSIVE if asked and undecided else EXIT_OK
 
 
 def state_text(one: dict[str, Any]) -> str:
