@@ -22,8 +22,16 @@ def own_command(module: str) -> tuple[str, ...]:
 
 def own_environment() -> dict[str, str]:
     """Return our environment variables, with the folders in which the module may look as well."""
-    folders = [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)]
-    return os.environ | {_VARIABLE: "\n".join(folders)}
+    folders = (_absolute(folder) for folder in sys.path if isinstance(folder, str))
+    return os.environ | {_VARIABLE: "\n".join(filter(None, folders))}
+
+
+def _absolute(folder: str) -> str:
+    """Return the absolute path of a folder; empty if it is within a working folder now removed."""
+    try:
+        return os.path.abspath(folder)
+    except OSError:
+        return ""
 
 
 def search_path(found: list[str], inherited: list[str]) -> list[str]:

@@ -65,6 +65,23 @@ def test_a_folder_with_namesakes(
     assert ended.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        [Path(sys.executable).with_name("quiver"), "-c", "10"],
+        [sys.executable, "-c", USE],
+    ],
+    ids=["quiver", "a text"],
+)
+def test_a_folder_that_was_removed(tmp_path: Path, words: list[str | Path]) -> None:
+    """Python has a relative entry on its path: of `-c`, or of an editable install."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    removing = ["sh", "-c", 'rmdir "$0" && exec "$@"', gone]
+    ended = run([*removing, *words], gone)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_a_package_that_only_the_parent_finds(tmp_path: Path) -> None:
     """The package and a library of it are in folders that only the caller added."""
     for name, found in {"ours": quiver_fast, "theirs": psutil}.items():
