@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
@@ -63,17 +63,39 @@ def split(
     return Given(given, tuple(unknown))
 
 
-def check_texts(given: dict[str, str], keys: Collection[str]) -> None:
+def check_texts(
+    given: dict[str, str], keys: Collection[str], name: Callable[[str], str] = str
+) -> None:
     """Refuse values that AMQP could not have as a string.
+
+    Args:
+        given: the values by key.
+        keys: the keys to check.
+        name: returns the name of a key for messages.
 
     Raises:
         UsageError: a value is not UTF-8.
     """
     for key in keys:
-        try:
-            given.get(key, "").encode()
-        except UnicodeEncodeError:
-            raise UsageError(f"{key} is UTF-8, and {given[key]!r} is not") from None
+        check_text(name(key), given.get(key, ""), secret=key.endswith("password"))
+
+
+def check_text(name: str, value: str, *, secret: bool = False) -> None:
+    """Refuse a value that AMQP could not have as a string.
+
+    Args:
+        name: what the message calls it.
+        value: the value.
+        secret: the message does not show it.
+
+    Raises:
+        UsageError: the value is not UTF-8.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        shown = "the one given" if secret else repr(value)
+        raise UsageError(f"{name} is UTF-8, and {shown} is not") from None
 
 
 def number(key: str, text: str, least: int, most: int) -> int:

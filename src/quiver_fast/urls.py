@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
+from quiver_fast.arguments import check_text
 from quiver_fast.errors import UsageError
 
 _SCHEMES = ("amqp", "amqps", "csp")
@@ -52,7 +53,7 @@ def split_url(text: str) -> UrlParts:
 
     Raises:
         UsageError: a user's name or password has a character that ends it early, or the host or
-            port is invalid. The message hides the text before an ``@``.
+            port is invalid, or the text is not UTF-8. The message hides the text before an ``@``.
     """
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else ""
@@ -60,6 +61,7 @@ def split_url(text: str) -> UrlParts:
     if not behind.startswith("//"):
         _check_user_without_slashes(behind if scheme in _SCHEMES else text)
         shown = f"{scheme}:{behind}" if found else text
+        check_text("a URL", shown)
         return UrlParts(scheme, shown, None, None, "", None, behind)
     authority, rest = _authority(behind[2:])
     user, at, server = authority.rpartition("@")
@@ -76,7 +78,7 @@ def split_url(text: str) -> UrlParts:
         raise UsageError(f"URL is malformed: {reason}") from None
     name, colon, password = user.partition(":")
     prefix = f"{scheme}://" if found else "//"
-    return UrlParts(
+    parts = UrlParts(
         scheme=scheme,
         shown=f"{prefix}{name}{':***' if colon else ''}{at}{server}{rest}",
         username=_decoded(name) if at else None,
@@ -85,6 +87,8 @@ def split_url(text: str) -> UrlParts:
         port=port,
         rest=rest,
     )
+    check_text("a URL", parts.shown)
+    return parts
 
 
 def hide_user(text: str) -> str:
@@ -160,8 +164,11 @@ def _host_and_port(server: str) -> tuple[str, int | None]:
 
 def _decoded(text: str) -> str:
     try:
-        return unquote(text, errors="strict")
-    except UnicodeDecodeError:
+        decoded = unquote(text, errors="strict")
+        # Bytes of the command line that are not UTF-8 are lone surrogates (PEP 383).
+        decoded.encode()
+    except UnicodeError:
         raise UsageError(
             "the user's name or password in the URL is not percent-encoded UTF-8"
         ) from None
+    return decoded

@@ -80,10 +80,70 @@ def test_values_of_a_queue(tmp_path: Path, variables: dict[str, str]) -> None:
     run(["quiver-queue", "verify", queue], 0, variables)
 
 
-@pytest.mark.parametrize(
-    ("option", "code"), [("--subject", 1), ("--group-id", 1), ("--properties", 2)]
-)
-def test_a_text_of_a_message_is_utf_8(option: str, code: int) -> None:
-    _, errors = run(["quiver", "-c", "1", option, BAD + b"=1"], code, {})
+def refused(words: Sequence[str | bytes]) -> str:
+    """Return the one line of a usage error, without the command."""
+    _, errors = run(words, 2, {})
     (line,) = errors.decode().splitlines()
-    assert f"{option[2:]} is UTF-8, and " in line
+    return line.partition(" error: ")[2]
+
+
+TEXTS = ["--subject", "--group-id", "--properties", "--address", "--username", "--sasl-mechanisms"]
+
+
+@pytest.mark.parametrize("option", TEXTS)
+def test_a_text_of_a_pair_is_utf_8(option: str) -> None:
+    line = refused(["quiver", "-c", "1", "//localhost:1/q", option, BAD + b"=1"])
+    assert line.startswith(f"{option} is UTF-8, and '")
+
+
+@pytest.mark.parametrize("option", ["--id", "--filter", *TEXTS])
+def test_a_text_of_an_arrow_is_utf_8(option: str) -> None:
+    operation = "receive" if option == "--filter" else "send"
+    line = refused(["quiver-arrow", operation, "-c", "1", "//localhost:1/q", option, BAD + b"=1"])
+    assert line.startswith(f"{option} is UTF-8, and '")
+
+
+def test_a_text_of_a_bench_is_utf_8(tmp_path: Path) -> None:
+    words: list[str | bytes] = ["quiver-bench", "--output", str(tmp_path), "--subject", BAD]
+    assert refused(words).startswith("--subject is UTF-8, and '")
+
+
+@pytest.mark.parametrize(
+    "words", [["quiver"], ["quiver-arrow", "send"], ["quiver-server"]], ids=" ".join
+)
+@pytest.mark.parametrize("url", [b"//localhost:1/", b"", b"amqps://localhost/", b"//h"])
+def test_a_url_is_utf_8(words: list[str], url: bytes) -> None:
+    more = ["--declare", "-c", "1"] if words == ["quiver"] else []
+    assert refused([*words, url + BAD, *more]).startswith("a URL is UTF-8, and '")
+
+
+@pytest.mark.parametrize(
+    "words", [["quiver"], ["quiver-arrow", "send"], ["quiver-server"]], ids=" ".join
+)
+@pytest.mark.parametrize("user", [b"u\xff:p\xff", b"u:p\xff", b"u\xff"])
+def test_a_user_in_a_url_is_utf_8(words: list[str], user: bytes) -> None:
+    line = refused([*words, b"//" + user + b"@localhost:1/q"])
+    assert line == "the user's name or password in the URL is not percent-encoded UTF-8"
+
+
+def test_a_url_of_csp_is_utf_8() -> None:
+    line = refused(["quiver-queue", "dump", b"csp://localhost:1/" + BAD])
+    assert line.startswith("a URL is UTF-8, and '")
+
+
+@pytest.mark.parametrize("option", ["--user", "--password", "--container-id", "--connect-user"])
+def test_a_text_of_a_server_is_utf_8(option: str) -> None:
+    """The message does not show a password."""
+    words = ["quiver-server", "//localhost:1/q", "--user", "u", "--password", "p"]
+    line = refused([*words, option, BAD])
+    assert " is UTF-8, and " in line
+    assert option in line
+    assert ("d\\" in line) == (option != "--password")
+
+
+def test_a_text_of_a_contract_is_utf_8() -> None:
+    """A message does not show a password."""
+    words: list[str | bytes] = ["host=localhost", "path=q", "connection-mode=client"]
+    words += ["channel-mode=active", "operation=send", b"password=" + BAD]
+    expected = "password is UTF-8, and the one given is not"
+    assert refused(["quiver-arrow-pyfast", *words]) == expected

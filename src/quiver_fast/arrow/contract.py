@@ -174,15 +174,15 @@ def _file_body(file: str, as_text: bool) -> bytes:
 
 
 # Values that become strings of AMQP.
-_TEXTS = (
+TEXTS = (
     "path", "address", "id", "subject", "group-id", "properties", "filter", "run-id", "username",
-    "password",
+    "password", "sasl-mechanisms",
 )  # fmt: skip
 
 
 def _check(config: ArrowConfig, given: dict[str, str]) -> None:
     """Refuse values that cannot work, or not together, before anything starts."""
-    arguments.check_texts(given, _TEXTS)
+    arguments.check_texts(given, TEXTS)
     if config.settlement and config.sends and not config.with_ids:
         raise UsageError("settlement=1 needs records with ids: record-format=v2")
     if largest_body(config.body_size) > LARGEST_SECTION and not config.streaming:

@@ -316,6 +316,10 @@ def _check_csp(given: dict[str, str]) -> None:
         raise UsageError(f"'{given['path']}' cannot be the name of a queue")
 
 
+# Values that become strings of AMQP, or parts of SASL.
+_TEXTS = ("path", "container-id", "user", "password", "connect-user", "connect-password")
+
+
 def parse(words: list[str], name: Naming = str) -> ServerConfig:
     """Turn the server's command line into its configuration.
 
@@ -330,7 +334,7 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
     for key in given.unknown:
         if key in FLAGS_ALONE:
             raise UsageError(f"{key} is an option of quiver-server; the key is {FLAGS_ALONE[key]}")
-    arguments.check_texts(given.values, ("container-id", "user", "connect-user"))
+    arguments.check_texts(given.values, _TEXTS, name)
     if given.values.get("scheme") == "csp":
         _check_csp(given.values)
     config = ServerConfig(_values(given.values, name), given.unknown)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from quiver_fast.arguments import check_texts
+from quiver_fast.arguments import check_text
 from quiver_fast.errors import UsageError
 
 DEFAULT_PRIORITY = 4
@@ -107,7 +107,7 @@ def parse_properties(text: str) -> dict[str, str | int | bool]:
         if name in properties:
             raise UsageError(f"properties: {name} is given twice")
         properties[name] = _typed(value)
-    check_texts({"properties": text}, ["properties"])
+    check_text("properties", text)
     if len(MessageFields(properties=properties).entries()) > _LARGEST:
         raise UsageError(f"properties: they take more than {_LARGEST} bytes")
     return properties

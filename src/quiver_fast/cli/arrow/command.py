@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.arguments import check_text
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id, role_of
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
@@ -167,6 +168,8 @@ def _plan(
         if given:
             queue.refuse(f"has no effect with {flag}")
     _refuse_idle(args, operation, url)
+    for flag, text in (("--id", args.id), ("--filter", args.filter)):
+        check_text(flag, text or "")
     return ArrowPlan(
         operation=operation,
         implementation=implementation,

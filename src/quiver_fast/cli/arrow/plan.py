@@ -11,8 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from quiver_fast.arguments import check_text
 from quiver_fast.arrow.amqp.message_fields import parse_properties
-from quiver_fast.arrow.contract import CSP_BODY_LIMIT, LARGEST_SECTION
+from quiver_fast.arrow.contract import CSP_BODY_LIMIT, LARGEST_SECTION, TEXTS
 from quiver_fast.body_sizes import largest_body, parse_body_size
 from quiver_fast.cli.arrow.meter import Meter
 from quiver_fast.cli.shared.credentials import (
@@ -82,6 +83,7 @@ class ArrowOptions(SimpleNamespace):
                 f"--duration is {args.duration} s: with --warmup {args.warmup} it takes "
                 f"{args.warmup + _LEAST_MEASURED} s at least"
             )
+        check_option_texts(args)
         parse_properties(args.properties or "")
         parse_pauses(args.pause_receivers or "")
         parse_shares(args.release or "", args.reject or "")
@@ -150,6 +152,17 @@ class ArrowOptions(SimpleNamespace):
         if self.time_unit is not None:
             return self
         return self.changed(time_unit="us", pacing="sleep")
+
+
+def check_option_texts(args: argparse.Namespace) -> None:
+    """Refuse options that AMQP could not have as strings.
+
+    Raises:
+        UsageError: one is not UTF-8.
+    """
+    for option in _OF_BOTH:
+        if option.key in TEXTS:
+            check_text(option.flag, getattr(args, option.dest, None) or "")
 
 
 @dataclass(frozen=True)

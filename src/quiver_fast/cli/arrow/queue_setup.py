@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from quiver_fast.arguments import check_text
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.shared.common import report_warning
@@ -59,8 +60,9 @@ class QueueOptions:
         """Check the parsed arguments against each other.
 
         Raises:
-            UsageError: options exclude each other.
+            UsageError: options exclude each other, or the address is not UTF-8.
         """
+        check_text("--address", args.address or "")
         unique = getattr(args, "unique_queue", False)
         if unique and args.purge:
             raise UsageError("--purge has no effect with --unique-queue: that queue is new")

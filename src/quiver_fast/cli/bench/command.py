@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.cli.arrow.plan import check_option_texts
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
@@ -112,6 +113,7 @@ def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
 def _check(args: argparse.Namespace) -> None:
     """Refuse options that not all combinations can follow."""
     check_certificate(args.cert, args.key)
+    check_option_texts(args)
     if args.client_server and args.peer_to_peer:
         raise UsageError("--client-server and --peer-to-peer exclude each other")
     for flag, value in (("--trust-store", args.trust_store), ("--tls-insecure", args.tls_insecure)):
