@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 from quiver_fast import __version__
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, QuiverError, UsageError, one_line
-from quiver_fast.standard_streams import discard, flush_output, lost_output, prepare_streams
+from quiver_fast.standard_streams import (
+    discard,
+    flush_output,
+    lost_output,
+    missing_output,
+    prepare_streams,
+)
 
 
 def run_program(
@@ -56,7 +62,7 @@ def _tell(name: str, text: str) -> int:
     """Print a text on standard output, and return the exit code."""
     try:
         sys.stdout.write(text)
-        failed = flush_output()
+        failed = flush_output() or missing_output()
     except OSError as error:
         failed = error
         discard(sys.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -26,6 +27,10 @@ class _Errors(io.TextIOWrapper):
             discard(self)
 
 
+class _Missing(io.TextIOWrapper):
+    """Stands for a standard output that was closed when the process began; drops the text."""
+
+
 def prepare_streams() -> None:
     """Open a closed standard stream, and have texts escaped that the locale does not have.
 
@@ -44,7 +49,7 @@ def prepare_streams() -> None:
     if sys.stdin is sys.__stdin__ and isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
     if sys.stdout is sys.__stdout__:
-        sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+        sys.stdout = sys.stdout or _Missing(os.fdopen(1, "wb", closefd=False))
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stderr is sys.__stderr__:
@@ -70,6 +75,13 @@ def flush_output() -> OSError | None:
     if failed is not None:
         discard(sys.stdout)
     return failed
+
+
+def missing_output() -> OSError | None:
+    """Return why a text that is asked for is lost; None unless standard output was closed."""
+    if isinstance(sys.stdout, _Missing):
+        return OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return None
 
 
 def lost_output(failed: OSError | None) -> str | None:

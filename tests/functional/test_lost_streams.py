@@ -15,7 +15,9 @@ from support.processes import Running, free_port, wait_until
 from support.server import running_server
 
 LOST = ["2>&-", ">&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full"]
-FULL = "No space left on device"
+FULL, CLOSED = "No space left on device", "Bad file descriptor"
+# Why a text that somebody asked for is lost.
+REASONS = {">/dev/full": FULL, ">&-": CLOSED, "<&- >&- 2>&-": CLOSED}
 
 
 def shell(words: Sequence[str], redirections: str) -> list[str]:
@@ -114,17 +116,38 @@ def test_entries_are_appended(tmp_path: Path, redirections: str) -> None:
 def test_a_text_is_lost_in_words(words: list[str], redirections: str) -> None:
     """The text is all that these have to give."""
     ended = done(words, redirections)
-    full = redirections == ">/dev/full"
-    line = f"{words[0]}: error: the standard output cannot be written: {FULL}\n"
-    assert (ended.returncode, ended.stderr) == (full, line * full)
+    lost = REASONS.get(redirections)
+    line = f"{words[0]}: error: the standard output cannot be written: {lost}\n"
+    told = lost is not None and "2>" not in redirections
+    assert (ended.returncode, ended.stderr) == (lost is not None, line * told)
 
 
-def test_a_document_is_lost_in_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("redirections", [">/dev/full", ">&-"])
+def test_a_document_is_lost_in_words(tmp_path: Path, redirections: str) -> None:
     words = ["quiver", "-c", "10", "--json", "--output", str(tmp_path)]
-    ended = done(words, ">/dev/full")
+    error = f" error: the standard output cannot be written: {REASONS[redirections]}\n"
+    ended = done(words, redirections)
     assert ended.returncode == 1
-    assert ended.stderr.endswith(f"error: the standard output cannot be written: {FULL}\n")
+    assert ended.stderr.endswith(error)
     assert json.loads((tmp_path / "receiver-summary.json").read_text())
+    for more in ([], ["--json"]):
+        ended = done(["quiver-analyze", str(tmp_path), *more], redirections)
+        assert (ended.returncode, ended.stderr) == (1, f"quiver-analyze:{error}")
+    ended = done(["quiver-analyze", str(tmp_path), "--quiet"], redirections)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_entries_and_details_are_lost_in_words(tmp_path: Path) -> None:
+    queue = str(tmp_path / "q")
+    assert done(["quiver-queue", "append", queue, '"a"'], "").returncode == 0
+    for words in (
+        ["quiver-queue", "dump", queue],
+        ["quiver-queue", "tail", queue],
+        ["quiver-arrow", "--info"],
+    ):
+        ended = done(words, ">&-")
+        line = f"{words[0]}: error: the standard output cannot be written: {CLOSED}\n"
+        assert (ended.returncode, ended.stderr) == (1, line)
 
 
 @pytest.mark.parametrize("redirections", LOST)

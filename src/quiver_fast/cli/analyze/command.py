@@ -108,6 +108,11 @@ exit codes:
   or, with --fail-if, a run is incomplete
 """
 
+# Where one of them is asked for, the text is not all that the command gives.
+_OTHER_RESULTS = (
+    "html", "png", "svg", "hgrm", "hlog", "parquet", "markdown", "junit", "fail_if", "json",
+)  # fmt: skip
+
 _INTERVAL_UNITS = (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0))
 
 
@@ -147,7 +152,8 @@ def _run(argv: list[str]) -> int:
     analysis = _Analysis(args, backend.name, base, loaded)
     for write in _exports(args, analysis, files):
         attempt_output(write)
-    return analysis.report(Console(args))
+    text_alone = not any(getattr(args, name) for name in _OTHER_RESULTS)
+    return analysis.report(Console(args, required=text_alone))
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:

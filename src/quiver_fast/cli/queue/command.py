@@ -18,6 +18,7 @@ from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_completion_option,
     report_warning,
+    require_output,
     run_command,
 )
 from quiver_fast.cli.shared.progress import Progress
@@ -153,6 +154,7 @@ class _Damage:
 
 
 def _dump(args: argparse.Namespace) -> int:
+    require_output()
     damage = _Damage()
     if _is_remote(args.queue):
         entries = _remote_entries(args.queue, args.start)
@@ -204,6 +206,7 @@ def _open_files(directory: str, damage: _Damage | None = None) -> Tailer:
 
 
 def _tail(args: argparse.Namespace) -> int:
+    require_output()
     if not _is_remote(args.queue):
         return _tail_files(args)
     with client.Queue(args.queue) as queue:

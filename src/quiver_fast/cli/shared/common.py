@@ -30,6 +30,7 @@ from quiver_fast.errors import (
     EXIT_FAILURE,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    OutputError,
     QuiverError,
     UsageError,
     one_line,
@@ -39,7 +40,13 @@ from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
-from quiver_fast.standard_streams import discard, flush_output, lost_output, prepare_streams
+from quiver_fast.standard_streams import (
+    discard,
+    flush_output,
+    lost_output,
+    missing_output,
+    prepare_streams,
+)
 from quiver_fast.urls import hide_user
 
 if TYPE_CHECKING:
@@ -111,7 +118,7 @@ def run_command(name: str, command: Callable[[list[str]], int], argv: list[str] 
         _failed_outputs.append(lost)
     for text in _lost_texts[:1]:
         report_warning(name, text)
-    for text in _failed_outputs:
+    for text in dict.fromkeys(_failed_outputs):
         report_error(name, text)
     return code or (EXIT_FAILURE if _failed_outputs else EXIT_OK)
 
@@ -130,6 +137,16 @@ def print_text(text: str) -> None:
         print(text, end="", flush=True)
 
 
+def require_output() -> None:
+    """Refuse a standard output that was closed, before work whose text would be lost.
+
+    Raises:
+        OutputError: it was.
+    """
+    if lost := lost_output(missing_output()):
+        raise OutputError(lost)
+
+
 @contextmanager
 def despite_lost_output(*, required: bool = False) -> Iterator[None]:
     """Go on if standard output cannot be written; the end of the command warns of it.
@@ -141,6 +158,8 @@ def despite_lost_output(*, required: bool = False) -> Iterator[None]:
     """
     try:
         yield
+        if required and (missing := missing_output()):
+            raise missing
     except OSError as error:
         discard(sys.stdout)
         if lost := lost_output(error):

@@ -28,8 +28,17 @@ class Console:
     cannot be written, the work goes on, and its exit code tells how it ended.
     """
 
-    def __init__(self, args: argparse.Namespace, log: TextIO | None = None) -> None:
-        """Obey ``args``; with ``log`` everything goes there, and nothing to the terminal."""
+    def __init__(
+        self, args: argparse.Namespace, log: TextIO | None = None, *, required: bool = False
+    ) -> None:
+        """Obey the options.
+
+        Args:
+            args: the options.
+            log: where everything goes, and nothing to the terminal; None for the terminal.
+            required: the text is all that the command gives, so that it fails if the text is lost.
+        """
+        self._required = required
         self.quiet: bool = args.quiet
         self.errors = log
         """Where a child's standard error goes; None for our own."""
@@ -82,7 +91,7 @@ class Console:
 
     def _despite_lost_output(self) -> AbstractContextManager[None]:
         # A log is a file of the results.
-        return nullcontext() if self.errors else despite_lost_output()
+        return nullcontext() if self.errors else despite_lost_output(required=self._required)
 
     @property
     def _out(self) -> TextIO:

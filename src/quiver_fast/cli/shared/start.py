@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from quiver_fast.cli.shared.common import require_output
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.process import STOP_GRACE, Child, open_pipe
@@ -73,7 +74,12 @@ def start_implementation(
 
 
 def print_information(implementation: Implementation) -> int:
-    """Have an implementation print its details, and return its exit code."""
+    """Have an implementation print its details, and return its exit code.
+
+    Raises:
+        OutputError: our standard output was closed.
+    """
+    require_output()
     environ = implementation.environment()
     return subprocess.run(implementation.command, env=environ, check=False).returncode
 
