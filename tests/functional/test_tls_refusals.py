@@ -255,8 +255,17 @@ def name_hash(certificate: x509.Certificate) -> int:
     return int(text, 16)
 
 
-def list_of(authority: trustme.CA, revoked_one: trustme.Blob, days: int) -> bytes:
-    """Return the authority's list with one revoked certificate, which is valid for so long."""
+def list_of(
+    authority: trustme.CA, revoked_one: trustme.Blob, days: int, scope: str | None = None
+) -> bytes:
+    """Return the authority's list with one revoked certificate, which is valid for so long.
+
+    Args:
+        authority: The issuer.
+        revoked_one: The revoked certificate.
+        days: For how many days the list is valid.
+        scope: The certificates that the list is about: "user", "ca", or all.
+    """
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
     one = x509.load_pem_x509_certificate(revoked_one.bytes())
@@ -274,6 +283,12 @@ def list_of(authority: trustme.CA, revoked_one: trustme.Blob, days: int) -> byte
         .next_update(now + datetime.timedelta(days))
         .add_revoked_certificate(revoked)
     )
+    if scope is not None:
+        of_users, of_authorities = scope == "user", scope == "ca"
+        point = x509.IssuingDistributionPoint(
+            None, None, of_users, of_authorities, None, False, False
+        )
+        builder = builder.add_extension(point, critical=True)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
@@ -314,6 +329,23 @@ def test_a_revoked_client_is_refused(revoking: Revoking, tmp_path: Path) -> None
         assert "certificate revoked" in opens(server.port, revoking.store, revoking.revoked)
         wait_until(lambda: bool(refused_lines(server)), "a line is there")
         assert "certificate verify failed: certificate revoked" in refused_lines(server)[0]
+
+
+@pytest.mark.parametrize(
+    ("scope", "counts"), [(["user"], True), (["ca"], False), (["ca", "user"], True)]
+)
+def test_lists_about_some_certificates(scope: list[str], counts: bool, tmp_path: Path) -> None:
+    """A certificate beside the scope of its authority's list has no list (RFC 5280, 5.2.5)."""
+    authority = trustme.CA()
+    good, bad = (authority.issue_cert("localhost") for _ in range(2))
+    lists = [list_of(authority, bad.cert_chain_pems[0], 9, one) for one in scope]
+    store = tmp_path / "store.pem"
+    store.write_bytes(authority.cert_pem.bytes() + b"".join(lists))
+    keys, revoked = keys_of(tmp_path, "good", good), keys_of(tmp_path, "bad", bad)
+    with telling(tmp_path, trust_store=str(store), **keys) as server:
+        assert opens(server.port, str(store), keys) == ""
+        if counts:
+            assert "certificate revoked" in opens(server.port, str(store), revoked)
 
 
 def test_a_revoked_authority_between_is_refused(tmp_path: Path) -> None:

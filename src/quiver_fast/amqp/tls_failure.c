@@ -78,9 +78,13 @@ bool tls_lacks_certificate(const tls_t *tls) {
   }
 }
 
-/* An authority without a revocation list has revoked nothing. */
+/* An authority without a revocation list has revoked nothing. Its list may be of authorities only,
+ * or of others only (RFC 5280, 5.2.5): then it has none for this certificate. */
 static bool is_unlisted(X509_STORE_CTX *store) {
-  if (X509_STORE_CTX_get_error(store) != X509_V_ERR_UNABLE_TO_GET_CRL) return false;
+  const int error = X509_STORE_CTX_get_error(store);
+  if (error != X509_V_ERR_UNABLE_TO_GET_CRL && error != X509_V_ERR_DIFFERENT_CRL_SCOPE) {
+    return false;
+  }
   X509_STORE_CTX_set_error(store, X509_V_OK);
   return true;
 }
