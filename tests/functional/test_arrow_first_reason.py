@@ -323,6 +323,35 @@ def test_an_unfit_open_without_a_close_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("-c", "5"),
+        ("-c", "5", "--senders", "2"),
+        ("--hold", "1", "-d", "1"),
+        ("--churn", "1", "-d", "1"),
+        ("--churn", "1", "--churn-of", "link", "-d", "1"),
+    ],
+    ids=["pair", "senders", "hold", "churn", "links"],
+)
+def test_a_time_out_after_an_unfit_open_tells_it(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def serve(connection: socket.socket) -> None:
+        talk = Talk(connection)
+        talk.answer_header()
+        talk.expect("open")
+        talk.send_bytes(encode_frame("open", container_id="", max_frame_size=100))
+        talk.read_to_end()
+
+    with TcpServer(serve) as server:
+        url = f"amqp://127.0.0.1:{server.port}/q0"
+        assert quiver([url, *words, "--timeout", "1", "--output", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "the max-frame-size in the peer's open is below 512" in said
+    assert "open the connection" not in said
+
+
+@pytest.mark.parametrize(
     ("command", "words"),
     [
         (quiver, ("--hold", "1", "-d", "1")),

@@ -260,9 +260,9 @@ cdef class Attempts:
                 break
             late.append(one)
         for one in late:
-            reason = f"the peer did not {PURPOSES[one.step]} in time"
-            if one.connection is None:
-                reason = f"connecting to {self.place}: no answer in time"
+            reason = f"connecting to {self.place}: no answer in time"
+            if one.connection is not None:
+                reason = one.connection.delay(PURPOSES[one.step])
             self.fail(one, PeerError(reason))
         return 0
 

@@ -33,6 +33,8 @@ cdef class Connection(Transport):
     cdef int step(self, int64_t deadline) except -1
     cdef int await_messages(self, int64_t wake) except -1 nogil
     cdef int judge(self, int64_t deadline, str purpose) except -1
+    cdef bint has_unfit_open(self) noexcept nogil
+    cdef str delay(self, str purpose)
     cdef int end_sessions(self, int64_t deadline) except -1 nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil
     cdef int fail(self) except -1

@@ -56,6 +56,9 @@ ALERT_OPTIONS = {
     112: "the host of the URL",
 }
 
+# After such an open only a close may follow; see amqp_opened_t.
+UNFIT_OPEN = "the max-frame-size in the peer's open is below 512"
+
 # Outcomes of SASL that do not judge the credentials (part 5.3.3.6).
 PEER_FAILURES = {
     2: "the peer failed for a reason of its own (sys)",
@@ -167,8 +170,7 @@ cdef class Connection(Transport):
         Raises:
             SecurityError: see `open`.
         """
-        if pn_connection_state(self.connection) & PN_REMOTE_UNINIT or (
-                self.plane.endpoints.opened[<int>AMQP_THEIRS].unfit):
+        if pn_connection_state(self.connection) & PN_REMOTE_UNINIT or self.has_unfit_open():
             return False
         if not conclude_sasl(self.transport):
             raise SecurityError(f"{self.peer}: SASL: the peer skipped authentication")
@@ -187,7 +189,8 @@ cdef class Connection(Transport):
         try:
             self.step(deadline)
         except SignalError as error:
-            raise error.during(f"waiting for {self.peer} to {purpose}") from None
+            why = f" to close: {UNFIT_OPEN}" if self.has_unfit_open() else f" to {purpose}"
+            raise error.during(f"waiting for {self.peer}{why}") from None
         self.judge(deadline, purpose)
 
     def serve(self) -> bool:
@@ -242,11 +245,17 @@ cdef class Connection(Transport):
         """Raise PeerError if the peer closed, or if the time is over; see `check` as well."""
         if self.check() == PEER_CLOSED:
             raise PeerError(f"{self.peer}: the peer closed the connection")
-        if monotonic_ns() >= deadline and self.plane.endpoints.opened[<int>AMQP_THEIRS].unfit:
-            raise PeerError(f"{self.peer}: the max-frame-size in the peer's open is below 512")
         if monotonic_ns() >= deadline:
-            raise PeerError(f"{self.peer}: the peer did not {purpose} in time")
+            raise PeerError(f"{self.peer}: {self.delay(purpose)}")
         return 0
+
+    cdef bint has_unfit_open(self) noexcept nogil:
+        """Say whether the peer's open is the begin of a refusal, which its close ends."""
+        return self.plane.endpoints.opened[<int>AMQP_THEIRS].unfit
+
+    cdef str delay(self, str purpose):
+        """Return what the peer has not done in time."""
+        return UNFIT_OPEN if self.has_unfit_open() else f"the peer did not {purpose} in time"
 
     cdef PeerState check(self) except? PEER_CLOSED nogil:
         """Return the peer's state, or raise the connection's error."""
