@@ -28,7 +28,10 @@ static int no_password(char *buffer, int size, int writing, void *data) {
 }
 
 static const char *latest_reason(void) {
-  const unsigned long error = ERR_peek_last_error();
+  const unsigned long first = ERR_peek_error();
+  unsigned long error = ERR_peek_last_error();
+  /* "PEM lib": the reason is before it. */
+  if (ERR_GET_REASON(error) == ERR_R_PEM_LIB) error = first;
   const char *reason = ERR_reason_error_string(error);
   return reason                         ? reason
     : ERR_GET_LIB(error) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(error))
@@ -109,6 +112,15 @@ bool tls_context_identify(tls_context_t *context, const char *certificate, const
   return false;
 }
 
+/* A file of revocation lists only loads without an error. */
+static bool has_certificates(const X509_STORE *store) {
+  const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(store);
+  for (int i = 0; i < sk_X509_OBJECT_num(all); ++i) {
+    if (X509_OBJECT_get_type(sk_X509_OBJECT_value(all, i)) == X509_LU_X509) return true;
+  }
+  return false;
+}
+
 static bool load_store(tls_context_t *context, const char *store) {
   struct stat status;
   if (!store) return SSL_CTX_set_default_verify_paths(context->ssl) == 1;
@@ -117,6 +129,7 @@ static bool load_store(tls_context_t *context, const char *store) {
     1) {
     return false;
   }
+  if (!folder && !has_certificates(SSL_CTX_get_cert_store(context->ssl))) return false;
   if (!context->server) return true;
   /* A client may choose its certificate by the names of these authorities. */
   STACK_OF(X509_NAME) *names = sk_X509_NAME_new_null();
