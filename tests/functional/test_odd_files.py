@@ -63,6 +63,15 @@ SUMMARIES = {
     "complete": (b'{"complete": "yes"}', 'complete is "yes"'),
     "a reason": (b'{"reason": []}', "reason is a list"),
     "a step": (b'{"clock_step": {"milliseconds": -2}}', "clock_step is an object"),
+    "a host's use": (b'{"host_use": {"busy": 1}}', "host_use is an object"),
+    "a course": (
+        b'{"arrow": {"schedule": {"late_us": null, "over_time": {"seconds": 0}}}}',
+        "arrow.schedule is an object",
+    ),
+    "parts of delays": (
+        b'{"arrow": {"schedule": {"late_us": null, "late_by_us": {"credit": 1}}}}',
+        "arrow.schedule is an object",
+    ),
     "a schedule": (b'{"arrow": {"schedule": {"late_us": {}}}}', "arrow.schedule is an object"),
 }
 

@@ -7,7 +7,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,27 @@ def environment() -> dict[str, Any]:
         "host": platform.node() or None,
         "command": shown_command(sys.argv),
     }
+
+
+def host_use_text(use: Mapping[str, Any], *, notable: bool = False) -> str | None:
+    """Return the use of the host's CPU during a run in words.
+
+    Args:
+        use: the section ``host_use``.
+        notable: only parts that make a process late; None without any.
+    """
+    words = [
+        (use["busy"], 0.9, "CPU {:.0%} busy"),
+        (use["stolen"], 0.01, "{:.1%} of it stolen by the hypervisor"),
+        (use["waiting"], 0.1, "tasks waited for a core in {:.0%} of the time"),
+        (use["throttled_seconds"], 0.01, "throttled for {:.2f} s by a control group"),
+    ]
+    parts = [
+        text.format(value)
+        for value, least, text in words
+        if value is not None and (value >= least or (not notable and least == 0.9))
+    ]
+    return ", ".join(parts) or None
 
 
 def shown_command(words: Sequence[str]) -> str:

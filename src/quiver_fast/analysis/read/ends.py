@@ -40,7 +40,7 @@ from quiver_fast.records.splits import scan_file, tells_ends
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
-_KEPT = ("complete", "reason", "exit_code", "clock_step", "arrow", "environment")
+_KEPT = ("complete", "reason", "exit_code", "clock_step", "host_use", "arrow", "environment")
 
 
 @dataclass(frozen=True)
@@ -409,6 +409,7 @@ class MergedEnds:
             "clock_step": largest_step(end.known for end in ends),
             "arrow": None,
             "environment": ends[0].known.get("environment"),
+            "host_use": ends[0].known.get("host_use"),
             "file": str(ends[0].path.parent),
         }
 

@@ -26,7 +26,16 @@ Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
 # The keys of a wrapper's summary that the records do not tell.
-_KEPT = ("config", "complete", "reason", "exit_code", "clock_step", "arrow", "environment")
+_KEPT = (
+    "config",
+    "complete",
+    "reason",
+    "exit_code",
+    "clock_step",
+    "host_use",
+    "arrow",
+    "environment",
+)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,14 @@ def _is_clock_step(value: Any) -> bool:
     return _is_number(size) and _is_number(value.get("after_seconds"))
 
 
+def _is_host_use(value: Any) -> bool:
+    """Say whether it has the keys of :meth:`.host_use.HostUse.section`."""
+    keys = ("busy", "stolen", "waiting", "throttled_seconds")
+    return _is_object(value) and all(
+        key in value and _or_null(_is_number)(value[key]) for key in keys
+    )
+
+
 def _or_null(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
@@ -134,6 +142,7 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("exit_code",): lambda value: isinstance(value, int),
     ("clock_step",): _is_clock_step,
     ("environment",): _is_object,
+    ("host_use",): _is_host_use,
     ("arrow",): _is_object,
     ("arrow", "queue_empty"): _is_flag,
     ("arrow", "released"): _is_count,

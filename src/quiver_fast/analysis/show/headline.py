@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
+from quiver_fast.analysis.figures.environment import host_use_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY
 from quiver_fast.analysis.model.ranks import CHARTS, rank_title
@@ -97,6 +98,9 @@ def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
         **load_facts(run),
         "Date": _date(ends),
         **environment_facts(environments[0] if environments else {}),
+        "Host during the run": next(
+            (host_use_text(end["host_use"]) for end in ends if end.get("host_use")), None
+        ),
     }
 
 

@@ -153,7 +153,8 @@ def _sending(sender: Mapping[str, Any], latency: Mapping[str, Any] | None) -> It
     parts = [f"{words} {figures}" for words, figures in late_by_rows(schedule)]
     yield from _joined("of it", parts)
     if latency is not None:
-        yield from (("", line) for line in lateness_lines(schedule, latency))
+        lines = lateness_lines(schedule, latency, sender.get("host_use"))
+        yield from (("", line) for line in lines)
 
 
 def _delays(schedule: Mapping[str, Any]) -> list[tuple[str, float]]:

@@ -18,6 +18,7 @@ from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
 from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.control import Control, Flushed
+from quiver_fast.cli.arrow.host_use import HostUse
 from quiver_fast.cli.arrow.meter import Period
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments
 from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
@@ -83,6 +84,7 @@ class ArrowRun:
         self._child: Child | None = None
         self._taker: SnapshotTaker | None = None
         self._clock = StepWatch(plan.clock_base)
+        self._host_use = HostUse()
         self._stopped: Ending | None = None
         self._tolerant = False
         self._companion: Companion | None = None
@@ -98,6 +100,7 @@ class ArrowRun:
             QuiverError: it cannot be started.
         """
         self.files.remove()
+        self._host_use = HostUse()
         plan = self.plan
         reserve_space(self.files.reserve, plan.options.duration)
         try:
@@ -274,6 +277,7 @@ class ArrowRun:
             "reason": ending.reason,
             "exit_code": self.child.returncode,
             "clock_step": self._clock_step(),
+            "host_use": self._host_use.section(),
             "arrow": self._report or self._last_words,
         }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
+from quiver_fast.analysis.figures.environment import host_use_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
@@ -275,7 +276,7 @@ def _additions(
     if "schedule" in sender:
         lines = _schedule_lines(sender["schedule"])
         if latency is not None:
-            lines += lateness_lines(sender["schedule"], latency)
+            lines += lateness_lines(sender["schedule"], latency, sender.get("host_use"))
         sections.append(section("SCHEDULE", lines))
     if streaming is not None:
         sections.append(section("STREAMING", _streaming_lines(streaming)))
@@ -349,10 +350,15 @@ def _schedule_lines(schedule: dict[str, Any]) -> list[str]:
     return lines
 
 
-def lateness_lines(schedule: Mapping[str, Any], latency: Mapping[str, Any]) -> list[str]:
+def lateness_lines(
+    schedule: Mapping[str, Any],
+    latency: Mapping[str, Any],
+    host_use: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Say how much of the latency is the delay of sends, and why, where it is more than a tenth.
 
-    A latency counts from the intended send time, so it has all of the send delay in it.
+    A latency counts from the intended send time, so it has all of the send delay in it. If the
+    sender was late itself, the host's use may tell why.
     """
     shares = {}
     for name, late in (schedule["late_us"] or {}).items():
@@ -368,7 +374,9 @@ def lateness_lines(schedule: Mapping[str, Any], latency: Mapping[str, Any]) -> l
     cause = max(parts, key=lambda one: parts[one].get(worst, 0), default=None)
     why, advice = _CAUSES[cause]
     rank = "100" if worst == "max" else worst.removeprefix("p")
-    return [f"{share} % of the {rank}% latency is {why}:", advice]
+    lines = [f"{share} % of the {rank}% latency is {why}:", advice]
+    busy = host_use and cause in ("itself", None) and host_use_text(host_use, notable=True)
+    return [*lines, f"(its host: {busy})"] if busy else lines
 
 
 def late_by_rows(schedule: Mapping[str, Any]) -> list[tuple[str, str]]:

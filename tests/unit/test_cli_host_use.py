@@ -1,0 +1,85 @@
+"""The use of the host's CPU during a run, and its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quiver_fast.analysis.figures.environment import host_use_text
+from quiver_fast.cli.arrow import host_use
+from quiver_fast.cli.arrow.host_use import HostUse
+from quiver_fast.cli.arrow.summary_text import lateness_lines
+
+QUIET = {"seconds": 9.0, "busy": 0.123, "stolen": 0.0, "waiting": 0.01, "throttled_seconds": 0.0}
+BUSY = QUIET | {"busy": 1.0, "stolen": 0.042, "waiting": 0.5, "throttled_seconds": 1.5}
+
+
+def system(folder: Path, *, cpu: str, pressure: int | None, throttled: int) -> None:
+    """Write the files of a system, below a folder."""
+    (folder / "stat").write_text(f"cpu  {cpu} 0 0\ncpu0 1 2\n")
+    if pressure is not None:
+        (folder / "cpu").write_text(f"some avg10=0.00 total={pressure}\nfull avg10=0.00 total=0\n")
+    (folder / "cgroup").write_text("9:cpu:/other\n0::/a/b\n")
+    (folder / "groups" / "a" / "b").mkdir(parents=True, exist_ok=True)
+    (folder / "groups" / "a" / "cpu.stat").write_text(f"usage_usec 1\nthrottled_usec {throttled}\n")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, file in (("_STAT", "stat"), ("_PRESSURE", "cpu"), ("_CGROUP", "cgroup")):
+        monkeypatch.setattr(host_use, name, tmp_path / file)
+    monkeypatch.setattr(host_use, "_CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(host_use, "_TICKS", 100)
+    return tmp_path
+
+
+def test_the_use_is_the_difference_of_two_moments(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([100.0, 110.0])
+    monkeypatch.setattr(host_use.time, "monotonic", lambda: next(times))
+    system(place, cpu="100 0 100 700 100 0 0 0", pressure=5_000_000, throttled=1_000_000)
+    use = HostUse()
+    # In 10 s of two cores: 12 s of work, 6 s idle, 1 s waiting for a disk, 1 s stolen.
+    system(place, cpu="1000 100 300 1300 200 0 0 100", pressure=9_000_000, throttled=2_500_000)
+    assert use.section() == {
+        "seconds": 10.0, "busy": 0.65, "stolen": 0.05, "waiting": 0.4, "throttled_seconds": 1.5,
+    }  # fmt: skip
+    assert use.section() is use.section()
+
+
+def test_a_system_that_tells_nothing(place: Path) -> None:
+    found = HostUse().section()
+    assert found.pop("seconds") is not None
+    assert set(found.values()) == {None}
+    assert host_use_text(found) is None
+
+
+def test_this_system_tells_something() -> None:
+    use = HostUse()
+    sum(range(2_000_000))
+    found = use.section()
+    assert found["busy"] is None or 0 <= found["busy"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("use", "notable", "words"),
+    [
+        (QUIET, False, "CPU 12% busy"),
+        (QUIET, True, None),
+        (BUSY, True, "CPU 100% busy, 4.2% of it stolen by the hypervisor, tasks waited for a core "
+         "in 50% of the time, throttled for 1.50 s by a control group"),
+    ],
+)  # fmt: skip
+def test_words(use: dict[str, float], notable: bool, words: str | None) -> None:
+    assert host_use_text(use, notable=notable) == words
+
+
+@pytest.mark.parametrize(("cause", "told"), [("itself", True), ("credit", False)])
+def test_the_host_stands_beside_a_sender_that_was_late_itself(cause: str, told: bool) -> None:
+    late = {"p99": 600}
+    latency = {"unit": "us", "percentiles": {"99": 1000}}
+    lines = lateness_lines({"late_us": late, "late_by_us": {cause: late}}, latency, BUSY)
+    assert lines[-1].startswith("(its host: CPU 100% busy, 4.2% ") == told
+    assert len(lateness_lines({"late_us": late, "late_by_us": {cause: late}}, latency, QUIET)) == 2
