@@ -97,9 +97,6 @@ LONG_ATTACHES = {
     "filter": lambda name: {
         "source": composite("source", address=name, filter=filters(f"a = '{'b' * 1200}'"))
     },
-    "capabilities": lambda name: {
-        "source": composite("source", address=name, capabilities=["c" * 1200])
-    },
     "default outcome": lambda name: {
         "source": composite(
             "source", address=name,
@@ -141,7 +138,7 @@ class TestAttach:
         client.limit = 4096
         client.open(max_frame_size=4096)
         client.begin()
-        for number, part in enumerate(["filter", "capabilities", "default outcome", "target"]):
+        for number, part in enumerate(["filter", "default outcome", "target"]):
             fields = LONG_ATTACHES[part](address)
             attach = client.attach_receiver("", handle=number, name=part, **fields)
             assert attach.fields["source"].fields["address"] == address

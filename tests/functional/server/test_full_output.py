@@ -38,7 +38,7 @@ def wait_for_outcome(client: FrameClient, number: int) -> None:
 
 
 # Messages of several sizes end at other places of the output.
-@pytest.mark.parametrize("size", [6, 100, 1000, 5000])
+@pytest.mark.parametrize("size", [6, 100, 1000, 5000, 32_800, 60_000])
 @pytest.mark.parametrize("head", [b"", TTL], ids=["plain", "new header"])
 @pytest.mark.parametrize("frame_size", [512, 65536])
 def test_a_message_that_fits_a_frame_comes_in_one(

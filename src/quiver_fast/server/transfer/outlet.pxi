@@ -331,9 +331,11 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
         if not has_room(outlet):
             clog(outlet)
         else:
+            if outlet._sending != NULL:
+                # Also one whose message has not begun: it waited for room for all of it.
+                peer_dirty(peer)
             if outlet.delivery != NULL:
                 outlet_continue(outlet)
-                peer_dirty(peer)
             outlet_flow(outlet)
         outlet = following
 
