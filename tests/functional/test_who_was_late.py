@@ -65,6 +65,9 @@ CASES = [
     ("socket", False, "receive", ("--rate", "500", "--body-size", "100k")),
     ("outcomes", True, "server", ("--rate", "500", "--transaction-size", "10")),
     ("itself", True, "send", ("--rate", "2k")),
+    # While it waits, too: what it waits for comes meanwhile.
+    ("itself", True, "send", ("--rate", "2k", "--transaction-size", "1")),
+    ("itself", False, "send", ("--rate", "15k", "--credit", "2")),
 ]
 
 
@@ -72,7 +75,9 @@ CASES = [
 def test_the_cause_is_named(
     server: Server, tmp_path: Path, cause: str, served: bool, still: str, words: tuple[str, ...]
 ) -> None:
-    document = measured(tmp_path / f"{cause}-{still}", server if served else None, still, *words)
+    document = measured(
+        tmp_path / f"{cause}-{len(words)}", server if served else None, still, *words
+    )
     schedule = document["sender"]["schedule"]
     parts = {name: part["max"] / 1e6 for name, part in schedule["late_by_us"].items()}
     assert parts.keys() == {"credit", "socket", "outcomes", "itself"}

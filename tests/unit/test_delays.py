@@ -85,6 +85,16 @@ def test_waits_that_overlap_count_once() -> None:
     assert [found[name]["max"] for name in ("credit", "socket", "itself")] == [3, 2, 2]
 
 
+def test_a_sender_that_did_not_run_waited_for_nothing() -> None:
+    waits, delays = Waits(), Delays()
+    waits.away(3000, 8000)
+    # A wait that is told later does not reach back.
+    waits.wait(CAUSES["credit"], 1000, 9000)
+    delays.record(waits, 2000, 9000)
+    found = delays.late_by_us()
+    assert (found["credit"]["max"], found["itself"]["max"]) == (1, 6)
+
+
 @pytest.mark.parametrize("behind", [1, 100, 5000])
 def test_many_waits_take_no_more_room(behind: int) -> None:
     """A slow target gives credit a thousand times a second, and the sender falls behind."""

@@ -146,6 +146,7 @@ cdef class Sender(Endpoint):
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef bint closed = self.closed_by_peer()
+        cdef int64_t wake
         if now >= self.course.next_flush and self.streaming and self.outgoing.is_open:
             # The message takes longer than a flush: record its progress.
             self.record_body(c"B")
@@ -181,7 +182,9 @@ cdef class Sender(Endpoint):
                 return OVER
             with gil:
                 self.fail_silent()
-        return self.next_wake(now)
+        wake = self.next_wake(now)
+        return wake if self.course.schedule is None else (
+            self.course.schedule.sleep_until(wake, now))
 
     cdef int await_input(self, int64_t wake) except -1 nogil:
         """Exchange; wait for the peer or for the time of the next message."""
@@ -195,14 +198,17 @@ cdef class Sender(Endpoint):
 
     cdef void note_waits(self, int64_t now) noexcept nogil:
         """Note what of the peer a message waits for, since ``now``: 0 after a burst."""
-        cdef Cause cause
+        cdef int64_t began = self.connection.blocked_from
+        cdef int64_t ended = self.connection.blocked_to
         if self.course.schedule is None:
             return
-        self.course.schedule.waits.add(
-            SOCKET, self.connection.blocked_from, self.connection.blocked_to)
-        cause = self.awaited()
-        if cause != self.course.schedule.waits.cause:
-            self.course.schedule.waits.become(cause, now if now else monotonic_ns())
+        if now and self.course.schedule.was_away(now):
+            if began > ended or ended > self.course.schedule.wakes:
+                ended = self.course.schedule.wakes
+            self.course.schedule.waits.add(SOCKET, began, ended)
+            self.course.schedule.waits.be_away(self.course.schedule.wakes, now)
+        self.course.schedule.waits.add(SOCKET, began, ended)
+        self.course.schedule.note(self.awaited(), now)
 
     cdef Cause awaited(self) noexcept nogil:
         """Return what of the peer a message has to wait for; ITSELF if for nothing."""

@@ -101,6 +101,7 @@ cdef class Sender(Endpoint):
         return self.sent - self.settled
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
+        cdef int64_t wake
         self.take_input()
         self.course.notice(now, self.writer)
         if not self.course.stopping and self.course.is_over(now, self.sent):
@@ -118,7 +119,9 @@ cdef class Sender(Endpoint):
                 raise PeerError(
                     f"{self.channel.peer}: {self.sent - self.settled} of {self.sent} "
                     "submits have no reply and the server is silent")
-        return self.next_wake(now)
+        wake = self.next_wake(now)
+        return wake if self.course.schedule is None else (
+            self.course.schedule.sleep_until(wake, now))
 
     cdef void note_waits(self, int64_t now) noexcept nogil:
         """Note what of the server the next submit waits for; see the sender over AMQP."""
@@ -129,8 +132,9 @@ cdef class Sender(Endpoint):
             cause = SOCKET
         elif self.sent - self.settled >= self.window:
             cause = OUTCOMES
-        if cause != self.course.schedule.waits.cause:
-            self.course.schedule.waits.become(cause, now if now else monotonic_ns())
+        if now and self.course.schedule.was_away(now):
+            self.course.schedule.waits.be_away(self.course.schedule.wakes, now)
+        self.course.schedule.note(cause, now)
 
     cdef int64_t allowance(self, int64_t now) noexcept nogil:
         """Return how many more submits window, count and schedule allow now."""

@@ -13,6 +13,10 @@ cdef enum:
     KNOTS = 128
     # The most steps of a run that are told apart.
     ROWS = 2048
+    # A sender that waits looks up so often, in nanoseconds: a longer sleep is its own.
+    GLANCE = 50000000
+    # It may wake so late.
+    SLACK = 2000000
 
 
 cdef struct Knot:
@@ -42,6 +46,7 @@ cdef class Waits:
 
     cdef void become(self, Cause cause, int64_t now) noexcept nogil
     cdef void add(self, Cause cause, int64_t begin, int64_t end) noexcept nogil
+    cdef void be_away(self, int64_t since, int64_t now) noexcept nogil
     cdef Knot *put_knot(self, int64_t time) noexcept nogil
     cdef void make_room(self) noexcept nogil
     cdef void divide(self, int64_t due, int64_t *parts) noexcept nogil

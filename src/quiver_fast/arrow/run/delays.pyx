@@ -88,6 +88,20 @@ cdef class Waits:
         self.put_knot(end).waited[<int>cause] += end - begin
         self.newest = end
 
+    cdef void be_away(self, int64_t since, int64_t now) noexcept nogil:
+        """End the wait at ``since``: from then until ``now`` the sender did not run.
+
+        It had asked to be woken at ``since``; whatever it waited for may have come long ago.
+        """
+        cdef Cause cause = self.cause
+        self.become(ITSELF, since)
+        if self.newest < now:
+            if self.count + 1 > KNOTS:
+                self.make_room()
+            self.put_knot(now)
+            self.newest = now
+        self.become(cause, now)
+
     cdef Knot *put_knot(self, int64_t time) noexcept nogil:
         """Add a knot until which nothing more was waited."""
         cdef Knot *knot = &self.knots[self.count]
@@ -136,6 +150,10 @@ cdef class Waits:
             if share:
                 parts[cause] += <int64_t>(
                     share * (after.waited[cause] - (after - 1).waited[cause]))
+
+    def away(self, since: int, now: int) -> None:
+        """Say that the sender did not run; see `be_away`."""
+        self.be_away(since, now)
 
     def wait(self, cause: int, begin: int, end: int) -> None:
         """Add a wait, by the number of its cause: 1 credit, 2 socket, 3 outcomes."""

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from quiver_fast.arrow.run.delays cimport Delays, Waits
+from quiver_fast.arrow.run.delays cimport Cause, Delays, Waits
 
 cdef class Pacer:
     cdef int64_t rate
@@ -42,11 +42,16 @@ cdef class Schedule:
     # The schedules of many ends share one.
     cdef public Delays delays
     cdef Waits waits
+    # When its sender asked to be woken; 0 for at once.
+    cdef int64_t wakes
     cdef int64_t clock_base
     # When it began, by the monotonic clock; 0 before.
     cdef int64_t start
 
     cdef int begin(self, int64_t now) noexcept nogil
+    cdef void note(self, Cause cause, int64_t now) noexcept nogil
+    cdef bint was_away(self, int64_t now) noexcept nogil
+    cdef int64_t sleep_until(self, int64_t wake, int64_t now) noexcept nogil
     cdef int64_t due(self, int64_t now) noexcept nogil
     cdef int64_t send_time(self, int64_t index) noexcept nogil
     cdef int64_t wake(self, int64_t index) noexcept nogil

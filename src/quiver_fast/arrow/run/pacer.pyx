@@ -6,6 +6,7 @@ sent, so a stalled sender cannot stretch it (no coordinated omission).
 
 from libc.stdlib cimport calloc, free
 
+from quiver_fast.arrow.run.delays cimport GLANCE, ITSELF, SLACK, Cause
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.rate_steps import billionths
 
@@ -144,6 +145,22 @@ cdef class Schedule:
         if self.start == 0:
             self.start = now
         return 0
+
+    cdef void note(self, Cause cause, int64_t now) noexcept nogil:
+        """Note that a message waits for ``cause`` from ``now`` on; 0 is the present time."""
+        if cause != self.waits.cause:
+            self.waits.become(cause, now if now else monotonic_ns())
+
+    cdef bint was_away(self, int64_t now) noexcept nogil:
+        """Say whether the sender slept longer than it asked for, with `now` when it woke."""
+        return 0 < self.wakes < now - SLACK
+
+    cdef int64_t sleep_until(self, int64_t wake, int64_t now) noexcept nogil:
+        """Return when to wake a sender that asks for ``wake``: soon if it waits for its peer."""
+        if wake > 0 and self.waits.cause != ITSELF:
+            wake = min(wake, now + GLANCE)
+        self.wakes = wake
+        return wake
 
     cdef int64_t due(self, int64_t now) noexcept nogil:
         """Return how many messages are due at ``now`` (monotonic ns), since the start."""
