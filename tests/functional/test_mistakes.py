@@ -73,6 +73,19 @@ USAGE = [
     ("pair", ["--abort-if", "p99>5s || rate<1"], "give the option once for each condition"),
     ("analyze", ["run1", "--fail-if", "5s"], "write 'p99>5s'"),
     ("fleet", ["hosts", "--fail-if", "10ms"], "write 'p99>10ms'"),
+    ("pair", ["--fail-if", "p99=5ms"], "write 'p99>5ms'"),
+    ("pair", ["--fail-if", "5ms<p99"], "write 'p99>5ms'"),
+    ("pair", ["--fail-if", "p99,9>5ms"], "write 'p99.9>5ms'"),
+    ("pair", ["--fail-if", "rate<1,5k"], "write 'rate<1.5k'"),
+    ("pair", ["--fail-if", "p99>5µs"], "write 'p99>5us'"),
+    ("pair", ["--fail-if", "sender_rate<5"], "did you mean sender-rate?"),
+    ("pair", ["--find-rate", "p99==5ms"], "write 'p99<5ms'"),
+    ("pair", ["--find-rate", "p99<5,5ms"], "write 'p99<5.5ms'"),
+    ("pair", ["--find-rate", "p99<1,000us,max<2,000us"], "write 'p99<1000us and max<2000us'"),
+    ("pair", ["--find-rate", "10ms,20ms"], "is not a condition such as p99<5ms (see"),
+    ("pair", ["--durable", "yes"], "'yes' looks like a value, and switches take none"),
+    ("pair", ["LOCALHOST"], "'LOCALHOST' is a host: write //LOCALHOST/q0"),
+    ("pair", ["dead::beef"], "write //[dead::beef]/q0, or //localhost/dead::beef for a queue"),
     ("pair", ["--find-rate", "<10ms"], "such as p99<5ms: write 'p99<10ms'"),
     ("pair", ["--find-rate", "worse"], "--find-rate worse: nothing is compared in a search"),
     ("pair", ["--find-rate", "p99"], "'p99' is not a condition such as p99<5ms (see"),
@@ -178,6 +191,12 @@ def test_a_name_that_resolves_is_taken_for_a_host(addresses):
     assert url.parse_url("topic/t").path == "topic/t"
     assert url.parse_url("//localhost/rabbitmq/q0").path == "rabbitmq/q0"
     assert url.parse_url("x", address="rabbitmq/q0").path == "rabbitmq/q0"
+
+
+@pytest.mark.parametrize("name", ["1.2", "10.1", "1.2.3", "2024.06/q"])
+def test_a_version_is_no_host(addresses, name):
+    addresses.append("*")
+    assert url.parse_url(name).path == name
 
 
 def test_a_server_that_knows_every_name_tells_nothing(addresses):

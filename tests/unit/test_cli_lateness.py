@@ -21,6 +21,8 @@ LATE = {"p50": 9, "p99": 600}
         (LATE, {"socket": 590, "itself": 10}, "waited for room in the socket:"),
         (LATE, {"outcomes": 590}, "waited for outcomes of others:"),
         ({"p50": 10, "p99": 20}, {"itself": 20}, None),
+        # Timers of the kernel are that late.
+        ({"p50": 60, "p99": 90}, {"itself": 60}, None),
         ({"max": 3000}, None, "100 % of the 100% latency is the delay of messages that went late:"),
         (None, None, None),
     ],

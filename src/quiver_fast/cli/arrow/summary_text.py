@@ -39,6 +39,8 @@ _CAUSES = {
     None: ("the delay of messages that went late", "their sender does not say why"),
 }
 _OWN_SHARE = 0.1
+# A sleeper of the kernel may wake so late: no CPU of its own would change that.
+_NO_REASON_US = 100
 _DELIVERY_LINES = {
     "Sent": "sent",
     "Received": "received",
@@ -364,7 +366,7 @@ def lateness_lines(
     for name, late in (schedule["late_us"] or {}).items():
         rank = "100" if name == "max" else name.removeprefix("p")
         ticks = latency["percentiles"].get(rank)
-        if ticks:
+        if ticks and late > _NO_REASON_US:
             shares[name] = late * per_millisecond(latency["unit"]) / (1000 * ticks)
     worst = max(shares, key=shares.__getitem__, default=None)
     if worst is None or shares[worst] <= _OWN_SHARE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -52,6 +53,10 @@ _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 # Words and signs by which people join conditions, and commas within a number.
 _JOINT = re.compile(r"\s*(?:[,;]|&&?|\|\|?|\b(?:and|or)\b)\s*", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")
+_EQUALS = re.compile(r"\s*==?\s*")
+_TURNED = re.compile(r"\s*(\d[\w.]*)\s*(>=|<=|>|<)\s*([a-z][\w.-]*)\s*", re.IGNORECASE)
+_TURNS = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 _LIMIT_ALONE = re.compile(r"[<>=]*\s*(\d+(?:\.\d+)?(?:ms|us|ns|s))", re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -294,9 +299,8 @@ def _parsed(text: str, example: str, typed: str) -> Threshold:
     figure, compares, number, unit = match.groups()
     units, shown = _units(figure)
     if units is None:
-        raise argparse.ArgumentTypeError(
-            f"'{figure}' in '{text}' is not a figure: those are {', '.join(_FIGURES)}"
-        )
+        known = f"{_alike(figure)}: those are {', '.join(_FIGURES)}"
+        raise argparse.ArgumentTypeError(f"'{figure}' in '{text}' is not a figure{known}")
     if unit not in units:
         those = ", ".join(filter(None, units)) or "it has none"
         raise argparse.ArgumentTypeError(f"'{unit}' in '{text}' is not a unit of {figure}: {those}")
@@ -307,16 +311,29 @@ def _parsed(text: str, example: str, typed: str) -> Threshold:
 
 def _advice(text: str, example: str) -> str:
     """Return the correction of a text that is no condition; empty if none is known."""
-    if _THOUSANDS.search(text):
-        return f": write '{_THOUSANDS.sub('', text)}'"
-    if alone := _LIMIT_ALONE.fullmatch(text.strip()):
-        return f": write 'p99{example}{alone[1]}'"
-    parts = [part for part in _JOINT.split(text.strip()) if part]
-    if len(parts) == 1:
-        return ""
-    if example == "<":
-        return f": write '{' and '.join(parts)}'"
-    return ": give the option once for each condition"
+    plain = _THOUSANDS.sub("", text)
+    for guess in (plain, _DECIMAL.sub(".", text), plain.replace("µ", "u").replace("μ", "u")):
+        alone = _LIMIT_ALONE.fullmatch(guess.strip())
+        turned = _TURNED.fullmatch(guess)
+        one = f"p99{example}{alone[1]}" if alone else _EQUALS.sub(example, guess.strip())
+        one = f"{turned[3]}{_TURNS[turned[2]]}{turned[1]}" if turned else one
+        if one != text and _is_condition(one):
+            return f": write '{one}'"
+        parts = [part for part in _JOINT.split(guess.strip()) if part]
+        if len(parts) > 1 and example == "<" and all(map(_is_condition, parts)):
+            return f": write '{' and '.join(parts)}'"
+    several = example == ">" and len(_JOINT.split(plain.strip())) > 1
+    return ": give the option once for each condition" if several else ""
+
+
+def _alike(name: str) -> str:
+    close = difflib.get_close_matches(name.replace("_", "-"), _FIGURES, 1, 0.8)
+    return f", did you mean {close[0]}?" if close else ""
+
+
+def _is_condition(text: str) -> bool:
+    match = _CONDITION.fullmatch(text.lower())
+    return match is not None and match[4] in (_units(match[1])[0] or ())
 
 
 def _units(figure: str) -> tuple[dict[str, float] | None, str]:

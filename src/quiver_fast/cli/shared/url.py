@@ -18,6 +18,8 @@ _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
 # Commands of other programs, which people try here.
 _COMMANDS = ("help", "version")
+# Values that people give to switches.
+_VALUES = ("yes", "no", "true", "false", "on", "off")
 _BEGIN = re.compile(r"//|[A-Za-z][A-Za-z0-9+.-]*:")
 _WITH_SCHEME = re.compile(r"([A-Za-z]+:(?!:))?(.*)", re.DOTALL)
 _ONE_SLASH = re.compile(r"([A-Za-z]+:)/([^/].*)", re.DOTALL)
@@ -116,6 +118,11 @@ def _check_meaning(text: str) -> None:
     if text.startswith("--"):
         # Argparse takes an unknown option with a blank in it for a positional argument.
         raise UsageError(f"'{text.partition('=')[0]}' is not an option")
+    if text.lower() in _VALUES:
+        raise UsageError(
+            f"'{text}' looks like a value, and switches take none: leave it out, or write "
+            f"//localhost/{text} for a queue"
+        )
     if text in _COMMANDS:
         raise UsageError(f"'{text}' looks like an option: write --{text}, or //localhost/{text}")
 
@@ -132,7 +139,8 @@ def _check_host(scheme: str, text: str) -> None:
     asked = rest or "." in first
     if not (ours or _DOMAIN.fullmatch(first) or (asked and _resolves(first))):
         return
-    queue = "" if ours else f", or {scheme}//{_DEFAULT_HOST}/{text} for a queue"
+    named = first.lower() == _DEFAULT_HOST or re.fullmatch(r"[\d.]+", first, re.ASCII)
+    queue = "" if named else f", or {scheme}//{_DEFAULT_HOST}/{text} for a queue"
     if rest:
         raise UsageError(f"'{text}' begins with a host: write {scheme}//{text}{queue}")
     if not slash:
@@ -141,7 +149,7 @@ def _check_host(scheme: str, text: str) -> None:
 
 
 def _is_host(text: str) -> bool:
-    if text in ("localhost", socket.gethostname()):
+    if text.lower() in (_DEFAULT_HOST, socket.gethostname().lower()):
         return True
     try:
         ipaddress.ip_address(text)
@@ -153,6 +161,9 @@ def _is_host(text: str) -> bool:
 @cache
 def _resolves(name: str) -> bool:
     """Say whether a name has an address, as far as a name server tells it at once."""
+    if re.fullmatch(r"[\d.]+", name, re.ASCII):
+        # getaddrinfo takes 1.2 for an address, and people take it for a version.
+        return False
     # Some name servers have an address for any name.
     other = f"{name}-{os.urandom(4).hex()}"
     return _NAME.fullmatch(name) is not None and _has_address(name) and not _has_address(other)
