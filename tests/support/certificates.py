@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 EXPIRED = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 
@@ -63,3 +65,40 @@ def make_certificates(directory: Path) -> Certificates:
         client=_issue(directory, "client", authority.issue_cert("client@example.org")),
         foreign_client=_issue(directory, "foreign", other.issue_cert("client@example.org")),
     )
+
+
+def list_of(
+    authority: trustme.CA, revoked_one: trustme.Blob, days: int, scope: str | None = None
+) -> bytes:
+    """Return the authority's list with one revoked certificate, which is valid for so long.
+
+    Args:
+        authority: The issuer.
+        revoked_one: The revoked certificate.
+        days: For how many days the list is valid.
+        scope: The certificates that the list is about: "user", "ca", or all.
+    """
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
+    key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
+    one = x509.load_pem_x509_certificate(revoked_one.bytes())
+    now = datetime.datetime.now(datetime.timezone.utc)
+    revoked = (
+        x509.RevokedCertificateBuilder()
+        .serial_number(one.serial_number)
+        .revocation_date(now)
+        .build()
+    )
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.subject)
+        .last_update(now - datetime.timedelta(9))
+        .next_update(now + datetime.timedelta(days))
+        .add_revoked_certificate(revoked)
+    )
+    if scope is not None:
+        of_users, of_authorities = scope == "user", scope == "ca"
+        point = x509.IssuingDistributionPoint(
+            None, None, of_users, of_authorities, None, False, False
+        )
+        builder = builder.add_extension(point, critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
