@@ -100,8 +100,17 @@ def demanding(
     context.minimum_version = context.maximum_version = version
 
     def serve(connection: socket.socket) -> None:
-        with contextlib.suppress(ssl.SSLError, ConnectionError):
-            wrapped = context.wrap_socket(connection, server_side=True)
+        wrapped = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with contextlib.suppress(ConnectionError):
+            try:
+                wrapped.do_handshake()
+            except ssl.SSLError:
+                # Input that is not read would make a reset of the close, which overtakes the alert.
+                with socket.socket(fileno=wrapped.detach()) as plain:
+                    plain.shutdown(socket.SHUT_WR)
+                    while plain.recv(65536):
+                        pass
+                return
             if answer == "reset":
                 # With TLS 1.3 the client may have begun AMQP already.
                 reset(wrapped)
