@@ -234,7 +234,7 @@ def test_a_peer_that_takes_smaller_messages_gets_none(words: dict[str, int]) -> 
         words = {"count": 10, "body_size": 2000, **words}
         end = run_pyfast(*arguments("send", peer.port, **words))
         assert_error(
-            end, "takes messages of at most 1024 bytes, and ours have 20", "body-size 2000"
+            end, "takes messages of at most 1,024 bytes, and ours have 20", "body-size 2000"
         )
 
 

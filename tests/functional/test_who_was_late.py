@@ -60,7 +60,7 @@ def measured(out: Path, server: Server | None, still: str, *words: str) -> dict[
 
 CASES = [
     ("credit", True, "server", ("--rate", "2k")),
-    ("credit", True, "server", ("--rate", "2k", "--senders", "4", "--processes", "1")),
+    ("credit", True, "server", ("--rate", "12k", "--senders", "4", "--processes", "1")),
     ("credit", False, "receive", ("--rate", "2k", "--credit", "10")),
     ("socket", False, "receive", ("--rate", "500", "--body-size", "100k")),
     ("outcomes", True, "server", ("--rate", "500", "--transaction-size", "10")),

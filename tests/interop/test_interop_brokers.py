@@ -112,7 +112,7 @@ def test_a_message_that_is_too_large_for_the_broker_is_not_sent(broker: Server) 
     """RabbitMQ 4 takes 16 MiB, unless it is told otherwise, and its attach says so."""
     declare(broker, "large")
     words = arguments("send", broker.port, path="large", count=1, body_size=17_000_000)
-    assert_error(run_pyfast(*words, timeout=SECONDS), "at most 16777216 bytes", "17000033")
+    assert_error(run_pyfast(*words, timeout=SECONDS), "at most 16,777,216 bytes", "17000033")
 
 
 @pytest.mark.peer("rabbitmq4")
