@@ -6,9 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.amqp_frames import FrameClient
 from support.clients import Clients
-from support.queue_damage import HOME, flips, write_records
+from support.queue_damage import HOME, MESSAGE, ROLL, flips, write_records
 from support.server import running_server
+
+from quiver_fast.queuefile.appender import Appender
 
 # The bits from one damaged queue to the next; odd, so that each bit of a byte has its turn.
 STRIDE = 23
@@ -68,3 +71,36 @@ def test_one_wrong_bit_in_a_removal(tmp_path: Path) -> None:
         # The message whose removal is damaged is delivered again.
         consumer = clients.consumer(clients.connect(), "whole", credit=20)
         assert len(consumer.take(9)) == 9
+
+
+def test_messages_of_an_older_version(tmp_path: Path) -> None:
+    """Bytes that are refused today are delivered as they are; entries of others are named."""
+    store = tmp_path / "store"
+    body = b"\x00\x53\x77\xa1\x01x"
+    # A header whose list has one byte too many, and properties with an unknown field.
+    header = b"\x00\x53\x70\xc0\x09\x03\x41\x40\x70\x00\x3d\x09\x00" + body
+    properties = b"\x00\x53\x73\xc0\x0f\x0e" + b"\x40" * 14 + body
+    with Appender(store / "q", roll=ROLL.name) as appender:
+        for content in (MESSAGE, header, properties, b"not of AMQP", MESSAGE):
+            appender.append_raw(content)
+        appender.append_text("of another program")
+    says = "entries that are no AMQP messages stay in the file and are not delivered: 2"
+    with running_server(tmp_path, store=store, says=says) as server:
+        first = all_of(server.port, 4)
+        again = all_of(server.port, 4)
+    assert first == [MESSAGE, header, properties, MESSAGE]
+    # The header of a message that was tried before says so, unless it is malformed.
+    assert again[1] == header
+    assert [len(payload) for payload in again] == [
+        len(MESSAGE) + 8, len(header), len(properties) + 15, len(MESSAGE) + 8
+    ]  # fmt: skip
+
+
+def all_of(port: int, count: int) -> list[bytes]:
+    """Take messages without settling them."""
+    with FrameClient(port) as client:
+        client.open()
+        client.begin()
+        client.attach_receiver("q")
+        client.give_credit(count + 1)
+        return [client.expect("transfer").payload for _ in range(count)]

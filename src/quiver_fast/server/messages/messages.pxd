@@ -21,6 +21,8 @@ cdef struct Header:
     uint8_t has_ttl
     uint32_t ttl
     uint32_t delivery_count
+    # It is in a file and malformed: the message passes unchanged.
+    uint8_t opaque
     # Where the bare message begins: the length of the header section, 0 without one.
     size_t size
 

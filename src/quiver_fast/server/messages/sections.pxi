@@ -153,12 +153,21 @@ cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexce
 
 
 cdef HeaderResult message_read_stored(Message *message, int64_t now) noexcept nogil:
-    """Like `message_read`, for the beginning of a message that was accepted before."""
+    """Like `message_read`, for the beginning of a message that was accepted before.
+
+    An earlier version may have accepted bytes that are refused today: they are delivered as they
+    are. HEADER_MALFORMED means that the bytes do not even begin with a section.
+    """
     cdef HeaderResult result = message_read_header(message, now)
+    cdef amqp_reader_t reader = reader_of(message)
     if message.format:
         return HEADER_READ
     if result == HEADER_READ:
         read_sections(message, now, False)
+    elif amqp_read_section(&reader) != AMQP_SECTION_NONE:
+        message_forget_header(message)
+        message.header.opaque = True
+        result = HEADER_READ
     return result
 
 

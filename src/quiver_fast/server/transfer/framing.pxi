@@ -106,11 +106,11 @@ cdef bint start_delivery(Outlet *outlet, Entry *entry) noexcept nogil:
 cdef inline bint has_changed(const Entry *entry) noexcept nogil:
     """Say whether the header of a message has to be rewritten (part 3.2.1).
 
-    A message of another format than AMQP's gets no header.
+    A message of another format than AMQP's gets no header, and a malformed one stays.
     """
     cdef const Message *message = entry.message
     return (entry.used or message.header.has_ttl) and (
-        message.format == 0 or message.header.size > 0)
+        message.format == 0 or message.header.size > 0) and not message.header.opaque
 
 
 cdef bint write_lead(Outlet *outlet, Entry *entry, bint routed) noexcept nogil:

@@ -99,7 +99,8 @@ cdef void work_said(const Work *work) noexcept nogil:
 
 cdef bint can_change(const Entry *entry) noexcept nogil:
     return entry.queue != NULL and entry.message.stream == NULL and (
-        entry.message.chain == NULL and entry.message.format == 0)
+        entry.message.chain == NULL and entry.message.format == 0
+        and not entry.message.header.opaque)
 
 
 cdef Message *changed(const Entry *entry, amqp_bytes_t annotations) noexcept nogil:
