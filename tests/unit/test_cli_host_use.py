@@ -20,8 +20,12 @@ def system(folder: Path, *, cpu: str, pressure: int | None, throttled: int) -> N
     (folder / "stat").write_text(f"cpu  {cpu} 0 0\ncpu0 1 2\n")
     if pressure is not None:
         (folder / "cpu").write_text(f"some avg10=0.00 total={pressure}\nfull avg10=0.00 total=0\n")
-    (folder / "cgroup").write_text("9:cpu:/other\n0::/a/b\n")
+    (folder / "cgroup").write_text("9:cpuset:/c\n8:cpu,cpuacct:/c\n0::/a/b\n")
     (folder / "groups" / "a" / "b").mkdir(parents=True, exist_ok=True)
+    (folder / "groups" / "cpu" / "c").mkdir(parents=True, exist_ok=True)
+    (folder / "groups" / "cpu" / "c" / "cpu.stat").write_text(
+        f"throttled_time {throttled * 1000}\n"
+    )
     (folder / "groups" / "a" / "cpu.stat").write_text(f"usage_usec 1\nthrottled_usec {throttled}\n")
 
 
@@ -44,9 +48,16 @@ def test_the_use_is_the_difference_of_two_moments(
     # In 10 s of two cores: 12 s of work, 6 s idle, 1 s waiting for a disk, 1 s stolen.
     system(place, cpu="1000 100 300 1300 200 0 0 100", pressure=9_000_000, throttled=2_500_000)
     assert use.section() == {
-        "seconds": 10.0, "busy": 0.65, "stolen": 0.05, "waiting": 0.4, "throttled_seconds": 1.5,
+        "seconds": 10.0, "busy": 0.65, "stolen": 0.05, "waiting": 0.4, "throttled_seconds": 3.0,
     }  # fmt: skip
     assert use.section() is use.section()
+
+
+def test_a_process_that_is_moved_into_a_group(place: Path) -> None:
+    (place / "cgroup").write_text("0::/\n")
+    use = HostUse()
+    system(place, cpu="1 1 1 1 1 1 1 1", pressure=None, throttled=2_000_000)
+    assert use.section()["throttled_seconds"] == 4.0
 
 
 def test_a_system_that_tells_nothing(place: Path) -> None:

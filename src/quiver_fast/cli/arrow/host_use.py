@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _STAT, _PRESSURE = Path("/proc/stat"), Path("/proc/pressure/cpu")
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+# Of cgroup version 2, and of the controller of version 1: the line of a process, the folder, the
+# counter of time, and its unit in seconds.
+_HIERARCHIES = (
+    (r"^0::/(.*)$", "", "throttled_usec", 1e-6),
+    (r"^[1-9]\d*:(?:.*,)?cpu(?:,.*)?:/(.*)$", "cpu", "throttled_time", 1e-9),
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -75,18 +82,24 @@ def _waiting() -> float | None:
 
 
 def _throttled() -> float | None:
-    """Return the seconds for which our control group and those above it were throttled."""
-    place = re.search(r"^0::/(.*)$", _read(_CGROUP), re.MULTILINE)
-    if place is None:
-        return None
-    folder = _CGROUPS / place[1]
+    """Return the seconds for which our control groups and those above them were throttled.
+
+    A group without a limit tells none, and counts as 0; None without any control group.
+    """
     found = [
-        int(one[1])
-        for each in (folder, *folder.parents)
-        if each.is_relative_to(_CGROUPS)
-        and (one := re.search(r"^throttled_usec (\d+)", _read(each / "cpu.stat"), re.MULTILINE))
+        sum(_throttled_in(_CGROUPS / below, place, counter)) * unit
+        for line, below, counter, unit in _HIERARCHIES
+        for place in re.findall(line, _read(_CGROUP), re.MULTILINE)
     ]
-    return sum(found) / 1e6 if found else None
+    return sum(found) if found else None
+
+
+def _throttled_in(root: Path, place: str, counter: str) -> Iterator[int]:
+    folder = root / place
+    for each in (folder, *folder.parents):
+        if each.is_relative_to(root):
+            found = re.search(rf"^{counter} (\d+)", _read(each / "cpu.stat"), re.MULTILINE)
+            yield int(found[1]) if found else 0
 
 
 def _read(file: Path) -> str:
