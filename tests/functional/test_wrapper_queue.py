@@ -225,7 +225,7 @@ def test_the_summary_says_where_it_connected(url, server, tmp_path):
         assert peers_in(run("pair", f"csp://localhost:{port}/q0", "-c", "10")) == [
             f"127.0.0.1:{port}"
         ]
-    assert peers_in(run("pair", "-c", "10")) == ["the other arrow"]
+    assert peers_in(run("pair", "-c", "10")) == ["the other end"]
 
 
 def peers_in(done):

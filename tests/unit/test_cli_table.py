@@ -131,7 +131,7 @@ def results(**changes):
 def latencies(unit, *values):
     """The section ``latency`` with these values at the ranks that upstream prints."""
     ranks = ("0", "25", "50", "100", "90", "99", "99.9", "99.99")
-    return {"unit": unit, "count": 5, "percentiles": dict(zip(ranks, values, strict=True))}
+    return {"unit": unit, "count": 50_000, "percentiles": dict(zip(ranks, values, strict=True))}
 
 
 SENT = {
@@ -240,7 +240,7 @@ def test_the_text_of_a_peer(peer, text):
 
 def test_two_arrows_are_each_others_peers():
     text = pair_summary_text(pair(SENT, RECEIVED) | {"peer_to_peer": True})
-    assert text.splitlines()[6] == text_field("Peer", "the other arrow")
+    assert text.splitlines()[6] == text_field("Peer", "the other end")
 
 
 def test_optional_configuration_lines():
@@ -268,7 +268,7 @@ def test_our_sections_come_after_upstreams():
     assert text.startswith(SUMMARY)
     assert text.removeprefix(SUMMARY).splitlines() == [
         "", "DELIVERY", "",
-        text_field("Method", "per-millisecond lower bound"),
+        text_field("Matching", "send times in ms: least possible counts"),
         number_field("Sent", 10, "messages"),
         number_field("Received", 9, "messages"),
         number_field("Lost", 1, "messages"),
@@ -315,7 +315,7 @@ def test_unreceived_messages_are_told_apart():
     ]
     lines = [
         "", "DELIVERY", "",
-        text_field("Method", "ids"),
+        text_field("Matching", "message ids: exact counts"),
         number_field("Sent", 100, "messages"),
         number_field("Received", 90, "messages"),
         number_field("Unreceived", 10, "messages"),
@@ -325,7 +325,7 @@ def test_unreceived_messages_are_told_apart():
         number_field("Foreign", 0, "messages"),
         number_field("Negative latency", 0, "messages"),
         number_field("Older messages", 50_000, "(left by an earlier run)"),
-        text_field("Told apart by", "ids"),
+        text_field("Recognition", "ids"),
     ]  # fmt: skip
     drained = [
         number_field("Drained", 63_120, "messages in 2.1 s"),
@@ -362,8 +362,8 @@ def test_settlement_has_a_section():
         number_field("Sampled 99%", 198, "us"),
         number_field("Sampled 99.9%", 600, "us"),
         number_field("Sampled 100%", 1.8, "ms", ".2f"),
-        number_field("Settled", 5, "messages"),
-        number_field("Sampled", 5, "messages"),
+        number_field("Settled", 50_000, "messages"),
+        number_field("Sampled", 50_000, "messages"),
         number_field("Unsettled", 3, "messages"),
     ]  # fmt: skip
 
@@ -463,7 +463,7 @@ def test_a_plain_run_has_a_row_for_options_and_figures():
     assert pair_rows(run) == [
         ("Target", "q0"),
         ("Peer", "RabbitMQ 4.1 at h:5"),
-        ("Arrows", "sender pyfast, receiver pyfast"),
+        ("Implementation", "sender pyfast, receiver pyfast"),
         ("Load", "as fast as possible, bodies of 100 B, credit 1,000"),
         ("Rates", "310,586 sent/s, 310,618 received/s, in 9.8 s"),
         ("Latency", "min 1 ms, p25 2 ms, p90 2 ms, p99.99 6 ms"),
@@ -492,7 +492,7 @@ def test_other_sections_of_a_run_have_rows_too():
         backlog={"messages": 5_000, "seconds": 1.5, "rate": 3_333.3, "recovered_seconds": None},
     )  # fmt: skip
     rows = pair_rows(run)
-    assert rows[1] == ("Arrows", "50 senders pyfast, receiver pyfast")
+    assert rows[1] == ("Implementation", "50 senders pyfast, receiver pyfast")
     assert rows[5:-1] == [
         ("Outcomes", "3 released"),
         ("Drained", "1 message in 2.1 s"),
@@ -515,7 +515,7 @@ def test_other_sections_of_a_run_have_rows_too():
 def test_one_arrow_has_rows_of_its_own():
     assert arrow_rows(SENT) == [
         ("Target", "q0"),
-        ("Arrows", "sender pyfast"),
+        ("Implementation", "sender pyfast"),
         ("Load", "as fast as possible, bodies of 100 B, credit 1,000"),
         ("Files", "/tmp/quiver-ljt_ztl1"),
     ]

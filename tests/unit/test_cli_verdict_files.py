@@ -22,7 +22,7 @@ PERCENTILES = {"50": 1500, "99": 6_100, "99.9": 9000, "100": 12_000}
 
 def run(name: str = "out") -> dict[str, Any]:
     end = {"message_rate": 50_000.0, "message_count": 99}
-    latency = {"unit": "us", "count": 99, "percentiles": PERCENTILES}
+    latency = {"unit": "us", "count": 99_000, "percentiles": PERCENTILES}
     return {
         "schema": {"name": "run", "version": 1}, "name": name, "output_dir": name,
         "complete": True, "reason": None, "drain": None, "results": {"end_to_end_rate": 49_000.0},
@@ -70,7 +70,7 @@ def test_a_run_in_markdown() -> None:
     assert markdown_text(with_thresholds(run(), "p99>5ms", "lost>0")) == """\
 ## quiver: failed
 
-| run | Throughput | Median latency | 99 % | 99.9 % | Maximum | Received |
+| run | Throughput | Median latency | 99 % latency | 99.9 % latency | Maximum latency | Received |
 | --- | --- | --- | --- | --- | --- | --- |
 | out | 49,000/s | 1.50 ms | 6.10 ms | 9.00 ms | 12.0 ms | 99 |
 
@@ -175,7 +175,7 @@ def test_a_bench() -> None:
     assert markdown_text(document).startswith("""\
 ## quiver-bench: failed
 
-| run | Throughput | Median latency | 99 % | Maximum | Sustained |
+| run | Throughput | Median latency | 99 % latency | Maximum latency | Sustained |
 | --- | --- | --- | --- | --- | --- |
 | a -> b | 1,234/s | 1.00 ms | 2.00 ms | 3.00 ms | - |
 | c | - | 1.00 ms | 2.00 ms | 3.00 ms | 900/s |

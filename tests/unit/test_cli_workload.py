@@ -294,7 +294,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     **dict.fromkeys(["subject", "group-id", "properties", "address", "body-file"], TEXTS),
     **dict.fromkeys(["user", "username", "password-file", "key", "cert", "trust-store"], TEXTS),
     **dict.fromkeys(["sasl-mechanisms", "output", "baseline", "metrics-host"], TEXTS),
-    **dict.fromkeys(["markdown", "junit"], st.sampled_from(["new.md", "/tmp/of run.xml"])),
+    **dict.fromkeys(["html", "markdown", "junit"], st.sampled_from(["new.md", "/tmp/of run.xml"])),
 }
 """Values of all options that take one, as people write them."""
 

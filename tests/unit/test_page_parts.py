@@ -125,20 +125,26 @@ def test_what_both_sides_have_is_said_once(tmp_path: Path) -> None:
         f"|A, the base|Runs|{tmp_path}/a|Target|//a/q|Options|--credit 10 --durable|"
     )
     assert re.sub(r"\|+", "|", second) == (
-        f"|Runs|{tmp_path}/b|Target|//b/q|Arrows|sender pyfast|Load|"
+        f"|Runs|{tmp_path}/b|Target|//b/q|Implementation|sender pyfast|Load|"
         "as fast as possible, bodies of 100 B, credit 1,000|"
         "Date|2023-11-14 22:13:20 UTC|"
     )
 
 
 @pytest.mark.parametrize(
-    ("config", "kind"), [({}, "bad"), ({"rate_steps": "100:2s,200:2s"}, "good")]
+    ("config", "kind", "lead"),
+    [
+        ({}, "bad", "Take care with these figures"),
+        ({"rate_steps": "100:2s,200:2s"}, "good", "These figures can be trusted"),
+    ],
 )
-def test_a_rate_that_changes_as_asked_is_no_fault(config: dict[str, Any], kind: str) -> None:
+def test_a_rate_that_changes_as_asked_is_no_fault(
+    config: dict[str, Any], kind: str, lead: str
+) -> None:
     end = {"config": config, "records": {"set_back_ms": None}}
     run = {"complete": True, "reason": None, "delivery": {}, "sender": end, "receiver": None,
            "analysis": {"steady_state": {"verdict": NOT_STEADY, "reason": "a step"}}}  # fmt: skip
-    assert run_verdict(run).startswith(f'<p class="verdict {kind}">Complete; every message')
+    assert run_verdict(run).startswith(f'<p class="verdict {kind}">{lead}: complete; every message')
 
 
 def test_marks_have_their_unit() -> None:
@@ -312,4 +318,4 @@ def test_a_page_says_where_the_run_connected() -> None:
     assert run_facts(run)["Peer"] is None
     assert run_facts(run | {"receiver": end})["Peer"] == "RabbitMQ 3.10 at 10.0.0.7:5672"
     assert run_facts(run | {"ends": [end, end]})["Peer"] == "RabbitMQ 3.10 at 10.0.0.7:5672"
-    assert run_facts(run | {"peer_to_peer": True})["Peer"] == "the other arrow"
+    assert run_facts(run | {"peer_to_peer": True})["Peer"] == "the other end"

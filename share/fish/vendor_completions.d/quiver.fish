@@ -51,7 +51,7 @@ function _shtab_quiver_using
 end
 
 set -g _shtab_quiver_commands 
-set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warmup --within --workload -c -d
+set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --html --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warmup --within --workload -c -d
 
 complete -c quiver -e
 complete -c quiver -f
@@ -112,6 +112,7 @@ complete -c quiver -n _shtab_quiver_using -l output -xka "(__fish_complete_direc
 complete -c quiver -n _shtab_quiver_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
 complete -c quiver -n _shtab_quiver_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
 complete -c quiver -n _shtab_quiver_using -l format -xka "auto upstream" -d 'Print tables and summaries as a terminal shows them best'
+complete -c quiver -n _shtab_quiver_using -l html -xka "(__fish_complete_path (commandline -ct))" -d 'Write a page with the answer, charts and tables to FILE'
 complete -c quiver -n _shtab_quiver_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Append the few figures and the verdicts to FILE as Markdown'
 complete -c quiver -n _shtab_quiver_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
 complete -c quiver -n _shtab_quiver_using -l runs -x -d 'Measure COUNT times, each run in a directory of its own below DIR'

@@ -30,10 +30,18 @@ BY_TIMES_OF = {
     "us": "per-microsecond lower bound",
     "ns": "per-nanosecond lower bound",
 }
+_MATCHING = {
+    name: f"send times in {unit}: least possible counts" for unit, name in BY_TIMES_OF.items()
+}
 # Older and foreign messages are told apart by these.
 _IDS = "ids"
 _SEND_TIMES = "send times"
 _RUN_START = "run start"
+
+
+def matching_text(method: str) -> str:
+    """Return in words how sent and received messages are matched."""
+    return _MATCHING.get(method, "message ids: exact counts")
 
 
 class Reconciliation:

@@ -7,7 +7,7 @@ from typing import Any
 
 from quiver_fast.arguments import endpoint
 
-OTHER_ARROW = "the other arrow"
+OTHER_END = "the other end"
 
 
 def peers_of(ends: Iterable[Mapping[str, Any] | None], *, peer_to_peer: bool) -> list[str]:
@@ -18,7 +18,7 @@ def peers_of(ends: Iterable[Mapping[str, Any] | None], *, peer_to_peer: bool) ->
         peer_to_peer: the arrows were connected to each other.
     """
     if peer_to_peer:
-        return [OTHER_ARROW]
+        return [OTHER_END]
     reports = [(end or {}).get("arrow") or {} for end in ends]
     found = [_peer_text(report.get("peer")) for report in reports]
     return list(dict.fromkeys(text for text in found if text))

@@ -114,7 +114,7 @@ def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = No
     size = len(whole.seconds)
     if size < MINIMUM_SECONDS:
         return Steadiness(
-            TOO_SHORT, f"{counted(size, 'whole second')}, and it takes {MINIMUM_SECONDS}"
+            TOO_SHORT, f"{size} of at least {counted(MINIMUM_SECONDS, 'whole second')}"
         )
     if whole.sparse or np.median(whole.counts) == 0:
         return Steadiness(NOT_STEADY, _silence(counts, whole, until))

@@ -6,6 +6,8 @@ of the others to have it shown there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 QUARTILES = (0, 25, 50, 75, 100)
 """Upstream's ``latency_quartiles``."""
 
@@ -54,11 +56,24 @@ PER_SECOND = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
 """Each second or window has these, by name."""
 
 
+def exists(rank: str, count: int) -> bool:
+    """Say whether so many values have a percentile: one of them at least is beyond it.
+
+    The least, the largest and the median are there of any value.
+    """
+    return rank in ("0", "50", "100") or count * min(float(rank), 100 - float(rank)) >= 99.999
+
+
+def known_ranks(ranks: Iterable[str], count: int) -> list[str]:
+    """Return those of ``ranks`` that so many values have."""
+    return [rank for rank in ranks if exists(rank, count)]
+
+
 def rank_head(rank: str) -> str:
     """Return the name of a rank over the column of a table, which begins with a capital."""
-    return {"50": "Median", "100": "Maximum"}.get(rank, f"{rank} %")
+    return {"0": "Minimum", "50": "Median", "100": "Maximum"}.get(rank, f"{rank} %")
 
 
 def rank_title(rank: str) -> str:
     """Return the name of a rank over a figure of its own."""
-    return "Median latency" if rank == "50" else rank_head(rank)
+    return f"{rank_head(rank)} latency"

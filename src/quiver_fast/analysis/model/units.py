@@ -12,6 +12,8 @@ PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _UNITS = tuple(_NANOSECONDS)
+# Rates below have decimals; in messages/s.
+_LOW_RATE = 10
 
 
 def per_millisecond(unit: str) -> int:
@@ -70,7 +72,24 @@ def average_text(value: float | None, unit: str) -> str:
     """Return a mean over windows or runs: of latencies in "ms", or of messages/s."""
     if value is None:
         return "-"
-    return mean_text(value * 1000, "us") if unit == "ms" else f"{value:,.0f}/s"
+    return mean_text(value * 1000, "us") if unit == "ms" else f"{rate_digits(value)}/s"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration as ``8 s``, ``8.1 s`` or, below a second, ``17.3 ms``."""
+    if 0 < seconds < 1:
+        return latency_text(seconds * 1e9, "ns")
+    return f"{seconds:,.0f} s" if round(seconds, 1) == int(seconds) else f"{seconds:,.1f} s"
+
+
+def rate_digits(rate: float) -> str:
+    """Return messages/s without decimals; low rates have them."""
+    return f"{rate:.3g}" if abs(rate) < _LOW_RATE else f"{rate:,.0f}"
+
+
+def rate_text(rate: float) -> str:
+    """Return ``500 messages/s``."""
+    return f"{rate_digits(rate)} messages/s"
 
 
 def three_digits(value: float) -> str:
@@ -80,6 +99,13 @@ def three_digits(value: float) -> str:
     rounded, exponent = f"{value:.2e}".split("e")
     decimals = max(2 - int(exponent), 0)
     return f"{float(f'{rounded}e{exponent}'):,.{decimals}f}"
+
+
+def percent_text(share: float) -> str:
+    """Return a share as ``0.85 %``, ``12 %`` or ``670 %``: two digits, and no exponent."""
+    percent = 100 * share
+    decimals = 0 if abs(percent) >= 9.95 else 1 if abs(percent) >= 0.995 else 2
+    return f"{percent:,.{decimals}f} %"
 
 
 def short_text(value: float) -> str:

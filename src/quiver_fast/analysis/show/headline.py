@@ -9,8 +9,8 @@ from typing import Any
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.environment import host_use_text
 from quiver_fast.analysis.figures.peers import peers_of
-from quiver_fast.analysis.figures.steady import NOT_STEADY
-from quiver_fast.analysis.model.ranks import CHARTS, rank_title
+from quiver_fast.analysis.figures.steady import NOT_STEADY, TOO_SHORT
+from quiver_fast.analysis.model.ranks import CHARTS, known_ranks, rank_title
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import Tile, escape
 
@@ -31,7 +31,7 @@ def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
     if latency.get("count"):
         tiles += [
             (rank_title(rank), latency_text(latency["percentiles"][rank], latency["unit"]))
-            for rank in CHARTS
+            for rank in known_ranks(CHARTS, latency["count"])
         ]
     delivery = run["delivery"] or {}
     if delivery.get("received") is not None:
@@ -51,6 +51,17 @@ def run_rate(run: Mapping[str, Any]) -> float | None:
     return rate
 
 
+def run_brief(run: Mapping[str, Any]) -> str:
+    """Return the rate, a latency and the state of a run: its line while it is folded."""
+    latency = (run["receiver"] or {}).get("latency") or {"count": 0}
+    words = [average_text(run_rate(run), "/s")]
+    if latency["count"]:
+        median = latency_text(latency["percentiles"]["50"], latency["unit"])
+        words.append(f"median latency {median}")
+    state = run_state(run)
+    return ", ".join([*words, *([] if state == TOO_SHORT else [state])])
+
+
 def run_state(run: Mapping[str, Any]) -> str:
     """Return whether an analysed run was steady, or that it is incomplete."""
     verdict: str = run["analysis"]["steady_state"]["verdict"]
@@ -64,13 +75,19 @@ def run_verdict(run: Mapping[str, Any]) -> str:
         return f'<p class="breached">Incomplete: {escape(reason)}</p>'
     faults = list(_faults(run))
     steady = run["analysis"]["steady_state"]
-    words = ["Complete"] if run["complete"] else ["No summary tells whether it is complete"]
+    words = ["complete"] if run["complete"] else ["no summary tells whether it is complete"]
     words += faults or ["every message was received"] * (run["delivery"] is not None)
-    words.append(steady["verdict"] + (f": {steady['reason']}" if steady["reason"] else ""))
+    short = " whether it is steady" * (steady["verdict"] == TOO_SHORT)
+    because = f": {steady['reason']}" if steady["reason"] else ""
+    words.append(f"{steady['verdict']}{short}{because}")
     # A rate that changes as it was asked to is no fault.
     asked = ((run["sender"] or {}).get("config") or {}).get("rate_steps")
     bad = bool(faults) or (steady["verdict"] == NOT_STEADY and not asked)
-    return f'<p class="verdict {"bad" if bad else "good"}">{escape("; ".join(words))}</p>'
+    lead = "Take care with these figures" if bad else "These figures can be trusted"
+    if steady["verdict"] == TOO_SHORT and not bad:
+        lead = "These figures are of a short run"
+    shown = escape(f"{lead}: {'; '.join(words)}")
+    return f'<p class="verdict {"bad" if bad else "good"}">{shown}</p>'
 
 
 def _faults(run: Mapping[str, Any]) -> Iterator[str]:
@@ -105,12 +122,12 @@ def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def load_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return target, peer, arrows and load of a run; None for unknown ones."""
+    """Return target, peer, implementations and load of a run; None for unknown ones."""
     config: Mapping[str, Any] = next((end["config"] for end in _ends(run) if end["config"]), {})
     return {
         "Target": "peer to peer" if run["peer_to_peer"] else _word(config.get("url")),
         "Peer": _peer(run),
-        "Arrows": _arrows(run),
+        "Implementation": _implementations(run),
         "Load": _load(config),
     }
 
@@ -150,7 +167,7 @@ def _peer(run: Mapping[str, Any]) -> str | None:
     return ", ".join(peers_of(ends, peer_to_peer=run["peer_to_peer"])) or None
 
 
-def _arrows(run: Mapping[str, Any]) -> str | None:
+def _implementations(run: Mapping[str, Any]) -> str | None:
     names = []
     for role in ("sender", "receiver"):
         config = (run[role] or {}).get("config") or {}

@@ -42,6 +42,13 @@ def html_page(title: str, body: str) -> str:
     )
 
 
+def html_sentences(sentences: Sequence[str]) -> str:
+    """Return sentences; the first one is the answer."""
+    first, *others = sentences
+    more = f"<p>{escape(' '.join(others))}</p>" if others else ""
+    return f'<p class="verdict">{escape(first)}</p>{more}'
+
+
 def html_tiles(tiles: Sequence[Tile]) -> str:
     """Return the few figures that matter, in large digits."""
     shown = "".join(
@@ -58,6 +65,23 @@ def html_facts(facts: Mapping[str, str | None]) -> str:
         if value
     )
     return f'<dl class="facts">{shown}</dl>'
+
+
+def html_details(summary: str, body: str) -> str:
+    """Return a part that is folded below its heading; empty without a body."""
+    if not body:
+        return ""
+    return f"<details><summary>{escape(summary)}</summary>{body}</details>"
+
+
+def html_table(rows: Mapping[str, str | None]) -> str:
+    """Return names and their known values as a table."""
+    cells = [
+        f'<tr><th scope="row">{escape(name)}</th>{html_cell(value, numeric=False)}</tr>'
+        for name, value in rows.items()
+        if value is not None
+    ]
+    return f"<table>{''.join(cells)}</table>"
 
 
 def html_grid(

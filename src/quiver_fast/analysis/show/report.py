@@ -6,37 +6,50 @@ are inline SVG of our own; the page's Content-Security-Policy forbids the browse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.figures.schedule import LATE_BY
-from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import (
     average_text,
     checked_text,
-    fine_text,
-    latency_text,
-    mean_text,
+    percent_text,
     three_digits,
 )
+from quiver_fast.analysis.read.answer_file import Answer, any_compares
 from quiver_fast.analysis.read.sweep_file import SweptValues
+from quiver_fast.analysis.show.answers import (
+    answer_charts,
+    answer_facts,
+    answer_sentences,
+    answer_tables,
+    answer_title,
+)
 from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.ends import ends_section
-from quiver_fast.analysis.show.headline import run_facts, run_tiles, run_verdict
+from quiver_fast.analysis.show.headline import (
+    environment_facts,
+    run_brief,
+    run_facts,
+    run_tiles,
+    run_verdict,
+)
 from quiver_fast.analysis.show.html import (
     escape,
-    html_cell,
+    html_details,
     html_facts,
     html_grid,
     html_page,
+    html_sentences,
+    html_table,
     html_tiles,
     html_verdict,
 )
 from quiver_fast.analysis.show.overview import overview
 from quiver_fast.analysis.show.run_charts import run_charts
+from quiver_fast.analysis.show.run_tables import run_details
+from quiver_fast.analysis.show.sentences import run_sentences
 from quiver_fast.analysis.show.set_charts import (
     change_intervals,
     comparison_charts,
@@ -59,6 +72,7 @@ def html_report(
     document: Mapping[str, Any],
     base: Sequence[RunData] = (),
     sweeps: Sequence[SweptValues] = (),
+    answers: Sequence[Answer] = (),
 ) -> str:
     """Return the report as one HTML document.
 
@@ -70,54 +84,89 @@ def html_report(
             and ``analysed_with``.
         base: the runs that these are compared with.
         sweeps: those that the runs are points of.
+        answers: those that the runs are trials, points or members of.
 
     Raises:
-        RecordError: a file of snapshots beside records is damaged.
+        RecordError: an answer, or a file of snapshots beside records, is damaged.
         OSError: it cannot be read.
     """
-    title = _title(parts, document)
-    body = [f"<header><h1>{escape(title)}</h1>{_lead(parts, document, base)}</header>"]
-    body += [_charts(sweep_charts(sweeps)), _comparison(document["comparison"])]
+    title = _title(parts, document, answers)
+    lead = _lead(parts, document, base, answers)
+    body = [f"<header><h1>{escape(title)}</h1>{lead}</header>", _answers(answers, parts, sweeps)]
+    body.append(_comparison(document["comparison"]))
     if base:
         body.append(_charts(comparison_charts(base, [run for _, run in parts])))
     body += [_thresholds(document["thresholds"]), _changes(document["change_points"])]
-    if len(parts) > 1:
+    if len(parts) > 1 and not any_compares(answers):
         body.append("<h2>Runs</h2>" + overview(parts))
     for number, (one, run) in enumerate(parts, start=1):
-        body.append(_run(number, one, run))
-    body.append("<h2>Analysed with</h2>" + _narrow(_table(document["analysed_with"])))
+        body.append(_run(number, one, run, folded=len(parts) > 1))
+    analysed = environment_facts(document["analysed_with"])
+    if not all(_made_with(analysed, run_facts(run)) for run, _ in parts):
+        body.append(html_details("Analysed with", html_facts(analysed)))
     return html_page(title, "\n".join(part for part in body if part))
 
 
-def _title(parts: Sequence[ReportPart], document: Mapping[str, Any]) -> str:
+def _title(
+    parts: Sequence[ReportPart], document: Mapping[str, Any], answers: Sequence[Answer]
+) -> str:
     if document["comparison"] is not None:
         return "Quiver: comparison of runs"
+    if len(answers) == 1:
+        return answer_title(answers[0])
     if len(parts) > 1:
-        return f"Quiver: {len(parts)} runs"
-    target = run_facts(parts[0][0]).get("Target")
-    return f"Quiver: {target or parts[0][0]['name']}"
+        return f"Quiver: {counted(len(parts), 'run')}"
+    target = run_facts(parts[0][0]).get("Target") if parts else None
+    return (
+        f"Quiver: {target or (parts[0][0]['name'] if parts else counted(len(answers), 'answer'))}"
+    )
 
 
-def _lead(parts: Sequence[ReportPart], document: Mapping[str, Any], base: Sequence[RunData]) -> str:
+def _lead(
+    parts: Sequence[ReportPart],
+    document: Mapping[str, Any],
+    base: Sequence[RunData],
+    answers: Sequence[Answer],
+) -> str:
     """Return the verdicts, and the load of several runs; a single run shows its load itself."""
     words = []
     if document["comparison"] is not None:
         verdict = html_verdict(document["comparison"]["verdict"])
         words.append(f'<p class="verdict">The candidate, against the base: {verdict}</p>')
         words.append(f"<p>{escape(in_words(document['comparison']))}</p>")
+    words += [html_sentences(answer_sentences(one)) for one in answers if not base]
     broken = dict.fromkeys(one["condition"] for one in document["thresholds"] if one["breached"])
     if broken:
         texts = escape(", ".join(broken))
         words.append(f'<p class="verdict bad">Thresholds breached: {texts}</p>')
-    if len(parts) > 1:
-        bad = sum(one["complete"] is False for one, _ in parts)
+    bad = sum(one["complete"] is False for one, _ in parts)
+    if len(parts) > 1 and (bad or not answers):
         state = f"{bad} of {len(parts)} runs are incomplete" if bad else "No run is incomplete"
         words.append(f'<p class="verdict {"bad" if bad else "good"}">{state}</p>')
     if base:
         words.append(sides_section(base, [run for _, run in parts]))
     elif len(parts) > 1:
-        words.append(html_facts(run_facts(parts[0][0])))
+        facts = run_facts(parts[0][0])
+        # Their loads differ, and the table has them.
+        words.append(html_facts(facts | {"Load": None} if any_compares(answers) else facts))
+    elif not parts:
+        words += [html_facts(answer_facts(one)) for one in answers]
     return "".join(words)
+
+
+def _answers(
+    answers: Sequence[Answer], parts: Sequence[ReportPart], sweeps: Sequence[SweptValues]
+) -> str:
+    """Return the curves of answers, and their trials, points or steps."""
+    links = {str(run["name"]): number for number, (run, _) in enumerate(parts, start=1)}
+    charts = sweep_charts(sweeps)
+    charts += [chart for one in answers for chart in answer_charts(one)]
+    return _charts(charts) + "".join(answer_tables(one, links) for one in answers)
+
+
+def _made_with(analysed: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Say whether the run was made where it is analysed."""
+    return all(facts.get(name) == value for name, value in analysed.items() if name != "Command")
 
 
 def _charts(charts: Sequence[Chart]) -> str:
@@ -154,10 +203,10 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
     ]
     # The top of the page names the runs of each side.
     keys = ("incomplete", "not_steady")
-    names = {key: ", ".join(comparison[key]) for key in keys if comparison[key]}
+    names = {_label(f"{key} runs"): ", ".join(comparison[key]) for key in keys if comparison[key]}
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
-        + (_narrow(_table(names)) if names else "")
+        + (_narrow(html_table(names)) if names else "")
         + f'<div class="small-charts">{_html(run_dots(comparison))}</div>'
         + _html(change_intervals(comparison))
         + html_grid((*heads, *more), rows, "Comparison")
@@ -165,6 +214,10 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         "is none, raw ones of whole runs. p is adjusted for the number of figures.</p>"
         + _reach(comparison["figures"])
     )
+
+
+def _label(key: str) -> str:
+    return key.replace("_", " ").capitalize()
 
 
 def _reach(figures: Mapping[str, Any]) -> str:
@@ -204,11 +257,11 @@ def _changes(changes: Mapping[str, Any] | None) -> str:
     found = html_grid(heads, rows, "Change points") if rows else "<p>None.</p>"
     marks = named if changes["incomplete"] else ""
     steps = {
-        name: f"{100 * figure['detectable_step']:,.2g} %"
+        _label(name): percent_text(figure["detectable_step"])
         for name, figure in changes["figures"].items()
         if figure["detectable_step"] is not None
     }
-    seen = f"<h3>Steps that so many runs show</h3>{_narrow(_table(steps))}" if steps else ""
+    seen = f"<h3>Steps that so many runs show</h3>{_narrow(html_table(steps))}" if steps else ""
     title = f"<h2>Change points over {counted(len(changes['runs']), 'run')}</h2>"
     return title + found + marks + _charts(series_charts(changes)) + seen
 
@@ -231,137 +284,17 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _run(number: int, run: Mapping[str, Any], data: RunData) -> str:
-    """Return the section of a run: its figures, its charts, its tables."""
-    ends = {role: run[role] for role in ("sender", "receiver") if run[role] is not None}
-    heads = [("Results", _results(run, ends)), ("Delivery", run["delivery"])]
-    heads += [("Drain", run["drain"]), ("Queue growth", run["queue_growth"])]
-    heads.append(("Schedule", _schedule(ends.get("sender", {}).get("schedule"))))
-    if "receiver" in ends:
-        heads.append(("Latency", _latency(ends["receiver"]["latency"])))
-    surroundings = [
-        (f"{role.capitalize()} {name}", end[name])
-        for name in ("config", "environment")
-        for role, end in ends.items()
-    ]
-    title = f'<h2 id="run-{number}">Run {escape(str(run["name"]))}</h2>'
-    blocks = [title, run_verdict(run), html_tiles(run_tiles(run))]
-    blocks.append(html_facts(run_facts(run)))
+def _run(number: int, run: Mapping[str, Any], data: RunData, *, folded: bool) -> str:
+    """Return the section of a run: what was measured and what it means, charts, and details."""
+    name = str(run["name"])
+    blocks = [html_sentences(run_sentences(run)), run_verdict(run), html_tiles(run_tiles(run))]
+    facts = run_facts(run) if folded else {"Run": name, **run_facts(run)}
+    blocks += [html_facts(facts), ends_section(run)]
     blocks.append(_charts(run_charts(data, run["analysis"], f"run-{number}-")))
-    blocks.append(ends_section(run))
-    blocks += [_columns(heads), _columns(_analysis_tables(run["analysis"]))]
-    blocks.append(_columns(surroundings))
-    return '<section class="run">' + "\n".join(blocks) + "</section>"
-
-
-def _columns(tables: Sequence[tuple[str, Mapping[str, Any] | None]]) -> str:
-    shown = [f"<div><h3>{name}</h3>{_table(rows)}</div>" for name, rows in tables if rows]
-    return f'<div class="columns">{"".join(shown)}</div>'
-
-
-def _results(run: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
-    rows: dict[str, Any] = dict(run["results"] or {})
-    for role, end in ends.items():
-        rows[f"{role} messages"] = end["results"]["message_count"]
-        rows[f"{role} rate"] = end["results"]["message_rate"]
-        rows[f"{role} malformed lines"] = end["records"]["malformed"]
-    return rows | {"complete": run["complete"], "reason": run["reason"]}
-
-
-def _schedule(schedule: Mapping[str, Any] | None) -> dict[str, Any]:
-    if schedule is None:
-        return {}
-    parts = schedule.get("late_by_us") or {}
-    causes = {
-        f"{LATE_BY[cause]}, 99.9 %": latency_text(part["p99.9"], "us")
-        for cause, part in parts.items()
-        if part.get("max") and part.get("p99.9") is not None and cause in LATE_BY
-    }
-    # A chart shows the rest.
-    return {**schedule, **dict.fromkeys(("late_us", "late_by_us", "over_time")), **causes}
-
-
-def _latency(latency: Mapping[str, Any]) -> dict[str, str | None]:
-    unit, percentiles = latency["unit"], latency["percentiles"]
-    rows = {name: _text(latency[name], unit, mean_text) for name in ("mean", "stddev")}
-    ranks = {f"{rank} %": _text(percentiles[rank], unit, latency_text) for rank in NAMES}
-    if "with_never_sent" not in latency:
-        return rows | ranks
-    missing = f"the messages that were sent; {latency['with_never_sent']['never_sent']:,} were not"
-    return {"of": missing} | rows | ranks
-
-
-def _text(value: float | None, unit: str, form: Callable[[float, str], str]) -> str | None:
-    return None if value is None else form(value, unit)
-
-
-def _analysis_tables(analysis: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    tables: list[tuple[str, dict[str, Any]]] = []
-    steady = analysis["steady_state"]
-    tables.append(("Steady state", _steady(steady)))
-    if steady["latency"] is not None:
-        tables.append((f"Latency of the {steady['figures_of']}", _latency(steady["latency"])))
-    if analysis["stalls"]:
-        rows = {_time(stall["first"]): f"{stall['seconds']} s" for stall in analysis["stalls"]}
-        tables.append(("Stalls", rows))
-    if analysis["clock"] is not None:
-        tables.append(("Clock", _clock(analysis["clock"])))
-    omission = analysis["coordinated_omission"]
-    if omission is not None and omission["method"] is not None:
-        tables.append(("Coordinated omission", _omission(omission)))
-    return tables
-
-
-def _steady(steady: Mapping[str, Any]) -> dict[str, Any]:
-    rows = {k: v for k, v in steady.items() if k not in ("latency", "step", "trend")}
-    seconds = ("first_second", "last_second")
-    rows |= {k: _time(steady[k]) for k in seconds if steady[k] is not None}
-    if steady["detectable_step"] is not None:
-        rows["detectable_step"] = f"{100 * steady['detectable_step']:,.2g} %"
-    return rows
-
-
-def _clock(clock: Mapping[str, Any]) -> dict[str, Any]:
-    rows = {key: value for key, value in clock.items() if key != "unit"}
-    bounds = ("offset_at_least", "offset_at_most")
-    return rows | {key: _text(clock[key], clock["unit"], latency_text) for key in bounds}
-
-
-def _omission(omission: Mapping[str, Any]) -> dict[str, Any]:
-    unit = omission["unit"]
-    rows: dict[str, Any] = {"method": omission["method"]}
-    rows["expected interval"] = _text(omission["expected_interval"], unit, fine_text)
-    for rank in NAMES:
-        raw, corrected = (
-            latency_text(omission[kind]["percentiles"][rank], unit) for kind in ("raw", "corrected")
-        )
-        rows[f"{rank} %"] = f"{raw} raw, {corrected} corrected"
-    return rows
-
-
-def _table(rows: Mapping[str, Any]) -> str:
-    """Return names and values as a table, without those that are not known."""
-    cells = [
-        f"<tr><th>{escape(name.replace('_', ' '))}</th>"
-        f"{html_cell(_shown(value), _numeric(value))}</tr>"
-        for name, value in rows.items()
-        if value is not None
-    ]
-    return f"<table>{''.join(cells)}</table>"
-
-
-def _numeric(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _time(second: int) -> str:
-    return f"{datetime.fromtimestamp(second, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return _number(value) if _numeric(value) else str(value)
+    blocks.append(run_details(run))
+    # A link opens the folded part that its target is in.
+    section = f'<section class="run" id="run-{number}">' + "\n".join(blocks) + "</section>"
+    return html_details(f"Run {name}: {run_brief(run)}", section) if folded else section
 
 
 def _number(value: float | None) -> str:

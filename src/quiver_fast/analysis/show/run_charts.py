@@ -375,8 +375,15 @@ def _usage(run: RunData, span: _Span | None, prefix: str) -> list[Chart]:
     cpu = max(highest(one.cpu) for one in found.values()) * 100
     rss = max(highest(one.rss) for one in found.values())
     charts = (
-        Chart(f"{prefix}cpu", "CPU of the arrows", x, count_scale("of one processor", cpu, " %")),
-        Chart(f"{prefix}memory", "Memory of the arrows", x, count_scale("resident", rss, "B")),
+        Chart(
+            f"{prefix}cpu",
+            "CPU of sender and receiver",
+            x,
+            count_scale("of one processor", cpu, " %"),
+        ),
+        Chart(
+            f"{prefix}memory", "Memory of sender and receiver", x, count_scale("resident", rss, "B")
+        ),
     )
     for chart, values, unit in zip(charts, ("cpu", "rss"), (" %", "B"), strict=True):
         lines = {}

@@ -197,11 +197,11 @@ def _series_chart(series: Mapping[str, Any], name: str, found: Mapping[str, Any]
     return chart
 
 
-def sweep_charts(sweeps: Sequence[SweptValues]) -> list[Chart]:
+def sweep_charts(sweeps: Sequence[SweptValues], *, through_all: bool = True) -> list[Chart]:
     """Return the curves of latency over throughput of sweeps: one chart, or none without figures.
 
     Of two options the one with fewer values has a curve for each of them. A hollow mark is a
-    point whose load was not sustained.
+    point whose load was not sustained; ``through_all`` says whether lines lead there.
     """
     curves = [curve for sweep in sweeps for curve in sweep_curves(sweep, len(sweeps) > 1)]
     if not curves:
@@ -216,16 +216,22 @@ def sweep_charts(sweeps: Sequence[SweptValues]) -> list[Chart]:
         "A hollow dot is a load that was not sustained.",
     )
     for number, (label, of_curve) in enumerate(curves):
-        _draw_sweep(chart, label, of_curve, number)
+        _draw_sweep(chart, label, of_curve, number, through_all)
     return [chart]
 
 
-def _draw_sweep(chart: Chart, label: str, points: Sequence[SweptPoint], colour: int) -> None:
+def _draw_sweep(
+    chart: Chart, label: str, points: Sequence[SweptPoint], colour: int, through_all: bool
+) -> None:
     known = [(point, point.figures) for point in points if point.figures is not None]
     rates = [figures["message_rate"] for _, figures in known]
     for name, part, dashed in (("latency_p99", "99 %", False), ("latency_p50", "median", True)):
         values = [figures[name] for _, figures in known]
-        chart.line(rates, values, colour, f"{label}{part}", dashed=dashed)
+        line = [n for n, (point, _) in enumerate(known) if point.sustained or through_all]
+        chart.line(
+            [rates[n] for n in line], [values[n] for n in line], colour, f"{label}{part}",
+            dashed=dashed,
+        )  # fmt: skip
         for (point, _), rate, value in zip(known, rates, values, strict=True):
             options = ", ".join(f"{key}={text}" for key, text in point.values.items())
             state = "" if point.sustained else ", not sustained"

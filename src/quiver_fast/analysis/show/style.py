@@ -40,6 +40,9 @@ dl { margin: 0; } dd { margin: 0; overflow-wrap: anywhere; } dt { color: var(--s
 .facts { display: grid; gap: .3rem 2rem; margin: .75rem 0; font-size: .92rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); }
 .facts div { display: grid; grid-template-columns: 7rem minmax(0, 1fr); gap: .75rem; }
+details { margin: 1rem 0; border-top: 1px solid var(--rule); padding-top: .5rem; }
+summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
+.scroll a { white-space: nowrap; }
 .scroll { overflow-x: auto; margin: .5rem 0 1rem; }
 table { border-collapse: collapse; }
 th, td { padding: .25rem 1rem .25rem 0; text-align: left; vertical-align: top; }
@@ -113,6 +116,7 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
     --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b0568f; --c4: #7a6a00; --c5: #2f8fc4;
     --c6: #b07800; --c7: #6b7480; }
   * { print-color-adjust: exact; } body { font-size: 11px; } main { max-width: none; padding: 0; }
+  details::details-content { content-visibility: visible; block-size: auto; opacity: 1; }
   h2, h3 { break-after: avoid; } tr { break-inside: avoid; } .scroll { overflow: visible; }
   .scroll table { width: 100%; } .scroll .number, thead th { white-space: normal; } }
 """

@@ -14,12 +14,19 @@ from quiver_fast.analysis.compare.sets import changes, compare_sets
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
+from quiver_fast.analysis.read.answer_file import (
+    Answer,
+    any_compares,
+    read_answers,
+    without_runs,
+)
 from quiver_fast.analysis.read.discovery import RunFiles, local_name
 from quiver_fast.analysis.read.set_layout import both_sides
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
 from quiver_fast.analysis.show import export
+from quiver_fast.analysis.show.answers import answer_charts, answer_sentences
 from quiver_fast.analysis.show.parquet import write_parquet
 from quiver_fast.analysis.show.plots import drawn
 from quiver_fast.analysis.show.report import html_report
@@ -61,6 +68,7 @@ from quiver_fast.cli.shared.common import (
 from quiver_fast.cli.shared.console import (
     Console,
     add_format_option,
+    add_page_option,
     add_verdict_options,
     output_file,
 )
@@ -69,6 +77,7 @@ from quiver_fast.cli.shared.quantities import named
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
     THRESHOLD_HELP,
+    Threshold,
     incomplete,
     judged,
     refuse_comparisons,
@@ -127,33 +136,67 @@ def _run(argv: list[str]) -> int:
     args.paths, args.compare = ([*map(local_name, words)] for words in (args.paths, args.compare))
     if args.allow_incomplete and not args.fail_if:
         raise UsageError("--allow-incomplete has no effect without --fail-if")
-    if not args.compare and len(args.paths) == 1:
-        # Compare again the two sides that `quiver --runs --baseline` measured.
-        sides = both_sides(args.paths[0])
-        if sides is not None:
-            args.paths, args.compare = [sides[0]], [sides[1]]
+    answers = read_answers(args.paths)
+    _choose_sides(args)
     if not args.compare:
         refuse_comparisons(args.fail_if, "--fail-if", "without --compare")
         if args.junit and not args.fail_if:
             raise UsageError("--junit has no effect without --fail-if or --compare")
+    analysis = _analysis_of(args, answers)
+    if analysis is None:
+        return EXIT_OK
+    for write in _exports(args, analysis):
+        attempt_output(write)
+    text_alone = not any(getattr(args, name) for name in _OTHER_RESULTS)
+    return analysis.report(Console(args, required=text_alone))
+
+
+def write_page(file: str, directory: str, fail_if: list[Threshold]) -> None:
+    """Write the page of a measurement of `quiver`, as ``--html`` here does.
+
+    Args:
+        file: where it goes.
+        directory: of the measurement.
+        fail_if: the conditions that the page judges.
+
+    Raises:
+        QuiverError: nothing was recorded, or records are damaged.
+        OSError: a file cannot be read, or the page cannot be written.
+    """
+    args = make_parser().parse_args([f"--html={file}", "--quiet", "--", directory])
+    args.fail_if, args.allow_incomplete = fail_if, True
+    answers = read_answers(args.paths)
+    _choose_sides(args)
+    analysis = _analysis_of(args, answers)
+    if analysis is not None:
+        write_file(Path(file), methodcaller("write", _page(analysis)))
+
+
+def _choose_sides(args: argparse.Namespace) -> None:
+    """Compare again the two sides that `quiver --runs --baseline` measured."""
+    sides = both_sides(args.paths[0]) if not args.compare and len(args.paths) == 1 else None
+    if sides is not None:
+        args.paths, args.compare = [sides[0]], [sides[1]]
+
+
+def _analysis_of(args: argparse.Namespace, answers: list[Answer]) -> _Analysis | None:
+    """Read the runs; return None where the command ends before that."""
     conf = dict(args.conf)
     asked = backend_of(args.engine, [*args.paths, *args.compare])
     tell = None if args.quiet else partial(print, file=sys.stderr, flush=True)
-    files = find_files(args.paths, args.master, conf, tell)
+    alone = without_runs(answers)
+    paths = [word for word in args.paths if Path(word) not in alone]
+    files = find_files(paths, args.master, conf, tell)
     base_files = find_files(args.compare, args.master, conf, tell) if args.compare else []
     runs = [*base_files, *files]
     backend = choose_backend(asked, args.master, runs, _wanted(args), conf, tell)
     if backend.warning is not None:
         report_warning(_NAME, backend.warning)
     if args.init_only:
-        return EXIT_OK
+        return None
     base = [_load(one, backend.load, args.quiet) for one in base_files]
     loaded = [_load(one, backend.load, args.quiet) for one in files]
-    analysis = _Analysis(args, backend.name, base, loaded)
-    for write in _exports(args, analysis, files):
-        attempt_output(write)
-    text_alone = not any(getattr(args, name) for name in _OTHER_RESULTS)
-    return analysis.report(Console(args, required=text_alone))
+    return _Analysis(args, backend.name, base, loaded, answers, files)
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
@@ -172,10 +215,18 @@ class _Analysis:
     """The documents of all runs, with their comparison, change points and thresholds."""
 
     def __init__(
-        self, args: argparse.Namespace, backend: str, base: list[RunData], runs: list[RunData]
+        self,
+        args: argparse.Namespace,
+        backend: str,
+        base: list[RunData],
+        runs: list[RunData],
+        answers: list[Answer],
+        files: list[RunFiles],
     ) -> None:
+        self.files = files
         self.base = base
         self.runs = runs
+        self.answers = [] if base else answers
         self._sweeps = read_sweeps([*args.compare, *args.paths])
         self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
         comparison = compare_sets(base, runs) if base else None
@@ -183,8 +234,8 @@ class _Analysis:
             self.documents,
             backend,
             comparison,
-            # The points of a sweep differ because they should.
-            None if self._sweeps else changes([*base, *runs]),
+            # Trials and points differ because they should.
+            None if self._sweeps or any_compares(answers) else changes([*base, *runs]),
             self._thresholds(args, comparison),
         )
 
@@ -201,6 +252,7 @@ class _Analysis:
         """Return the charts of the page as images; those of several runs have its number first."""
         comparison, series = self.document["comparison"], self.document["change_points"]
         charts = sweep_charts(self._sweeps)
+        charts += [chart for one in self.answers for chart in answer_charts(one)]
         charts += comparison_charts(self.base, self.runs) if self.base else []
         charts += series_charts(series) if series is not None else []
         for number, (document, run) in enumerate(
@@ -215,7 +267,7 @@ class _Analysis:
     def html(self) -> str:
         """Return the HTML report."""
         parts = list(zip(self.documents, self.runs, strict=True))
-        return html_report(parts, self.document, self.base, self._sweeps)
+        return html_report(parts, self.document, self.base, self._sweeps, self.answers)
 
     def report(self, console: Console) -> int:
         """Print the analysis and the warnings about it; return the exit code."""
@@ -256,6 +308,8 @@ class _Analysis:
         yield from self._verdicts()
 
     def _overview(self) -> Iterator[str]:
+        for answer in self.answers:
+            yield section("ANSWER", answer_sentences(answer))
         if len(self.documents) > 1:
             yield overview_text(self.documents)
 
@@ -312,9 +366,7 @@ def _warn(run: RunData) -> None:
         report_warning(_NAME, f"{run.name}: {early_text(negative)}")
 
 
-def _exports(
-    args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]
-) -> Iterator[Callable[[], object]]:
+def _exports(args: argparse.Namespace, analysis: _Analysis) -> Iterator[Callable[[], object]]:
     """Yield the work of each file that was asked for."""
     if args.html:
         yield lambda: write_file(Path(args.html), methodcaller("write", _page(analysis)))
@@ -327,7 +379,7 @@ def _exports(
         if file:
             yield partial(_write_latencies, write, file, analysis)
     if args.parquet:
-        yield partial(_write_parquet, args, analysis, files)
+        yield partial(_write_parquet, args, analysis)
 
 
 def _page(analysis: _Analysis) -> bytes:
@@ -345,11 +397,9 @@ def _write_latencies(
     _warn_of_left_out(file, write(Path(file), analysis.runs))
 
 
-def _write_parquet(
-    args: argparse.Namespace, analysis: _Analysis, files: Sequence[RunFiles]
-) -> None:
+def _write_parquet(args: argparse.Namespace, analysis: _Analysis) -> None:
     with Progress("Writing Parquet", enabled=not args.quiet) as progress:
-        write_parquet(Path(args.parquet), files, analysis.runs, progress.update)
+        write_parquet(Path(args.parquet), analysis.files, analysis.runs, progress.update)
 
 
 def _warn_of_left_out(file: str, left_out: int) -> None:
@@ -438,8 +488,8 @@ def _add_outputs(parser: ArgumentParser) -> None:
         help="Print the analysis as one JSON document, and nothing else but warnings and errors",
     )
     add_format_option(group)
+    add_page_option(group)
     add_verdict_options(group)
-    add("--html", metavar="FILE", type=output_file, help="Write a report with all plots to FILE")
     add("--png", metavar="DIR", type=named, help="Write each plot to DIR as PNG")
     add("--svg", metavar="DIR", type=named, help="Write each plot to DIR as SVG")
     add(

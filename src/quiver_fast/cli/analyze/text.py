@@ -7,13 +7,14 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.statistics import OF_WHOLE
-from quiver_fast.analysis.model.ranks import HEADLINE, SECTIONS
+from quiver_fast.analysis.model.ranks import HEADLINE, SECTIONS, known_ranks
 from quiver_fast.analysis.model.units import (
     PER_SECOND,
     average_text,
     checked_text,
     fine_text,
     latency_text,
+    percent_text,
 )
 from quiver_fast.analysis.show.headline import run_rate, run_state
 from quiver_fast.cli.arrow.summary_text import (
@@ -166,7 +167,7 @@ def change_point_text(changes: dict[str, Any]) -> str:
         if figure["dependent"]
     ]
     seen = [
-        f"{name.replace('_', ' ')} {100 * figure['detectable_step']:,.2g} %"
+        f"{name.replace('_', ' ')} {percent_text(figure['detectable_step'])}"
         for name, figure in changes["figures"].items()
         if figure["detectable_step"] is not None
     ]
@@ -204,13 +205,17 @@ def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
         ),
     ]
     if found["detectable_step"] is not None:
-        step = 100 * found["detectable_step"]
-        lines.insert(3, number_field("Detectable step", step, "%", ",.2g"))
+        shown, unit = percent_text(found["detectable_step"]).split(" ")
+        lines.insert(3, number_field("Detectable step", float(shown.replace(",", "")), unit, ",g"))
     if found["latency"] is not None:
         unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
         lines += [
             _beside(line, latency_text(whole[rank], unit))
-            for rank, line in zip(SECTIONS, latency_lines(found["latency"]), strict=True)
+            for rank, line in zip(
+                known_ranks(SECTIONS, found["latency"]["count"]),
+                latency_lines(found["latency"]),
+                strict=True,
+            )
         ]
     return section("STEADY STATE", lines)
 
@@ -275,15 +280,14 @@ def _clock(clock: dict[str, Any] | None) -> str:
 def _omission(omission: dict[str, Any] | None) -> str:
     if omission is None or omission["method"] is None:
         return ""
-    unit, lines = omission["unit"], [text_field("Method", omission["method"])]
+    unit, lines = omission["unit"], [text_field("Correction", omission["method"])]
     if omission["expected_interval"] is not None:
         lines.append(text_field("Interval", fine_text(omission["expected_interval"], unit)))
-    for kind in ("raw", "corrected"):
-        percentiles = omission[kind]["percentiles"]
-        lines += [
-            latency_field(f"{kind.capitalize()} {rank}%", percentiles[rank], unit)
-            for rank in SECTIONS
-        ]
+    raw, corrected = (omission[kind]["percentiles"] for kind in ("raw", "corrected"))
+    for rank in SECTIONS:
+        # The summary has the raw ones.
+        if latency_text(corrected[rank], unit) != latency_text(raw[rank], unit):
+            lines.append(latency_field(f"Corrected {rank}%", corrected[rank], unit))
     return section("COORDINATED OMISSION", lines)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING
-from quiver_fast.analysis.model.units import checked_text, latency_text
+from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING, known_ranks
+from quiver_fast.analysis.model.units import checked_text, latency_text, rate_digits, rate_text
 from quiver_fast.analysis.show.headline import load_facts
 from quiver_fast.cli.arrow.summary_text import late_by_rows, lateness_lines
 from quiver_fast.cli.shared.thresholds import state_text
@@ -26,11 +26,14 @@ def pair_rows(document: Mapping[str, Any]) -> list[Row]:
     """Return the rows of a whole run, from the document that ``--json`` prints."""
     sender, receiver, results = (document[key] for key in ("sender", "receiver", "results"))
     latency = receiver["latency"]
-    rates = [
-        f"{results[f'{side}_rate']:,.0f} {done}/s"
+    known = {
+        done: rate_digits(results[f"{side}_rate"])
         for side, done in (("sender", "sent"), ("receiver", "received"))
         if results[f"{side}_rate"] is not None
-    ]
+    }
+    rates = [f"{rate} {done}/s" for done, rate in known.items()]
+    if len(known) == 2 and len({*known.values()}) == 1:
+        rates = [f"{known['sent']} sent and received/s"]
     return [
         *_facts(document),
         *_joined("Rates", [*rates, f"in {results['duration']:,.1f} s"] if rates else []),
@@ -82,7 +85,10 @@ def _joined(label: str, parts: list[str]) -> list[Row]:
 
 def rank_texts(section: Mapping[str, Any], ranks: tuple[str, ...]) -> list[str]:
     """Return the percentiles of a section that ``exact_latency`` made: ``p50 10.2 us``, ..."""
-    known = [(rank, section["percentiles"].get(rank)) for rank in ranks]
+    # Corrected latencies have no count.
+    count = section.get("count")
+    shown = ranks if count is None else known_ranks(ranks, count)
+    known = [(rank, section["percentiles"].get(rank)) for rank in shown]
     return [
         f"{rank_name(rank)} {latency_text(value, section['unit'])}"
         for rank, value in known
@@ -141,8 +147,7 @@ def _sending(sender: Mapping[str, Any], latency: Mapping[str, Any] | None) -> It
     if "schedule" not in sender:
         return
     schedule = sender["schedule"]
-    kept = "-" if schedule["achieved"] is None else f"{schedule['achieved']:,.6g}"
-    parts = [f"{schedule['rate']:,.6g} messages/s asked, {kept} kept"]
+    parts = [f"{rate_text(schedule['rate'])} asked, {_kept(schedule)} kept"]
     if schedule["never_sent"]:
         parts.append(f"{schedule['never_sent']:,} of {schedule['due']:,} never sent")
     if schedule["missed"]:
@@ -155,6 +160,15 @@ def _sending(sender: Mapping[str, Any], latency: Mapping[str, Any] | None) -> It
     if latency is not None:
         lines = lateness_lines(schedule, latency, sender.get("host_use"))
         yield from (("", line) for line in lines)
+
+
+def _kept(schedule: Mapping[str, Any]) -> str:
+    """Return the achieved rate; one that misses the rate does not look like it."""
+    if schedule["achieved"] is None:
+        return "-"
+    kept = rate_digits(schedule["achieved"])
+    alike = schedule["missed"] and kept == rate_digits(schedule["rate"])
+    return f"{schedule['achieved']:,.6g}" if alike else kept
 
 
 def _delays(schedule: Mapping[str, Any]) -> list[tuple[str, float]]:

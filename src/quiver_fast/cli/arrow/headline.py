@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from quiver_fast.analysis.model.ranks import HEADLINE
+from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, latency_text, short_text
 from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
 from quiver_fast.cli.arrow.steps_text import step_lines
@@ -135,7 +135,7 @@ def _figures(rate: float | None, latency: dict[str, Any] | None) -> Text:
     text.append("" if rate is None else " messages/s")
     if latency is None or not latency["count"]:
         return text
-    for rank in HEADLINE:
+    for rank in known_ranks(HEADLINE, latency["count"]):
         value = latency["percentiles"][rank]
         text.append(f"{_GAP}{rank_name(rank)} ", "dim")
         text.append(latency_text(value, latency["unit"]), _BAD if value < 0 else "bold")

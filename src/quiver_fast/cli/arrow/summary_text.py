@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
+from quiver_fast.analysis.figures.delivery import matching_text
 from quiver_fast.analysis.figures.environment import host_use_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.schedule import LATE_BY
-from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY
+from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, latency_text, per_millisecond
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -87,7 +88,7 @@ def latency_lines(latency: dict[str, Any], name: str = "Latency") -> list[str]:
     """Return lines of the percentiles of a section that ``exact_latency`` made."""
     return [
         latency_field(f"{name} {rank}%", latency["percentiles"][rank], latency["unit"])
-        for rank in SECTIONS
+        for rank in known_ranks(SECTIONS, latency["count"])
     ]
 
 
@@ -244,7 +245,7 @@ def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
     """Return the reckoning of the messages; ``document`` has the drain of a whole run."""
     if delivery is None:
         return ""
-    lines = [text_field("Method", delivery["method"])]
+    lines = [text_field("Matching", matching_text(delivery["method"]))]
     lines += [
         number_field(name, delivery[key], "messages")
         for name, key in _DELIVERY_LINES.items()
@@ -256,7 +257,7 @@ def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
     if delivery.get("older"):
         lines.append(number_field("Older messages", delivery["older"], "(left by an earlier run)"))
     if delivery.get("told_apart_by") and (delivery.get("older") or delivery["foreign"]):
-        lines.append(text_field("Told apart by", delivery["told_apart_by"]))
+        lines.append(text_field("Recognition", delivery["told_apart_by"]))
     drain, growth = document.get("drain"), document.get("queue_growth")
     if drain is not None and not document["peer_to_peer"]:
         took = f"messages in {drain['seconds']:,.1f} s"

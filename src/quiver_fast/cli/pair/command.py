@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
@@ -33,6 +34,7 @@ from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
+    attempt_output,
     print_text,
     report_warning,
     run_command,
@@ -41,6 +43,7 @@ from quiver_fast.cli.shared.console import (
     Console,
     add_console_options,
     add_format_option,
+    add_page_option,
     add_verdict_options,
 )
 from quiver_fast.cli.shared.output import (
@@ -49,7 +52,7 @@ from quiver_fast.cli.shared.output import (
     make_output_dir,
     remove_ends,
 )
-from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, told
+from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, Threshold, told
 from quiver_fast.errors import EXIT_OK, QuiverError
 from quiver_fast.schemas import marked
 
@@ -102,22 +105,58 @@ def _run(argv: list[str]) -> int:
     if args.print_workload:
         print_text(workload_text(parser, args))
         return EXIT_OK
+    console = _PageConsole(args)
     with metered(_NAME, args):
-        if args.churn or args.hold:
-            return _connect(args)
-        if args.find_rate:
-            return _find_rate(args)
-        if args.sweep:
-            return _sweep(args)
-        return _run_once(args) if args.runs is None else _run_set(args)
+        try:
+            return _measure(args, console)
+        finally:
+            console.write_page()
 
 
-def _run_once(args: argparse.Namespace) -> int:
+def _measure(args: argparse.Namespace, console: Console) -> int:
+    if args.churn or args.hold:
+        return _connect(args, console)
+    if args.find_rate:
+        return _find_rate(args, console)
+    if args.sweep:
+        return _sweep(args, console)
+    return _run_once(args, console) if args.runs is None else _run_set(args, console)
+
+
+class _PageConsole(Console):
+    """Also writes the page of ``--html``, when all else is told."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__(args)
+        self._page, self._fail_if = args.html, args.fail_if
+        self._measured: str | None = None
+
+    def document(self, document: dict[str, Any]) -> None:
+        super().document(document)
+        self._measured = document["output_dir"]
+
+    def write_page(self) -> None:
+        """Write the page of the measurement, if one is asked for and something was measured."""
+        if self._page is None or self._measured is None:
+            return
+        attempt_output(partial(_write_page, self._page, self._measured, self._fail_if))
+
+
+def _write_page(file: str, directory: str, fail_if: list[Threshold]) -> None:
+    # Only runs with a page pay for the import.
+    from quiver_fast.cli.analyze.command import write_page
+
+    try:
+        write_page(file, directory, fail_if)
+    except QuiverError as error:
+        raise OSError(f"{file} was not written: {error}") from None
+
+
+def _run_once(args: argparse.Namespace, console: Console) -> int:
     plans = make_plans(args)
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:
         return EXIT_OK
-    console = Console(args)
     signals = SignalWatch()
     directory = make_output_dir(args.output)
     remove_ends(directory)
@@ -162,36 +201,36 @@ def _show(document: dict[str, Any], console: Console) -> None:
         console.show(threshold_text(document["thresholds"]).rstrip("\n"))
 
 
-def _run_set(args: argparse.Namespace) -> int:
+def _run_set(args: argparse.Namespace, console: Console) -> int:
     baseline = None if args.baseline is None else read_baseline(args.baseline, args)
     candidate, base = make_sides(args, baseline)
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:
         return EXIT_OK
     sides = {CANDIDATE: candidate} | ({} if base is None else {BASELINE: base})
-    return RunSet(_NAME, args, sides, Console(args)).run()
+    return RunSet(_NAME, args, sides, console).run()
 
 
-def _find_rate(args: argparse.Namespace) -> int:
+def _find_rate(args: argparse.Namespace, console: Console) -> int:
     target = pair_label(args)
     check_output_dir(args.output, ROLES, args.force)
     if args.init_only:
         return EXIT_OK
-    return find_rate(_NAME, args, target, Console(args))
+    return find_rate(_NAME, args, target, console)
 
 
-def _sweep(args: argparse.Namespace) -> int:
-    sweep = Sweep(_NAME, args, sweep_points(args.sweep), Console(args))
+def _sweep(args: argparse.Namespace, console: Console) -> int:
+    sweep = Sweep(_NAME, args, sweep_points(args.sweep), console)
     check_output_dir(args.output, ROLES, args.force or args.resume)
     return EXIT_OK if args.init_only else sweep.run()
 
 
-def _connect(args: argparse.Namespace) -> int:
+def _connect(args: argparse.Namespace, console: Console) -> int:
     # They have an engine in this process, which no other measurement needs.
     from quiver_fast.cli.pair.churn import ChurnRun
     from quiver_fast.cli.pair.hold import HoldRun
 
-    run = (ChurnRun if args.churn else HoldRun)(_NAME, args, Console(args))
+    run = (ChurnRun if args.churn else HoldRun)(_NAME, args, console)
     check_output_dir(args.output, ROLES, args.force)
     return EXIT_OK if args.init_only else run.run()
 
@@ -216,6 +255,7 @@ def make_parser() -> ArgumentParser:
     add_measuring_options(parser)
     add_console_options(parser)
     add_format_option(parser)
+    add_page_option(parser)
     add_verdict_options(parser)
     add_set_options(parser)
     add_workload_options(parser)

@@ -41,7 +41,7 @@ baselines of --baseline:
 _HOLD_OPTIONS = {
     "hold", "url", "duration", "timeout", "max-frame-size", "username", "key", "cert",
     "trust-store", "tls-insecure", "sasl-mechanisms", "password-file", "output", "force", "json",
-    "format", "quiet", "verbose", "init-only",
+    "format", "html", "quiet", "verbose", "init-only",
 }  # fmt: skip
 _CHURN_OPTIONS = _HOLD_OPTIONS - {"hold"} | {
     "churn", "churn-of", "body-size", "body-file", "durable", "set-message-id", "address",

@@ -149,6 +149,12 @@ def add_format_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_page_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option for a page of HTML."""
+    what = "Write a page with the answer, charts and tables to FILE"
+    parser.add_argument("--html", metavar="FILE", type=output_file, help=what)
+
+
 def add_verdict_options(parser: argparse._ActionsContainer) -> None:
     """Add the options for files that continuous integration shows."""
     for flag, what in (

@@ -1,0 +1,89 @@
+"""A run in sentences: the load, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quiver_fast.analysis.figures.peers import peers_of
+from quiver_fast.analysis.model.ranks import exists
+from quiver_fast.analysis.model.units import average_text, latency_text, seconds_text
+from quiver_fast.words import counted
+
+Run = Mapping[str, Any]
+
+
+def run_sentences(run: Run) -> list[str]:
+    """Return the load of a run and its figures, in plain words.
+
+    Args:
+        run: the document of the run.
+    """
+    return [*filter(None, (_load(run), _messages(run), _latency(run)))]
+
+
+def _load(run: Run) -> str | None:
+    ends = [end for end in (run["sender"], run["receiver"]) if end is not None]
+    config: Mapping[str, Any] = next((end["config"] for end in ends if end["config"]), {})
+    if not config:
+        return None
+    size = config.get("body_size")
+    bodies = (
+        f" with bodies of {size if isinstance(size, str) else f'{size:,}'} bytes" if size else ""
+    )
+    if run["sender"] is None:
+        return f"Messages{bodies} were received{_where(run, config)}."
+    return f"Messages{bodies} were sent {_pace(config)}{_duration(run)}{_where(run, config)}."
+
+
+def _pace(config: Mapping[str, Any]) -> str:
+    if config.get("rate_steps"):
+        return f"at rates that change ({config['rate_steps']})"
+    if config.get("rate"):
+        return f"at a fixed rate of {average_text(config['rate'], '/s')}"
+    return "as fast as the receiver gave credit"
+
+
+def _duration(run: Run) -> str:
+    seconds = (run["results"] or {}).get("duration")
+    return f" for {seconds_text(seconds)}" if seconds else ""
+
+
+def _where(run: Run, config: Mapping[str, Any]) -> str:
+    if run["peer_to_peer"]:
+        return ", directly from a sender to a receiver"
+    ends = [run["sender"], run["receiver"], *(run.get("ends") or ())]
+    peers = ", ".join(peers_of(ends, peer_to_peer=run["peer_to_peer"]))
+    url = config.get("url")
+    return "" if not url else f" through {url}" + (f" ({peers})" if peers else "")
+
+
+def _messages(run: Run) -> str | None:
+    delivery, results = run["delivery"] or {}, run["results"] or {}
+    sent, received = delivery.get("sent"), delivery.get("received")
+    counts = [f"{counted(sent, 'message', ('was', 'were'))} sent"] if sent is not None else []
+    if received is not None:
+        words = (
+            f"{received:,} received"
+            if counts
+            else f"{counted(received, 'message', ('was', 'were'))} received"
+        )
+        counts.append(words)
+    if not counts and run["sender"] is not None:
+        sent = run["sender"]["results"]["message_count"]
+        counts.append(f"{counted(sent, 'message', ('was', 'were'))} sent")
+    rate = results.get("end_to_end_rate")
+    told = "" if rate is None else f": {average_text(rate, '/s')} from end to end"
+    return f"{' and '.join(counts)}{told}." if counts else None
+
+
+def _latency(run: Run) -> str | None:
+    latency = (run["receiver"] or {}).get("latency") or {"count": 0}
+    if not latency["count"]:
+        return None
+    values, unit = latency["percentiles"], latency["unit"]
+    parts = [f"Half of them took at most {latency_text(values['50'], unit)}"]
+    if exists("99", latency["count"]):
+        parts.append(f"99 % took at most {latency_text(values['99'], unit)}")
+    parts.append(f"the slowest took {latency_text(values['100'], unit)}")
+    return f"{', '.join(parts)}."
