@@ -68,7 +68,7 @@ class Browser:
         self._driver = driver
 
     def show(self, page: Path, width: int, scheme: str, media: str = "") -> None:
-        """Load a page for a window of a width, in ``light`` or ``dark`` colours.
+        """Load a page for a window of a width, in ``light`` or ``dark`` colours; unfold it.
 
         With the media ``print`` it is laid out as for paper of that width.
         """
@@ -80,6 +80,7 @@ class Browser:
             width=width, height=900, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         self._driver.get(page.as_uri())
+        self.ask("document.querySelectorAll('details').forEach(one => { one.open = true; });")
 
     def ask(self, script: str) -> Any:
         """Return the result of a function body in the page."""

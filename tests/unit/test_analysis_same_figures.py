@@ -111,7 +111,7 @@ def check_run(document: dict[str, Any], page: str) -> None:
         assert number(said[line]) == document["delivery"][line.lower()]
         assert number(facts(page, "Messages")[line]) == document["delivery"][line.lower()]
     latency = document["receiver"]["latency"]
-    columns = {name: column for name, *column in cells(page, "Latency")}
+    columns = {name: column for name, *column in cells(page, f"Latency of {document['name']}")}
     for rank in NAMES:
         if not exists(rank, latency["count"]):
             assert rank_head(rank) not in columns

@@ -71,7 +71,7 @@ def html_details(summary: str, body: str) -> str:
     """Return a part that is folded below its heading; empty without a body."""
     if not body:
         return ""
-    return f"<details><summary>{escape(summary)}</summary>{body}</details>"
+    return f"<details><summary><h2>{escape(summary)}</h2></summary>{body}</details>"
 
 
 def html_table(rows: Mapping[str, str | None]) -> str:

@@ -47,7 +47,7 @@ def run_details(run: Section) -> str:
         "Clock": _clock(run["analysis"]["clock"]),
         "Coordinated omission": _omission(run["analysis"]["coordinated_omission"]),
     }
-    figures = html_columns(tables) + _latencies(run) + _stalls(run["analysis"]["stalls"])
+    figures = html_columns(tables) + _latencies(run) + _stalls(run)
     around = html_columns({"Options": _options(run)} | _environments(run))
     return html_details("All figures", figures) + html_details("Options and environment", around)
 
@@ -207,7 +207,9 @@ def _latencies(run: Section) -> str:
     if "with_never_sent" in latency:
         unsent = latency["with_never_sent"]["never_sent"]
         note = f"<p>Of the messages that were sent; {unsent:,} were due and never sent.</p>"
-    return "<h3>Latency</h3>" + html_grid(("Figure", *shown), rows, "Latency") + note
+    return (
+        "<h3>Latency</h3>" + html_grid(("Figure", *shown), rows, f"Latency of {run['name']}") + note
+    )
 
 
 def _column(latency: Section) -> dict[str, str]:
@@ -219,11 +221,16 @@ def _column(latency: Section) -> dict[str, str]:
     return known | {k: mean_text(v, unit) for k, v in means.items() if v is not None}
 
 
-def _stalls(stalls: list[Section]) -> str:
-    if not stalls:
+def _stalls(run: Section) -> str:
+    rows = [
+        [_time(stall["first"]), seconds_text(stall["seconds"])]
+        for stall in run["analysis"]["stalls"]
+    ]
+    if not rows:
         return ""
-    rows = [[_time(stall["first"]), seconds_text(stall["seconds"])] for stall in stalls]
-    return "<h3>Stalls</h3>" + html_grid(("First second", "Length"), rows, "Stalls")
+    return "<h3>Stalls</h3>" + html_grid(
+        ("First second", "Length"), rows, f"Stalls of {run['name']}"
+    )
 
 
 def _options(run: Section) -> Rows:

@@ -39,9 +39,10 @@ dl { margin: 0; } dd { margin: 0; overflow-wrap: anywhere; } dt { color: var(--s
   font-variant-numeric: tabular-nums; }
 .facts { display: grid; gap: .3rem 2rem; margin: .75rem 0; font-size: .92rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); }
-.facts div { display: grid; grid-template-columns: 7rem minmax(0, 1fr); gap: .75rem; }
+.facts div { display: grid; grid-template-columns: 7.6rem minmax(0, 1fr); gap: .75rem; }
 details { margin: 1rem 0; border-top: 1px solid var(--rule); padding-top: .5rem; }
-summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
+summary { cursor: pointer; }
+summary h2 { display: inline; font-size: 1rem; border: 0; padding: 0; }
 .scroll a { white-space: nowrap; }
 .scroll { overflow-x: auto; margin: .5rem 0 1rem; }
 table { border-collapse: collapse; }
@@ -104,7 +105,7 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
 .bars span { overflow-wrap: anywhere; }
 @media (max-width: 560px) {
   main { padding: 1rem .9rem 2rem; } h1 { font-size: 1.35rem; }
-  .facts div { grid-template-columns: 5.5rem minmax(0, 1fr); }
+  .facts div { grid-template-columns: 7.4rem minmax(0, 1fr); }
   .chart:not(.words) { grid-template-columns: 4.4rem minmax(0, 1fr); padding-right: 1.3rem; }
   .many span:nth-child(even) { display: none; }
   .bars { grid-template-columns: minmax(0, 1fr) max-content; }
