@@ -28,7 +28,7 @@ def ends_section(run: Mapping[str, Any]) -> str:
         if (found := fairness.get(f"{role}s")) is not None
     )
     return (
-        f"<h3>Ends</h3>{_facts(fairness)}<div class='charts'>{sides}</div>{_table(ends, fairness)}"
+        f"<h2>Ends</h2>{_facts(fairness)}<div class='charts'>{sides}</div>{_table(ends, fairness)}"
     )
 
 
@@ -53,7 +53,7 @@ def _side(ends: Sequence[Mapping[str, Any]], title: str, found: Mapping[str, Any
         for name, share in zip(names, found["shares"], strict=True)
     )
     return (
-        f'<section><h4>{title}: shares of the messages</h4><div class="bars">{rows}</div></section>'
+        f'<section><h3>{title}: shares of the messages</h3><div class="bars">{rows}</div></section>'
     )
 
 
