@@ -74,7 +74,7 @@ def test_sweeps_side_by_side(tmp_path: Path) -> None:
     assert labels(drawn(tmp_path, *sweeps)) == expected
 
 
-@pytest.mark.parametrize("backend", ["", "no such", "module://ipympl.backend_nbagg", "qtagg"])
+@pytest.mark.parametrize("backend", ["no such", "qtagg"])
 def test_names_are_drawn_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
@@ -83,7 +83,7 @@ def test_names_are_drawn_as_they_are(
     settings.write_text("text.usetex: True\n")
     names = ("_hidden", "$x^2$", "$open", "back\\slash", "bell\x07")
     sweeps = [write_sweep(tmp_path / name, [point(1000, 1, rate="1k")], ["rate"]) for name in names]
-    words = [*map(str, sweeps), "--svg", str(tmp_path / "pictures"), "--png", str(tmp_path / "png")]
+    words = [*map(str, sweeps), "--svg", str(tmp_path / "pictures")]
     ended = subprocess.run(
         [Path(sys.executable).with_name("quiver-analyze"), *words, "--quiet"],
         env=os.environ | {"MPLBACKEND": backend, "MATPLOTLIBRC": str(settings)},

@@ -15,7 +15,9 @@ BAD = b"d\xff\xc3\xbc\xe2\x82\xac"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 LATIN = {"PYTHONIOENCODING": "latin-1"}
 LOCALES = pytest.mark.parametrize(
-    "variables", [{}, ASCII, LATIN], ids=["UTF-8", "ASCII", "Latin-1"]
+    "variables",
+    [pytest.param({}, marks=pytest.mark.slow), ASCII, LATIN],
+    ids=["UTF-8", "ASCII", "Latin-1"],
 )
 COMMANDS = ("", "-arrow", "-server", "-bench", "-analyze", "-queue", "-fleet")
 

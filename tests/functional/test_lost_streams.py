@@ -14,7 +14,10 @@ import pytest
 from support.processes import Running, free_port, wait_until
 from support.server import running_server
 
-LOST = ["2>&-", ">&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full"]
+LOST = [
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ("2>&-", "<&-", "2>/dev/full")),
+    ">&-", "<&- >&- 2>&-", ">/dev/full",
+]  # fmt: skip
 FULL, CLOSED = "No space left on device", "Bad file descriptor"
 # Why a text that somebody asked for is lost.
 REASONS = {">/dev/full": FULL, ">&-": CLOSED, "<&- >&- 2>&-": CLOSED}

@@ -101,14 +101,21 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+# They connect in the same two ways as others, which the long tests try.
+SLOW = ("pair", "hold", "sessions", "declare")
+EACH_COMMAND = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW), id=name) for name in COMMANDS
+]
+
+
+@pytest.mark.parametrize("name", EACH_COMMAND)
 def test_the_next_address_is_tried(net: Net, name: str) -> None:
     with net.start(COMMANDS[name].format(host="two.example")) as running:
         end = running.wait()
     assert end.code == 0, end.stderr
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", EACH_COMMAND)
 def test_a_time_out_names_the_host_that_takes_no_connection(net: Net, name: str) -> None:
     with net.start(COMMANDS[name].format(host="silent.example") + " --timeout 1") as running:
         end = running.wait()
@@ -119,7 +126,7 @@ def test_a_time_out_names_the_host_that_takes_no_connection(net: Net, name: str)
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", EACH_COMMAND)
 def test_a_time_out_ends_the_wait_for_a_name_server(net: Net, name: str) -> None:
     with net.start(COMMANDS[name].format(host="nobody.example") + " --timeout 1") as running:
         end = running.wait()
@@ -139,7 +146,9 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
 @pytest.mark.parametrize("name", [*COMMANDS, *OTHERS])
 def test_a_signal_ends_the_wait_for_a_name_server(
     net: Net, name: str, number: signal.Signals

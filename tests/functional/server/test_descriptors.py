@@ -27,7 +27,9 @@ RESERVED = 16
 DURABLE = b"\x00\x53\x70\xc0\x02\x01\x41"
 ADDRESSES = [f"q{number}" for number in range(60)]
 MANY = [f"q{number}" for number in range(250)]
-DURABILITIES = ["none", "interval:20", "group"]
+DURABILITIES = [
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ("none", "interval:20")), "group",
+]  # fmt: skip
 
 
 def send_all(clients: Clients, connection: Any, addresses: list[str]) -> list[str]:
