@@ -148,8 +148,10 @@ def test_a_rate_run_is_compared_whole_and_raw_beside_it(tmp_path):
         return load(directory)
 
     base, slow = rate_run("base", 5), rate_run("slow", 300)
-    assert run_statistics(slow)["steady_state"]["rule"] == "rate"
-    assert run_statistics(slow)["steady_state"]["warm_up_seconds"] == 0
+    assert run_statistics(base)["steady_state"]["rule"] == "rate"
+    steady = run_statistics(slow)["steady_state"]
+    assert (steady["figures_of"], steady["warm_up_seconds"]) == ("whole run", 0)
+    assert steady["reason"] == "p99 latency from 300 ms to 5 ms at 3.7 s"
     figure = compare_sets([base], [slow])["figures"]["latency_p99"]
     assert (figure["raw_base"], figure["raw_candidate"]) == (5, 300)
     assert figure["candidate"] > figure["base"] == 5

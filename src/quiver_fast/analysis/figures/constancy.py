@@ -12,13 +12,15 @@ coefficients from 0 to 0.8. ``tests/support/steady_calibration.py`` makes them.
 Trend: the slope of a straight line through the batch means over its standard error. Step:
 two levels with the border within a batch, which may then lie between them; of all places the
 one that leaves the least sum of squares. Its statistic is the root of (squares explained /
-(squares left / (batches - 3))).
+(squares left / (batches - 3))). Episode: likewise, for neighbouring batches with a level of their
+own anywhere in the run, with up to two borders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,22 +32,24 @@ _MOST_BATCHES = 12
 # Seconds that are looked at together; a run of months has millions.
 _PIECE = 1 << 16
 
-# Seconds, and the limits of both statistics at that number; interpolated by its logarithm.
+# Seconds, and the limits of the statistics at that number; interpolated by its logarithm.
 _LIMITS = np.array(
     [
-        [6, 7.6, 10.0],
-        [8, 7.3, 9.4],
-        [12, 7.3, 9.1],
-        [18, 6.9, 9.0],
-        [26, 6.0, 8.2],
-        [40, 5.05, 7.1],
-        [64, 4.25, 5.95],
-        [100, 3.6, 5.1],
-        [200, 3.1, 4.35],
-        [500, 2.78, 3.92],
-        [1000, 2.7, 3.82],
+        [6, 7.6, 10.0, 22.5],
+        [8, 7.3, 9.4, 13.0],
+        [12, 7.3, 9.1, 10.75],
+        [18, 6.9, 9.0, 10.75],
+        [26, 6.0, 8.2, 10.5],
+        [40, 5.05, 7.1, 9.5],
+        [64, 4.25, 5.95, 8.1],
+        [100, 3.6, 5.1, 7.2],
+        [200, 3.1, 4.35, 6.2],
+        [500, 2.78, 3.92, 5.7],
+        [1000, 2.7, 3.82, 5.6],
     ]
 )
+# Fewer seconds are a pause, and no level.
+_LEAST_LEVEL = 3
 # A smaller change, as a share of the mean, does not matter to any figure.
 _MATTERS = 0.01
 # The scatter of a rate that is counted in whole messages.
@@ -79,13 +83,89 @@ class Trend:
     percent_per_minute: float
 
 
-def batch_means(counts: NDArray[np.int64]) -> Float64Array:
-    """Return the means of at most twelve batches of neighbours, of as equal length as can be."""
-    if len(counts) <= _MOST_BATCHES:
-        return counts.astype(np.float64)
-    edges = np.rint(np.linspace(0, len(counts), _MOST_BATCHES + 1)).astype(np.intp)
+@dataclass(frozen=True)
+class Episode:
+    """Neighbouring values with a level of their own.
+
+    Attributes:
+        first, end: the places of the first of them and of the first one after them.
+        level, others: the medians of these and of the others; values at borders count in neither.
+    """
+
+    first: int
+    end: int
+    level: float
+    others: float
+
+
+def batch_edges(count: int) -> NDArray[np.intp]:
+    """Return where at most twelve batches of as equal length as can be begin, and the end."""
+    return np.rint(np.linspace(0, count, min(count, _MOST_BATCHES) + 1)).astype(np.intp)
+
+
+def batch_means(counts: NDArray[Any]) -> Float64Array:
+    """Return the means of these batches of neighbours."""
+    edges = batch_edges(len(counts))
     means: Float64Array = np.add.reduceat(counts, edges[:-1]) / np.diff(edges)
     return means
+
+
+def episode_statistics(means: Float64Array) -> tuple[Float64Array, NDArray[np.intp]]:
+    """Return the statistic of the best episode of each of several series, and where it is.
+
+    Args:
+        means: float64[n, k], k at least 6.
+
+    Returns:
+        float64[n], and the first batch and the one behind the last, intp[n, 2].
+    """
+    count, total = means.shape
+    deviations = means - means.mean(axis=1, keepdims=True)
+    squares = np.square(deviations).sum(axis=1)
+    best, places = np.full(count, np.inf), np.zeros((count, 2), np.intp)
+    for first, end in combinations(range(total + 1), 2):
+        outside = np.r_[0 : max(first - 1, 0), min(end + 1, total) : total]
+        if len(outside) < 2:
+            continue
+        within = deviations[:, first:end].mean(axis=1)
+        others = deviations[:, outside].mean(axis=1)
+        left = np.square(deviations[:, first:end] - within[:, None]).sum(axis=1)
+        left += np.square(deviations[:, outside] - others[:, None]).sum(axis=1)
+        for border in {first - 1, end} & {*range(total)}:
+            at = deviations[:, border]
+            nearest = np.clip(at, np.minimum(within, others), np.maximum(within, others))
+            left += np.square(at - nearest)
+        better = left < best
+        best[better], places[better] = left[better], (first, end)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = (squares - best) / np.maximum(best / (total - 3), 0.0)
+    return np.sqrt(np.nan_to_num(np.maximum(ratios, 0.0), nan=0.0, posinf=np.inf)), places
+
+
+def episode(values: NDArray[Any], measure: NDArray[Any] | None = None) -> Episode | None:
+    """Return the episode in a series that does not keep its level; else None.
+
+    Args:
+        values: [n], those of neighbouring seconds, n at least 6.
+        measure: the scale in which they have even noise, such as their logarithms; None for
+            the values themselves.
+    """
+    means = batch_means(values if measure is None else measure)
+    [found], [place] = episode_statistics(means[None])
+    if found <= limits_at(len(values))[2]:
+        return None
+    edges = batch_edges(len(values)).tolist()
+    first, end = edges[place[0]], edges[place[1]]
+    before, after = edges[max(place[0] - 1, 0)], edges[min(place[1] + 1, len(means))]
+    level = float(np.median(values[first:end]))
+    others = float(np.median(np.concatenate((values[:before], values[after:]))))
+    # The borders are within the batches beside it.
+    near = np.abs(values - level) < np.abs(values - others)
+    first -= int(np.count_nonzero(near[before:first]))
+    end += int(np.count_nonzero(near[end:after]))
+    if not _LEAST_LEVEL <= end - first <= len(values) - _LEAST_LEVEL:
+        return None
+    return Episode(first, end, level, others)
 
 
 def statistics(means: Float64Array, least: float = 0.0) -> tuple[float, float]:
@@ -177,11 +257,11 @@ def _best_within(
     return float(left[best]), int(borders[best]), float(before[best]), float(after[best])
 
 
-def limits_at(seconds: int) -> tuple[float, float]:
-    """Return the limits that statistics of that many seconds of one level seldom exceed."""
+def limits_at(seconds: int) -> tuple[float, float, float]:
+    """Return what trend, step and episode of that many seconds of one level seldom exceed."""
     at = np.log(seconds)
-    trend, step = (np.interp(at, np.log(_LIMITS[:, 0]), _LIMITS[:, n]) for n in (1, 2))
-    return float(trend), float(step)
+    trend, step, episode = (np.interp(at, np.log(_LIMITS[:, 0]), _LIMITS[:, n]) for n in (1, 2, 3))
+    return float(trend), float(step), float(episode)
 
 
 def change(counts: NDArray[np.int64]) -> Step | Trend | None:
@@ -194,7 +274,7 @@ def change(counts: NDArray[np.int64]) -> Step | Trend | None:
     """
     means = batch_means(counts)
     found = statistics(means, _least_variance(counts, means))
-    beyond = [one > limit for one, limit in zip(found, limits_at(len(counts)), strict=True)]
+    beyond = [one > limit for one, limit in zip(found, limits_at(len(counts)), strict=False)]
     step, step_left = _step(counts)
     trend, trend_left = _trend(counts)
     mean = float(counts.mean())

@@ -94,7 +94,14 @@ def steadiness(run: RunData) -> Steadiness:
 
 
 def _steadiness(run: RunData, counts: SecondCounts) -> Steadiness:
-    return steady_state(counts, _asked_rate(run), sending_end(run))
+    growth = run.sections["queue_growth"]
+    return steady_state(
+        counts,
+        _asked_rate(run),
+        sending_end(run),
+        None if run.histogram is None or not run.histogram.total else run.histogram,
+        None if growth is None else growth["per_second"],
+    )
 
 
 def ending(run: RunData) -> tuple[bool | None, str | None]:

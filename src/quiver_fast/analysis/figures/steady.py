@@ -17,9 +17,12 @@ Where MSER asks for more, looking at half of the seconds, it has not seen the en
 transient, and its answer is rejected (White's rule): then the whole must keep its level too.
 
 MSER always has an answer. Whether what it left keeps its level is another question, which
-:mod:`quiver_fast.analysis.figures.constancy` answers: with a trend or a step in it the run is not
-steady. A run that is silent in most of its seconds is not steady either. Fewer than six whole
-seconds are too short to tell.
+:mod:`quiver_fast.analysis.figures.constancy` answers: with a trend, a step or an episode in it the
+run is not steady. Nor is a run whose queue grew, that was silent in most of its seconds or stalled
+between others, or whose latencies do not keep their level
+(:mod:`quiver_fast.analysis.figures.latency_level`). Of a run that was asked for a rate the
+latencies of all whole seconds count: they are what the target does at that rate. Fewer than six
+whole seconds are too short to tell.
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.figures.constancy import Step, Trend, change, detectable
+from quiver_fast.analysis.figures.constancy import Step, Trend, change, detectable, episode
+from quiver_fast.analysis.figures.latency_level import latency_change
 from quiver_fast.analysis.figures.windows import SecondCounts
 from quiver_fast.analysis.model.columns import Rows
 from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.words import counted
 
 STEADY, NOT_STEADY, TOO_SHORT = "steady", "not steady", "too short to tell"
@@ -42,6 +47,15 @@ _LARGEST_SHARE = 3
 
 BY_RATE, BY_MSER = "rate", "MSER"
 _RATE_TOLERANCE = 0.1
+# The share of the seconds that may be off a rate that is kept.
+_MOST_OFF = 0.25
+# A level of its own differs by more than this share of the others.
+_OWN_LEVEL = 0.1
+# One second in ten is below and one above; without a change of level they are closer together
+# than this share of the median. Whole messages scatter by some roots of it (Poisson).
+_RANKS, _SPREAD, _SCATTER = (10, 90), 0.4, 4
+# Fewer messages in a second may be none by chance.
+_STALLING = 20
 _PIECE = 1 << 16
 # Rates from here on are shown without decimals.
 _WHOLE = 100
@@ -102,14 +116,24 @@ class Steadiness:
     detectable_step: float | None = None
 
 
-def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = None) -> Steadiness:
+def steady_state(
+    counts: SecondCounts,
+    rate: float = 0,
+    until: float | None = None,
+    latencies: Histogram | None = None,
+    growth: float | None = None,
+) -> Steadiness:
     """Return whether a run is steady, and its steady part if it is.
 
     Args:
         counts: messages per second.
         rate: messages/s that the run was asked for; 0 for none.
         until: epoch seconds of the end of the sending; None for the last message.
+        latencies: those of the messages; None of a sender's.
+        growth: messages/s by which the queue grew; None where it did not.
     """
+    if growth is not None:
+        return Steadiness(NOT_STEADY, f"queue growth of {_shown(growth)} messages/s")
     whole = measured_seconds(counts, until)
     size = len(whole.seconds)
     if size < MINIMUM_SECONDS:
@@ -118,10 +142,41 @@ def steady_state(counts: SecondCounts, rate: float = 0, until: float | None = No
         )
     if whole.sparse or np.median(whole.counts) == 0:
         return Steadiness(NOT_STEADY, _silence(counts, whole, until))
+    beginning = _beginning(counts)
+    stall = _stall(whole, beginning)
+    if stall is not None:
+        return Steadiness(NOT_STEADY, stall)
     kept = _kept_rate(whole, rate) if rate > 0 else None
-    if kept is not None:
-        return Steadiness(STEADY, part=kept)
-    return _judged(whole, _beginning(counts))
+    found = _judged(whole, beginning) if kept is None else _kept_level(whole, kept, beginning)
+    if found.part is None or latencies is None:
+        return found
+    first, last = found.part.first, found.part.last
+    if rate > 0:
+        first, last = int(whole.seconds[0]), int(whole.seconds[-1])
+    moved = latency_change(latencies.within(first, last), beginning)
+    return found if moved is None else Steadiness(NOT_STEADY, moved)
+
+
+def _stall(whole: SecondCounts, beginning: float) -> str | None:
+    """Describe the longest stall between other seconds; None without any."""
+    if np.median(whole.counts) < _STALLING:
+        return None
+    low = whole.counts < STALL_SHARE * np.median(whole.counts)
+    some = np.flatnonzero(~low)
+    inner = np.flatnonzero(np.diff(some) > 1)
+    if not len(inner):
+        return None
+    lengths = some[inner + 1] - some[inner] - 1
+    longest = int(np.argmax(lengths))
+    at = float(whole.seconds[some[inner[longest]] + 1]) - beginning
+    more = f", the longest of {len(inner):,}" if len(inner) > 1 else ""
+    return f"stall of {int(lengths[longest]):,} s at {at:.1f} s{more}"
+
+
+def _kept_level(whole: SecondCounts, kept: Steady, beginning: float) -> Steadiness:
+    """Judge a run that keeps its rate on the whole: it has no other one for a while."""
+    other = _episode(whole.counts, float(whole.seconds[0]) - beginning)
+    return Steadiness(STEADY, part=kept) if other is None else Steadiness(NOT_STEADY, other)
 
 
 def _judged(whole: SecondCounts, beginning: float) -> Steadiness:
@@ -133,12 +188,33 @@ def _judged(whole: SecondCounts, beginning: float) -> Steadiness:
     ramp_down, early = _truncation(whole.counts[warm_up:][::-1], most)
     parts = [(0 if late else warm_up, 0 if early else ramp_down), (warm_up, ramp_down)]
     for front, back in dict.fromkeys(parts):
-        found = change(whole.counts[front : size - back])
+        counts, start = whole.counts[front : size - back], float(whole.seconds[front]) - beginning
+        found = change(counts)
         if found is not None:
-            return _not_steady(found, float(whole.seconds[front]) - beginning)
+            return _not_steady(found, start)
+        other = _episode(counts, start) or _spread(counts)
+        if other is not None:
+            return Steadiness(NOT_STEADY, other)
     part = _part(whole, warm_up, ramp_down, BY_MSER)
     step = detectable(whole.counts[warm_up : size - ramp_down])
     return Steadiness(STEADY, part=part, detectable_step=step)
+
+
+def _episode(counts: NDArray[np.int64], start: float) -> str | None:
+    """Describe seconds with a rate of their own, in counts that begin after ``start``."""
+    found = episode(counts)
+    if found is None or abs(found.level - found.others) <= _OWN_LEVEL * found.others:
+        return None
+    times = f"from {start + found.first:.1f} s to {start + found.end:.1f} s"
+    return f"{_shown(found.level)} messages/s {times}, {_shown(found.others)} in the rest"
+
+
+def _spread(counts: NDArray[np.int64]) -> str | None:
+    """Describe counts that go up and down by more than one level does."""
+    low, middle, high = np.percentile(counts, (_RANKS[0], 50, _RANKS[1]))
+    if high - low <= _SPREAD * middle + _SCATTER * np.sqrt(middle):
+        return None
+    return f"up and down between {_shown(float(low))} and {_shown(float(high))} messages/s"
 
 
 def _not_steady(found: Step | Trend, start: float) -> Steadiness:
@@ -184,8 +260,10 @@ def _part(whole: SecondCounts, warm_up: int, ramp_down: int, rule: str) -> Stead
 
 
 def _kept_rate(whole: SecondCounts, rate: float) -> Steady | None:
-    """Return the part that keeps ``rate``; None where its median or its mean does not."""
-    if _off(np.median(whole.counts), rate):
+    """Return the part that keeps ``rate``; None where median, mean or many seconds do not."""
+    tolerated = max(_RATE_TOLERANCE * rate, _SCATTER * np.sqrt(rate))
+    off = np.abs(whole.counts - rate) > tolerated
+    if _off(np.median(whole.counts), rate) or np.mean(off) > _MOST_OFF:
         return None
     limit = len(whole.counts) // _LARGEST_SHARE
     ends = [_off_rate(part, rate, limit) for part in (whole.counts, whole.counts[::-1])]

@@ -82,7 +82,7 @@ def run_verdict(run: Mapping[str, Any]) -> str:
     words.append(f"{steady['verdict']}{short}{because}")
     # A rate that changes as it was asked to is no fault.
     asked = ((run["sender"] or {}).get("config") or {}).get("rate_steps")
-    bad = bool(faults) or (steady["verdict"] == NOT_STEADY and not asked)
+    bad = bool(faults or run.get("queue_growth")) or (steady["verdict"] == NOT_STEADY and not asked)
     lead = "Take care with these figures" if bad else "These figures can be trusted"
     if steady["verdict"] == TOO_SHORT and not bad:
         lead = "These figures are of a short run"
