@@ -1,7 +1,7 @@
 """Take the pictures of docs/pictures out of a real browser: `make pictures`.
 
 Measures through our own server: one run at a rate, and two sets of runs with different credit.
-`quiver-analyze` writes their pages, and the top of each is photographed. `make peers` installs
+`quiver --html` writes their pages, and the top of each is photographed. `make peers` installs
 the browser.
 """
 
@@ -39,10 +39,10 @@ def take(folder: Path) -> None:
 
     with Server("orders") as server:
         for name, (options, _) in MEASURED.items():
-            measure = [str(BIN / "quiver"), server.url, *options, "--output", name, "--quiet"]
-            subprocess.run(measure, check=True, cwd=folder)
-            analyse = [str(BIN / "quiver-analyze"), name, "--quiet", "--html", f"{name}.html"]
-            subprocess.run(analyse, check=True, cwd=folder, stdout=subprocess.DEVNULL)
+            page = ["--html", f"{name}.html", "--quiet"]
+            subprocess.run(
+                [str(BIN / "quiver"), server.url, *options, *page], check=True, cwd=folder
+            )
     PICTURES.mkdir(exist_ok=True)
     with browser() as shown:
         for name, (_, height) in MEASURED.items():

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.page_labels import unknown_labels
 
 from quiver_fast.cli.analyze.command import main
 
 START = 1_700_000_000_000
-ROOT = Path(__file__).resolve().parents[2]
-GLOSSARY = "### Words of the page"
 FIGURES = {"message_rate": 1000.0, "latency_p50": 0.2, "latency_p99": 1.5, "latency_max": 3.0}
 LATENCY = {"count": 200, "p50_us": 120.0, "p90_us": 300.0, "p99_us": 900.0, "p99_9_us": 990.0,
            "max_us": 990.0}  # fmt: skip
@@ -211,32 +210,7 @@ def test_a_damaged_answer_is_one_line(
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_label_is_a_word_of_the_documents(tmp_path: Path, name: str) -> None:
     document, runs = DOCUMENTS[name]
-    check_labels(page_of(tmp_path / "out", name, document(), runs))
-
-
-def check_labels(page: str) -> None:
-    """Look each label of a page up in the glossary; options and reasons have tables elsewhere."""
-    text = (ROOT / "docs" / "analysis.md").read_text()
-    known = {
-        word.strip().lower()
-        for row in re.findall(r"^\| (.+?) \|", text.split(GLOSSARY)[1], re.MULTILINE)
-        for word in row.split(", ")
-    }
-    labels = re.findall(r"<(dt|th|h3|h2|figcaption)[^>]*>(.*?)</\1>", page)
-    options = (ROOT / "docs" / "options.md").read_text()
-    missing = []
-    for _, label in labels:
-        shown = html.unescape(re.sub(r"<[^>]+>", "", label))
-        if shown.startswith("Run "):
-            continue  # the name of a folded run
-        word = re.sub(r" of the (sender|receiver|candidate|baseline)$", "", shown)
-        word = re.sub(r"^[\d.]+ %(?= latency$|$)", "N %", word)
-        if word.startswith("--"):
-            if f"`{word} " not in options and f"`{word}`" not in options:
-                missing.append(shown)
-        elif word and word.lower() not in known:
-            missing.append(shown)
-    assert missing == []
+    assert unknown_labels(page_of(tmp_path / "out", name, document(), runs)) == []
 
 
 def run_quiver(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -251,7 +225,7 @@ def test_one_step_writes_the_page_of_a_run(tmp_path: Path) -> None:
                        "--fail-if", "lost>0")  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     page = (tmp_path / "page.html").read_text()
-    check_labels(page)
+    assert unknown_labels(page) == []
     shown = words_of(page)
     assert "directly from a sender to a receiver" in shown
     assert "10 messages were sent and 10 received" in shown

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.page_labels import unknown_labels
 
 from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.html import html_page
@@ -197,6 +198,11 @@ def test_the_page_of_many_ends_has_each_share(shown: Any, pages: dict[str, Path]
         ["sender 0", "900", "56.2 %"], ["sender 1", "600", "37.5 %"], ["sender 2", "100", "6.2 %"],
         ["receiver 0", "900", "90.0 %"], ["receiver 1", "100", "10.0 %"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*PAGES} - {"bench"}))
+def test_every_label_is_a_word_of_the_documents(pages: dict[str, Path], name: str) -> None:
+    assert unknown_labels(pages[name].read_text()) == []
 
 
 @pytest.mark.parametrize("name", PAGES)

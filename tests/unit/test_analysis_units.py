@@ -7,8 +7,16 @@ from hypothesis import strategies as st
 
 from quiver_fast.analysis.figures.latency import exact_latency
 from quiver_fast.analysis.model.distribution import Distribution
-from quiver_fast.analysis.model.ranks import RANKS
-from quiver_fast.analysis.model.units import fine_text, latency_text, mean_text, three_digits
+from quiver_fast.analysis.model.ranks import NAMES, RANKS, known_ranks
+from quiver_fast.analysis.model.units import (
+    fine_text,
+    latency_text,
+    mean_text,
+    percent_text,
+    rate_digits,
+    seconds_text,
+    three_digits,
+)
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -73,3 +81,36 @@ def test_microseconds_stand_beside_upstreams_milliseconds(unit, factor):
     assert set(section["percentiles"]) == {str(rank) for rank in RANKS}
     nothing = exact_latency(Distribution.none(), unit)
     assert all(nothing[name] is None for name in [*names, "mean_us"])
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(6.7, "670 %"), (0.0085, "0.85 %"), (0.019, "1.9 %"), (0.0996, "10 %"), (12.34, "1,234 %")],
+)
+def test_a_share_has_no_exponent(share: float, text: str) -> None:
+    assert percent_text(share) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.000064, "64.0 us"), (0.0173, "17.3 ms"), (8.0, "8 s"), (8.04, "8 s"), (8.1, "8.1 s"),
+     (0, "0 s"), (1234.5, "1,234.5 s")],
+)  # fmt: skip
+def test_a_duration_has_a_unit_that_suits_it(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(0.5, "0.5"), (2999.99, "3,000"), (500.0, "500"), (99.9, "100")]
+)
+def test_a_low_rate_has_decimals(rate: float, text: str) -> None:
+    assert rate_digits(rate) == text
+
+
+def test_a_percentile_needs_a_message_beyond_it() -> None:
+    known = {count: known_ranks(NAMES, count) for count in (1, 10, 999, 1000, 100_000)}
+    assert known[1] == ["0", "50", "100"]
+    assert known[10] == ["0", "25", "50", "75", "90", "100"]
+    assert known[999] == ["0", "25", "50", "75", "90", "95", "99", "100"]
+    assert known[1000] == [*known[999][:-1], "99.9", "100"]
+    assert known[100_000] == [*NAMES]

@@ -16,14 +16,18 @@ LATE = {"p50": 9, "p99": 600}
 @pytest.mark.parametrize(
     ("late", "parts", "told"),
     [
-        (LATE, {"credit": 10, "itself": 590}, "60 % of the 99% latency is the sender's, which"),
+        (LATE, {"credit": 10, "itself": 590}, "60 % of the 99 % latency is the sender's, which"),
         (LATE, {"credit": 590, "itself": 10}, "the time that messages waited for credit:"),
         (LATE, {"socket": 590, "itself": 10}, "waited for room in the socket:"),
         (LATE, {"outcomes": 590}, "waited for outcomes of others:"),
         ({"p50": 10, "p99": 20}, {"itself": 20}, None),
         # Timers of the kernel are that late.
         ({"p50": 60, "p99": 90}, {"itself": 60}, None),
-        ({"max": 3000}, None, "100 % of the 100% latency is the delay of messages that went late:"),
+        (
+            {"max": 3000},
+            None,
+            "100 % of the maximum latency is the delay of messages that went late:",
+        ),
         (None, None, None),
     ],
 )

@@ -325,7 +325,7 @@ def _lateness(run: RunData, prefix: str) -> Chart | None:
     ys = [*[value for _, value in ranks][: len(xs) - 1], late["max"] / 1000]
     chart = Chart(
         f"{prefix}lateness",
-        "How late messages left after the schedule",
+        "Send delay by percentile",
         percentile_scale(sent),
         latency_scale(min(ys), max(ys), 1e-3, "send delay"),
         "Lateness is part of the latency: messages have the send time of the schedule.",
@@ -351,7 +351,7 @@ def _lateness_over_time(run: RunData, span: _Span | None, prefix: str) -> Chart 
     highest_delay = max(float(values.max()) for values in lines.values())
     chart = Chart(
         f"{prefix}lateness-over-time",
-        "Largest send delay of each second, by its cause",
+        "Largest send delay by cause",
         time_scale(span.length),
         latency_scale(0.0, highest_delay, 1e-3, "send delay"),
         "Only a sender that was late itself is its own fault.",

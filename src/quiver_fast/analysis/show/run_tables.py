@@ -122,10 +122,10 @@ def _schedule(schedule: Section | None) -> Rows:
     }
     late = schedule["late_us"] or {}
     if late.get("p99.9") is not None:
-        rows["Send delay, 99.9 %"] = latency_text(late["p99.9"], "us")
+        rows["Send delay"] = f"{latency_text(late['p99.9'], 'us')} at 99.9 %"
     for cause, part in (schedule.get("late_by_us") or {}).items():
         if part.get("max") and part.get("p99.9") is not None and cause in LATE_BY:
-            rows[f"Send delay, {LATE_BY[cause]}"] = f"{latency_text(part['p99.9'], 'us')} at 99.9 %"
+            rows[LATE_BY[cause].capitalize()] = f"{latency_text(part['p99.9'], 'us')} at 99.9 %"
     return rows
 
 

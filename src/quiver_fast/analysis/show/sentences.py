@@ -81,9 +81,13 @@ def _latency(run: Run) -> str | None:
     latency = (run["receiver"] or {}).get("latency") or {"count": 0}
     if not latency["count"]:
         return None
+    config = (run["sender"] or {}).get("config") or {}
     values, unit = latency["percentiles"], latency["unit"]
-    parts = [f"Half of them took at most {latency_text(values['50'], unit)}"]
+    after = f"the {latency['count']:,} after the warm-up" if config.get("warmup") else "them"
+    parts = [f"Half of {after} took at most {latency_text(values['50'], unit)}"]
     if exists("99", latency["count"]):
         parts.append(f"99 % took at most {latency_text(values['99'], unit)}")
     parts.append(f"the slowest took {latency_text(values['100'], unit)}")
-    return f"{', '.join(parts)}."
+    waited = config and not config.get("rate") and not config.get("rate_steps")
+    why = " The credit window was kept full, and each message waited for those before it."
+    return f"{', '.join(parts)}.{why if waited else ''}"

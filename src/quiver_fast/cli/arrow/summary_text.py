@@ -376,8 +376,8 @@ def lateness_lines(
     parts = schedule.get("late_by_us") or {}
     cause = max(parts, key=lambda one: parts[one].get(worst, 0), default=None)
     why, advice = _CAUSES[cause]
-    rank = "100" if worst == "max" else worst.removeprefix("p")
-    lines = [f"{share} % of the {rank}% latency is {why}:", advice]
+    rank = "maximum" if worst == "max" else f"{worst.removeprefix('p')} %"
+    lines = [f"{share} % of the {rank} latency is {why}:", advice]
     busy = host_use and cause in ("itself", None) and host_use_text(host_use, notable=True)
     return [*lines, f"(its host: {busy})"] if busy else lines
 
