@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from quiver_fast.analysis.model.ranks import exists
-from quiver_fast.analysis.model.units import average_text, latency_text, percent_text
+from quiver_fast.analysis.model.units import average_text, latency_text, percent_text, seconds_text
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SET, SWEEP, Answer
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
@@ -187,8 +187,10 @@ def _churn(document: Document) -> Iterator[str]:
 
 
 def _took(latency: Document) -> str:
-    p50, p99, most = (latency_text(latency[key], "us") for key in ("p50_us", "p99_us", "max_us"))
-    return f"{p50} in the median, {p99} at 99 %, {most} at most"
+    parts = [f"{latency_text(latency['p50_us'], 'us')} in the median"]
+    if exists("99", latency["count"]):
+        parts.append(f"{latency_text(latency['p99_us'], 'us')} at 99 %")
+    return ", ".join([*parts, f"{latency_text(latency['max_us'], 'us')} at most"])
 
 
 def _hold(document: Document) -> Iterator[str]:
@@ -207,13 +209,10 @@ def _hold(document: Document) -> Iterator[str]:
     server = document["server"]
     if server and server["memory_each"] is not None:
         yield f"Each connection took {server['memory_each'] / 1e3:,.1f} kB of the server's memory."
-    yield f"To open all took {opening['seconds']:,.2f} s{_each(opening['latency'])}."
+    each = f"; one took {_took(opening['latency'])}" if opening["latency"] else ""
+    yield f"The opening took {seconds_text(opening['seconds'])}{each}."
     if document["reason"]:
         yield f"The hold ended early: {document['reason']}."
-
-
-def _each(latency: Document | None) -> str:
-    return "" if latency is None else f", and one {_took(latency)}"
 
 
 def _values(point: Document) -> str:

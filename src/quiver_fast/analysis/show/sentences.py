@@ -60,21 +60,17 @@ def _where(run: Run, config: Mapping[str, Any]) -> str:
 
 def _messages(run: Run) -> str | None:
     delivery, results = run["delivery"] or {}, run["results"] or {}
-    sent, received = delivery.get("sent"), delivery.get("received")
-    counts = [f"{counted(sent, 'message', ('was', 'were'))} sent"] if sent is not None else []
-    if received is not None:
-        words = (
-            f"{received:,} received"
-            if counts
-            else f"{counted(received, 'message', ('was', 'were'))} received"
-        )
-        counts.append(words)
-    if not counts and run["sender"] is not None:
-        sent = run["sender"]["results"]["message_count"]
-        counts.append(f"{counted(sent, 'message', ('was', 'were'))} sent")
+    alone = None if run["sender"] is None else run["sender"]["results"]["message_count"]
+    known = {"sent": delivery.get("sent", alone), "received": delivery.get("received")}
+    counts = [(done, count) for done, count in known.items() if count is not None]
+    if not counts:
+        return None
+    (done, count), *others = counts
+    words = [f"{counted(count, 'message', ('was', 'were'))} {done}"]
+    words += [f"{count:,} {done}" for done, count in others]
     rate = results.get("end_to_end_rate")
     told = "" if rate is None else f": {average_text(rate, '/s')} from end to end"
-    return f"{' and '.join(counts)}{told}." if counts else None
+    return f"{' and '.join(words)}{told}."
 
 
 def _latency(run: Run) -> str | None:
