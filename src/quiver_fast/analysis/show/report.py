@@ -202,8 +202,8 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         for name, figure in comparison["figures"].items()
     ]
     # The top of the page names the runs of each side.
-    keys = ("incomplete", "not_steady")
-    names = {_label(f"{key} runs"): ", ".join(comparison[key]) for key in keys if comparison[key]}
+    keys = {"Incomplete runs": "incomplete", "Unsteady runs": "not_steady"}
+    names = {name: ", ".join(comparison[key]) for name, key in keys.items() if comparison[key]}
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
         + (_narrow(html_table(names)) if names else "")
