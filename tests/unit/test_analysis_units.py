@@ -85,7 +85,14 @@ def test_microseconds_stand_beside_upstreams_milliseconds(unit, factor):
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(6.7, "670 %"), (0.0085, "0.85 %"), (0.019, "1.9 %"), (0.0996, "10 %"), (12.34, "1,234 %")],
+    [
+        (0, "0 %"),
+        (6.7, "670 %"),
+        (0.0085, "0.85 %"),
+        (0.019, "1.9 %"),
+        (0.0996, "10 %"),
+        (12.34, "1,234 %"),
+    ],
 )
 def test_a_share_has_no_exponent(share: float, text: str) -> None:
     assert percent_text(share) == text
