@@ -151,7 +151,8 @@ def test_progress_is_that_of_the_limit():
 # ---- The first lines of the summary ------------------------------------------------
 
 LATENCY = {
-    "count": 5_000, "unit": "us", "percentiles": {"50": 412, "99": 1_200, "99.9": 3_640, "100": 12_100},
+    "count": 5_000, "unit": "us",
+    "percentiles": {"50": 412, "99": 1_200, "99.9": 3_640, "100": 12_100},
 }  # fmt: skip
 RESULTS = {"end_to_end_rate": 1_862_034, "message_rate": 1_862_034}
 

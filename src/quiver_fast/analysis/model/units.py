@@ -102,7 +102,7 @@ def three_digits(value: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Return a share as ``0.85 %``, ``12 %`` or ``670 %``: two digits, no exponent; 0 as ``0 %``."""
+    """Return a share as ``0 %``, ``0.85 %``, ``12 %`` or ``670 %``, without an exponent."""
     percent = 100 * share
     decimals = 0 if not percent or abs(percent) >= 9.95 else 1 if abs(percent) >= 0.995 else 2
     return f"{percent:,.{decimals}f} %"
