@@ -62,6 +62,6 @@ def _words(given: Mapping[str, Any], others: Mapping[str, Any]) -> str | None:
     words = [
         f"--{name} {value}" if value is not True else f"--{name}"
         for name, value in given.items()
-        if name not in ("url", "output") and others.get(name) != value
+        if name not in ("url", "output", "html") and others.get(name) != value
     ]
     return " ".join(words) or None
