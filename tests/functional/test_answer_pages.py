@@ -155,6 +155,15 @@ def test_answers_of_a_search(tmp_path: Path, found: dict[str, Any], first: str) 
     assert header(page).removeprefix("Quiver: search of pyfast, //host/q0 ").startswith(first)
 
 
+def test_trials_that_say_nothing_are_void(tmp_path: Path) -> None:
+    document = search_document(stalled={"failed": 1, "runs": 9})
+    document["found_rate"]["steps"][0] |= {"sustained": False, "void": True, "reason": "late"}
+    page = page_of(tmp_path / "out", "rate.json", document, 3)
+    assert "Below it, 1 of 9 trials failed: not by the rate." in header(page)
+    assert "The search made 3 trials, 1 of them void." in header(page)
+    assert "void late" in words_of(page)
+
+
 def test_a_sweep_names_its_highest_sustained_load(tmp_path: Path) -> None:
     page = page_of(tmp_path / "out", "sweep.json", sweep_document(), 3)
     assert "was measured at 3 values of rate: 2 of 3 loads were sustained." in header(page)

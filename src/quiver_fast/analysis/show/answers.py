@@ -119,7 +119,12 @@ def _search(document: Document) -> Iterator[str]:
         yield f"Confirmation: {' and '.join(counts)} were sustained."
     if found["reason"]:
         yield f"Reason of the limit: {found['reason']}."
-    yield f"The search made {counted(len(found['steps']), 'trial')}{_ended(document)}."
+    stalled = found.get("stalled") or {"failed": 0}
+    if stalled["failed"]:
+        yield f"Below it, {stalled['failed']} of {stalled['runs']} trials failed: not by the rate."
+    void = sum(trial_state(trial) == "void" for trial in found["steps"])
+    of = f", {void:,} of them void" if void else ""
+    yield f"The search made {counted(len(found['steps']), 'trial')}{of}{_ended(document)}."
 
 
 def _ended(document: Document) -> str:
