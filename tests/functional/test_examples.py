@@ -166,6 +166,7 @@ EXAMPLES = PLAIN | {
     bare("quiver //localhost/q0 --find-rate 'p99<10ms'"): FOUND,
     "quiver //localhost/q0 --rate 50k --duration 10s --output run1": Example((BROKER,), DELIVERED),
     "quiver //localhost/q0 --output run1": Example((BROKER,), DELIVERED),
+    "quiver //localhost/q0 --rate 1k --html page.html": Example((BROKER,), DELIVERED),
     bare("quiver //localhost/q0 --rate 50k --fail-if 'p99>5ms'"): Example((BROKER,), codes=(0, 99)),
     # The host is the same one under another name: a difference is by chance.
     "quiver //localhost/q0 --runs 5 --baseline //broker.example/q0 --fail-if worse": Example(
