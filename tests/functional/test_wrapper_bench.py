@@ -75,7 +75,7 @@ def test_a_search_for_a_rate_in_each_combination(fake, tmp_path):
     assert statuses(done) == {"pyfast -> pyfast": "FAILED"}, done
     [result] = load(out, "bench.json")["results"]
     assert result["reason"].startswith("no limit was found: not even 1/s is sustained: p99 is")
-    assert [step["rate"] for step in result["found_rate"]["steps"]] == [2, 1, 1]
+    assert [step["rate"] for step in result["found_rate"]["steps"]] == [2, 2, 1, 1]
     assert result["workload"]["find-rate"] == ["p99<1ns"]
     assert (out / "pyfast/none/pyfast/pair/run-01/sender-summary.json").exists()
     refused = fake.run("bench", *words, "--find-rate", "p99<1ns", "--count", "9")

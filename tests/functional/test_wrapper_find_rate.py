@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from support.documents import parsed
 from support.processes import Finished, Running, run, wait_until
@@ -61,9 +62,9 @@ def test_each_trial_is_told_and_kept(found: tuple[Path, Finished]) -> None:
     assert len(lines) == len(steps)
     for line in (
         r"FOUND RATE$",
+        r"Sustained \.+ [23],\d{3}/s( \(unconfirmed\))?$",
         r"Target \.+ pyfast, peer-to-peer$",
         rf"Conditions \.+ rate<{LIMIT}$",
-        r"Sustained \.+ [23],\d{3}/s$",
         r"Interval, 95 % \.+ [23],\d{3}/s to [23],\d{3}/s$",
         r"Just above \.+ at [23],\d{3}/s: rate is .*$",
         r"Confirmation \.+ \d of 3 at [23],\d{3}/s, \d of 3 at [23],\d{3}/s$",
@@ -85,7 +86,7 @@ def test_the_time_is_over() -> None:
     assert [step["rate"] for step in found.pop("steps")] == [1000]
     assert found == {
         "rate": 1000, "low": 1000, "high": None, "confirmed": False, "confirmation": None,
-        "reason": None,
+        "stalled": {"failed": 0, "runs": 0}, "reason": None,
     }  # fmt: skip
     assert "no limit was found: 1,000/s and all below are sustained" in end.stderr
 
@@ -120,7 +121,7 @@ def test_a_signal_keeps_the_answer_so_far(tmp_path: Path) -> None:
     assert end.code == 130
     found = parsed(end.stdout)["found_rate"]
     assert (found["rate"], found["low"], len(found["steps"])) == (1000, 1000, 1)
-    assert re.search(r"Sustained \.+ 1,000/s$", end.stderr, re.MULTILINE)
+    assert re.search(r"Sustained \.+ 1,000/s \(unconfirmed\)$", end.stderr, re.MULTILINE)
 
 
 def test_each_trial_begins_with_an_empty_queue(tmp_path: Path) -> None:
@@ -128,11 +129,67 @@ def test_each_trial_begins_with_an_empty_queue(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         url = f"//127.0.0.1:{server.port}/empty"
         search = ("--find-rate", "p99<1ns", "--rate", "2", "-d", "1s", "--output", str(out))
-        end = find(url, *search, "--quiet")
+        end = find(url, *search, "--quiet", "--warm-up", "0")
     assert end.code == 1
     assert ["Purged " in (out / f"run-{n:02}.txt").read_text() for n in (1, 2, 3)] == [
         False, True, True,
     ]  # fmt: skip
+
+
+def test_a_server_is_warmed_up_first(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with running_server(tmp_path) as server:
+        url = f"//127.0.0.1:{server.port}/warm"
+        search = ("--find-rate", "p99<1ns", "--rate", "1", "-d", "1s", "--warm-up", "1s")
+        end = find(url, *search, "--output", str(out), "--json")
+    warmed = parsed(end.stdout)["warm_up"]
+    assert len(warmed["rates"]) == 1
+    assert warmed["rates"][0] > 0
+    assert (warmed["steady"], warmed["reason"]) == (None, None)
+    assert re.search(r"^Warmed up for \d+ s, to [\d,]+ messages/s$", end.stderr, re.MULTILINE)
+    assert not (out / "warm-up").exists()
+    # What a warm-up left is no part of a trial.
+    assert "Purged " in (out / "run-01.txt").read_text()
+
+
+def test_a_target_that_is_stopped_at_the_end_is_not_void(tmp_path: Path) -> None:
+    """Its sender waits for credit: that is evidence."""
+    command = [*QUIVER, "--find-rate", "max<50ms", "--rate", "1k", "-d", "3s", "--within", "1s"]
+    out = tmp_path / "out"
+    with running_server(tmp_path) as server:
+        url = f"//127.0.0.1:{server.port}/still"
+        with Running([*command, url, "--warm-up", "0", "--json", "--output", str(out)]) as running:
+            records = out / "run-01" / "receiver-transfers.csv"
+            wait_until(lambda: records.exists() and records.stat().st_size > 0, "it measures")
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.6)
+            server.process.send_signal(signal.SIGCONT)
+            end = running.wait()
+    [step] = parsed(end.stdout)["found_rate"]["steps"]
+    assert (step["sustained"], step["void"]) == (False, False), end
+
+
+def test_a_sender_that_stood_still_makes_a_trial_void(tmp_path: Path) -> None:
+    command = [*QUIVER, "--find-rate", "max<50ms", "--rate", "1k", "-d", "3s", "--within", "1s"]
+    out = tmp_path / "out"
+    with running_server(tmp_path) as server:
+        url = f"//127.0.0.1:{server.port}/void"
+        with Running([*command, url, "--warm-up", "0", "--json", "--output", str(out)]) as running:
+            records = out / "run-01" / "receiver-transfers.csv"
+            wait_until(lambda: records.exists() and records.stat().st_size > 0, "it measures")
+            sender = next(
+                child
+                for child in psutil.Process(running.process.pid).children(recursive=True)
+                if "operation=send" in child.cmdline()
+            )
+            sender.suspend()
+            time.sleep(0.6)
+            sender.resume()
+            end = running.wait()
+    [step] = parsed(end.stdout)["found_rate"]["steps"]
+    assert (step["sustained"], step["void"]) == (False, True), end
+    assert re.match(r"void: the sender was late itself, by [\d.]+ m?s", step["reason"])
+    assert "no limit was found: all trials are void: the sender was late itself" in end.stderr
 
 
 @pytest.mark.parametrize(
@@ -151,3 +208,9 @@ def test_usage_errors(words: tuple[str, ...], says: str) -> None:
     end = find("--find-rate", "p99<10ms", *words)
     assert end.code == 2
     assert says in end.stderr
+
+
+def test_a_warm_up_is_of_a_search() -> None:
+    end = find("--warm-up", "5s", "--rate", "10")
+    assert end.code == 2
+    assert "--warm-up has no effect without --find-rate: --warmup is of each run" in end.stderr

@@ -153,8 +153,10 @@ class Fake:
     environment: dict
 
     def command(self, tool, *words):
-        # The bench takes lists of implementations instead.
-        chosen = () if tool == "bench" else ("--impl", "fake")
+        # The bench takes lists of implementations instead. A test warms up only if it says so.
+        chosen = ("--warm-up", "0") if tool == "bench" else ("--impl", "fake")
+        if "--warm-up" in words:
+            chosen = ()
         return [sys.executable, "-m", f"quiver_fast.cli.{tool}.command", *words, *chosen]
 
     def variables(self, tool, modes):

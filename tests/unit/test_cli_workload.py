@@ -270,6 +270,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "duration": SECONDS,
     **dict.fromkeys(["warmup", "timeout", "drain-timeout"], st.one_of(SECONDS, PARTS)),
     "within": st.sampled_from(["1", "30m"]),
+    "warm-up": st.sampled_from(["0", "30s"]),
     **dict.fromkeys(["count", "credit", "backlog", "ttl", "runs", "senders", "receivers"], COUNTS),
     **dict.fromkeys(["queues", "processes", "transaction-size", "metrics-port"], COUNTS),
     "max-frame-size": st.integers(512, 2**31 - 1),

@@ -51,7 +51,7 @@ function _shtab_quiver_bench_using
 end
 
 set -g _shtab_quiver_bench_commands 
-set -g _shtab_quiver_bench_opts_with_value --body-file --body-size --cert --completion --count --credit --drain-timeout --duration --exclude-receivers --exclude-senders --exclude-servers --find-rate --group-id --include-receivers --include-senders --include-servers --junit --key --markdown --max-frame-size --output --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receivers --record-format --reject --release --senders --subject --time-unit --timeout --transaction-size --trust-store --ttl --warmup --within -c -d
+set -g _shtab_quiver_bench_opts_with_value --body-file --body-size --cert --completion --count --credit --drain-timeout --duration --exclude-receivers --exclude-senders --exclude-servers --find-rate --group-id --include-receivers --include-senders --include-servers --junit --key --markdown --max-frame-size --output --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receivers --record-format --reject --release --senders --subject --time-unit --timeout --transaction-size --trust-store --ttl --warm-up --warmup --within -c -d
 
 complete -c quiver-bench -e
 complete -c quiver-bench -f
@@ -107,6 +107,7 @@ complete -c quiver-bench -n _shtab_quiver_bench_using -l queues -x -d 'Spread th
 complete -c quiver-bench -n _shtab_quiver_bench_using -l processes -x -d 'Spread the ends over COUNT processes, half of them for each side'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l find-rate -x -d 'Find the highest rate at which CONDITION, such as '"'"'p99<10ms'"'"' or '"'"'p99<10ms and max<1s'"'"', holds, the schedule is kept and nothing queues up'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l within -x -d 'End the search of --find-rate after DURATION'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l warm-up -x -d 'Load a server for DURATION before a search or a bench measures it, and keep nothing of that'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l cert -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS certificate file of the servers'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l key -xka "(__fish_complete_path (commandline -ct))" -d 'The TLS private key file of the servers'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l trust-store -xka "(__fish_complete_path (commandline -ct))" -d 'The certificates to trust'

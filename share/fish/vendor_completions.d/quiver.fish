@@ -51,7 +51,7 @@ function _shtab_quiver_using
 end
 
 set -g _shtab_quiver_commands 
-set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --html --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warmup --within --workload -c -d
+set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --html --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warm-up --warmup --within --workload -c -d
 
 complete -c quiver -e
 complete -c quiver -f
@@ -122,6 +122,7 @@ complete -c quiver -n _shtab_quiver_using -l abort-if -x -d 'Stop the run as fai
 complete -c quiver -n _shtab_quiver_using -l allow-incomplete -d 'Go on after an incomplete run of a set, and count its figures'
 complete -c quiver -n _shtab_quiver_using -l find-rate -x -d 'Find the highest rate at which CONDITION, such as '"'"'p99<10ms'"'"' or '"'"'p99<10ms and max<1s'"'"', holds, the schedule is kept and nothing queues up'
 complete -c quiver -n _shtab_quiver_using -l within -x -d 'End the search of --find-rate after DURATION'
+complete -c quiver -n _shtab_quiver_using -l warm-up -x -d 'Load a server for DURATION before a search or a bench measures it, and keep nothing of that'
 complete -c quiver -n _shtab_quiver_using -l sweep -x -d 'Measure once for each value of an option, such as rate=1k'
 complete -c quiver -n _shtab_quiver_using -l churn -x -d 'Open RATE connections per second, send one message over each, and close it'
 complete -c quiver -n _shtab_quiver_using -l churn-of -xka "connection session link" -d 'With --churn, open each '"'"'connection'"'"', '"'"'session'"'"' or '"'"'link'"'"''

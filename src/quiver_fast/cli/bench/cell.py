@@ -15,6 +15,8 @@ from quiver_fast.cli.arrow.progress import RunProgress
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
+from quiver_fast.cli.pair.run import PairPlans
+from quiver_fast.cli.pair.warm_up import warm_up, warm_up_text
 from quiver_fast.cli.server.plan import ServerPlan
 from quiver_fast.cli.server.run import ServerRun
 from quiver_fast.cli.shared.console import Console
@@ -115,16 +117,19 @@ class _CellRun:
         The last two are None without a server.
         """
         if self._cell.server is None:
-            return {"document": self._pair(None), "server_cpu_ms": None, "command": None}
+            document = self._pair(*self._plans(None))
+            return {"document": document, "server_cpu_ms": None, "command": None}
         url = self._url()
         server = ServerRun(self._server_plan(url), self._directory / "server" / "output.txt")
         server.start()
         try:
             if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
                 raise QuiverError(self._signals.reason or "")
+            plans, args = self._plans(url)
+            warmed = None if args.find_rate else self._warm_up(args)
             # Messages do not cause the CPU of the server's start and end.
             before = server.cpu_ms()
-            document = self._pair(url)
+            document = self._pair(plans, args) | ({} if args.find_rate else {"warm_up": warmed})
             server.check_alive()
             used = server.cpu_ms() - before
         finally:
@@ -150,9 +155,21 @@ class _CellRun:
             verbose=self._args.verbose,
         )
 
-    def _pair(self, url: AddressUrl | None) -> dict[str, Any]:
+    def _plans(self, url: AddressUrl | None) -> tuple[PairPlans, argparse.Namespace]:
         args = _pair_arguments(self._cell, self._args, url)
-        plans, directory = make_plans(args), self._directory / "pair"
+        return make_plans(args), args
+
+    def _warm_up(self, args: argparse.Namespace) -> dict[str, Any] | None:
+        """Warm the server up, and say so."""
+        found = warm_up(
+            args, self._cell.name, self._directory / "pair", self._signals, self._progress
+        )
+        if found is not None:
+            self._console.note(warm_up_text(found))
+        return found
+
+    def _pair(self, plans: PairPlans, args: argparse.Namespace) -> dict[str, Any]:
+        directory = self._directory / "pair"
         if args.find_rate:
             conditions = [condition.condition for condition in args.find_rate]
             args.workload = (plans.workload or {}) | {
@@ -198,6 +215,7 @@ def _result(
     Keys: ``name``, ``sender``, ``server`` (None if peer-to-peer), ``receiver``, ``status``,
     ``reason``, ``output_dir``, and the following, which are None if unknown: ``broker``
     (``product`` and ``version`` from its open frame, and the ``command`` that started it),
+    ``warm_up`` (of :func:`.warm_up.warm_up`),
     ``workload`` (the options of `quiver` for the run), ``count`` (messages received),
     ``duration`` (seconds), ``rate`` (messages/s, end to end), ``latency_ms`` by percentile,
     ``cpu_us`` per message by role, and numbers of messages: ``unreceived`` (sent, and lost or still
@@ -216,6 +234,7 @@ def _result(
         "output_dir": str(directory),
         "workload": (measured.get("document") or {}).get("workload"),
         "broker": None if cell.server is None else _broker(measured),
+        "warm_up": (measured.get("document") or {}).get("warm_up"),
         **_figures(measured.get("document") or {}, measured.get("server_cpu_ms")),
     }
 

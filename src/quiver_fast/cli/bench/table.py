@@ -93,6 +93,7 @@ def _figures(result: Result) -> list[str]:
     found = result.get("found_rate")
     if found is not None:
         rates = [_shown(found[key], ",d") for key in ("rate", "low", "high")]
+        rates[0] += " (unconfirmed)" if found.get("confirmed") is False else ""
         return [*rates, found["reason"] or "-"]
     # Implementations have different clocks: all latencies are in milliseconds.
     latency, cpu = result["latency_ms"] or {}, result["cpu_us"]

@@ -12,6 +12,7 @@ from quiver_fast.cli.pair.figures_text import LATENCIES, WIDTH, figures_table, f
 def trial_text(trial: dict[str, Any]) -> str:
     """Return the result of a trial that has ended, as a part of one line."""
     word = "sustained" if trial["sustained"] else f"not sustained: {trial['reason']}"
+    word = trial["reason"] if trial["void"] else word
     return f"{word} ({figures_text(LATENCIES, trial['figures'])})" if trial["figures"] else word
 
 
@@ -23,18 +24,20 @@ def found_rate_text(document: dict[str, Any]) -> str:
 def _found(document: dict[str, Any]) -> str:
     found = document["found_rate"]
     interval = f"{_rate(found['low'])} to {_rate(found['high'])}"
-    return section(
-        "FOUND RATE",
-        [
-            text_field("Target", document["target"]),
-            text_field("Conditions", ", ".join(document["conditions"])),
-            text_field("Sustained", _rate(found["rate"])),
-            text_field("Interval, 95 %", interval),
-            text_field("Just above", found["reason"] or "-"),
-            text_field("Confirmation", _confirmation(found["confirmation"])),
-            text_field("Output files", document["output_dir"]),
-        ],
-    )
+    unconfirmed = " (unconfirmed)" if found["rate"] and not found["confirmed"] else ""
+    fields = [
+        text_field("Sustained", f"{_rate(found['rate'])}{unconfirmed}"),
+        text_field("Interval, 95 %", interval),
+        text_field("Target", document["target"]),
+        text_field("Conditions", ", ".join(document["conditions"])),
+        text_field("Just above", found["reason"] or "-"),
+        text_field("Confirmation", _confirmation(found["confirmation"])),
+    ]
+    stalled = found["stalled"]
+    if stalled["failed"]:
+        below = f"{stalled['failed']} of {stalled['runs']} trials below failed: not by the rate"
+        fields.append(text_field("Stalled", below))
+    return section("FOUND RATE", [*fields, text_field("Output files", document["output_dir"])])
 
 
 def _confirmation(found: dict[str, Any] | None) -> str:

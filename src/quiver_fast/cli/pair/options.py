@@ -144,7 +144,7 @@ def add_search_options(group: argparse._ArgumentGroup) -> None:
         default=[],
         help="Find the highest rate at which CONDITION, such as 'p99<10ms' or 'p99<10ms and "
         "max<1s', holds, the schedule is kept and nothing queues up. Begins at --rate, or at 1k; "
-        "each trial takes --duration, or else a time that lets 25 trials fit",
+        "each trial takes --duration, or else a time that lets 30 trials fit",
     )
     add(
         "--within",
@@ -152,6 +152,14 @@ def add_search_options(group: argparse._ArgumentGroup) -> None:
         type=within(duration, 1, 2**31),
         default=180,
         help="End the search of --find-rate after DURATION (default 3m)",
+    )
+    add(
+        "--warm-up",
+        metavar="DURATION",
+        type=duration,
+        help="Load a server for DURATION before a search or a bench measures it, and keep nothing "
+        "of that; 0 means not at all (default: until its rate is steady, for 1m at most). It is "
+        "not --warmup, which leaves the beginning of each run out of its figures",
     )
 
 
@@ -213,6 +221,8 @@ def check_set_options(args: argparse.Namespace) -> None:
         "--fail-if": args.fail_if,
         "--allow-incomplete": args.allow_incomplete,
     }
+    if args.warm_up is not None and not args.find_rate:
+        raise UsageError("--warm-up has no effect without --find-rate: --warmup is of each run")
     if args.resume and not args.sweep:
         raise UsageError("--resume goes on with a --sweep alone")
     if args.find_rate:

@@ -1,21 +1,23 @@
 """The search for the highest rate that a target sustains: which rate to try next.
 
 Nothing here measures: all functions take the trials so far, so that tests can search a simulated
-target. The *limit* is the rate that is sustained in half of the trials. How likely each
-rate is to be the limit follows from the trials by Bayes' theorem; `_chances` has the model.
+target. The *limit* is the rate that is sustained in half of the trials that do not stall. How
+likely each rate is to be the limit follows from the trials by Bayes' theorem; `_weights` has the
+model, which is the psi-marginal method (Prins, "The psi-marginal adaptive method", Journal of
+Vision 13(7), 2013): noise and stalls are unknown too, and are summed over.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_TRIALS = 25
+MOST_TRIALS = 30
 CONFIRMATIONS = 3
 """Runs at the answer, and as many just above it."""
 
@@ -24,19 +26,33 @@ OVERHEAD = 2
 
 _HIGHEST = 1_000_000_000
 # The candidates for the limit, as logarithms: their distance, and their range around the trials.
-_STEP = 0.005
-_AROUND = 3.0
+_STEP = 0.01
+_AROUND = 2.0
+# Before all trials, a rate four times as far from the start is half as likely.
+_FALL = 0.5
 # From run to run the limit differs by one of these shares (standard deviations), equally likely.
-_NOISES = np.array([0.005, 0.01, 0.02, 0.04, 0.08])[:, None]
-# Machines stall now and then: this share of trials below the limit fails. Almost all above fail.
-_STALLS = 0.04
+_NOISES = np.array([0.005, 0.015, 0.04, 0.1])[:, None, None, None]
+# This share of all trials stalls, and a stall lasts on with this probability (beyond the share):
+# the burst-noise channel (Gilbert, "Capacity of a Burst-Noise Channel", BSTJ 39, 1960).
+_STALLS = np.array([0.02, 0.08, 0.2, 0.4])[:, None, None]
+_LASTS = np.array([0.0, 0.8])[:, None]
+# By luck, a trial above the limit is sustained, or one below it is not.
 _LUCK = 0.004
 # The logistic function of this times x is close to the normal distribution's at x.
 _LOGISTIC = 1.702
 # The limit is known well enough to be confirmed (standard deviation).
 _SETTLED = 0.012
 # The distance of the answer, and of the rate just above it, from the likeliest limit.
-_BESIDE = 0.007
+_BESIDE = 0.01
+# After two equal results in a row, the limit is beyond the next rate with this probability.
+_BEYOND = 0.15
+# A trial that failed alone is repeated before the search goes farther than this (logarithm).
+_PLACE = 0.05
+# Trials so near to the limit (logarithm) show whether it drifts, in as many parts of the time.
+_NEAR, _PARTS = 0.15, 3
+# So far it drifts at least: a search is too short to see all (standard deviation).
+_DRIFT = 0.02
+_DEVIATIONS = 2
 # Wider than its 95 %, because the model is simpler than any server.
 _INTERVAL = (0.012, 0.988)
 
@@ -51,11 +67,22 @@ class Trial:
         rate: messages per second.
         sustained: the target sustained it.
         confirms: the run is part of the confirmation of the answer.
+        returns: the run tries an early rate again, after the confirmation.
     """
 
     rate: int
     sustained: bool
     confirms: bool = False
+    returns: bool = False
+
+
+@dataclass(frozen=True)
+class Next:
+    """The trial to make next; see :class:`Trial`."""
+
+    rate: int
+    confirms: bool = False
+    returns: bool = False
 
 
 class Limit:
@@ -80,20 +107,31 @@ class Limit:
         tried = [math.log(one.rate) for one in self._trials]
         return np.arange(min(tried) - _AROUND, max(tried) + _AROUND, _STEP)
 
-    @cached_property
-    def _chances(self) -> Float64Array:
-        """The chance that the limit is below each rate, or there.
+    def _weights(self) -> Float64Array:
+        """Return how likely each rate is to be the limit, noise and stalls summed over.
 
-        Before all trials, a rate twice as far from the start is half as likely. A trial at a rate
-        below the limit is sustained unless noise or a stall prevents it.
+        A trial is sustained with a probability that falls from 1 to 0 around the limit, unless
+        it stalls. Whether it stalls is a hidden state, which may last for several trials: the
+        forward algorithm follows its probability from trial to trial.
         """
-        logarithm = np.zeros_like(_NOISES) - np.abs(self._rates - math.log(self._start))
+        shape = np.broadcast_shapes(_NOISES.shape, _STALLS.shape, _LASTS.shape, self._rates.shape)
+        stalls = np.broadcast_to(_STALLS, shape)
+        logarithm = np.zeros(shape) - _FALL * np.abs(self._rates - math.log(self._start))
         for one in self._trials:
             distance = np.clip(_LOGISTIC * (self._rates - math.log(one.rate)) / _NOISES, -50, 50)
-            sustained = _LUCK + (1 - _LUCK - _STALLS) / (1 + np.exp(-distance))
-            logarithm += np.log(sustained if one.sustained else 1 - sustained)
-        chances = np.exp(logarithm - logarithm.max()).sum(axis=0)
-        total: Float64Array = np.cumsum(chances / chances.sum())
+            chance = _LUCK + (1 - 2 * _LUCK) / (1 + np.exp(-distance))
+            stalled = stalls * (_LUCK if one.sustained else 1 - _LUCK)
+            total = stalled + (1 - stalls) * (chance if one.sustained else 1 - chance)
+            logarithm += np.log(total)
+            stalls = _LASTS * stalled / total + (1 - _LASTS) * _STALLS
+        weights: Float64Array = np.exp(logarithm - logarithm.max()).sum(axis=(0, 1, 2))
+        return weights
+
+    @cached_property
+    def _chances(self) -> Float64Array:
+        """The chance that the limit is below each rate, or there."""
+        weights = self._weights()
+        total: Float64Array = np.cumsum(weights / weights.sum())
         return total
 
     def quantile(self, share: float) -> float:
@@ -129,8 +167,41 @@ class Limit:
         if rate is None or not self.is_enclosed:
             failed = (one.rate for one in self._trials if not one.sustained)
             return rate, min(failed, default=None)
-        low, high = map(self.quantile, _INTERVAL)
-        return min(math.floor(low), rate), max(math.ceil(high), rate + 1)
+        median, drift = self.median, _DEVIATIONS * self._drift()
+        bounds = map(self.quantile, _INTERVAL)
+        low, high = (math.hypot(math.log(bound / median), drift) for bound in bounds)
+        least, most = median * math.exp(-low), median * math.exp(high)
+        return min(math.floor(least), rate), max(math.ceil(most), rate + 1)
+
+    def _drift(self) -> float:
+        """Return how far the limit drifts with time: a standard deviation of its logarithm.
+
+        It is the delete-a-group jackknife (Kott, Journal of Official Statistics 17(4), 2001) over
+        parts of the time: how much the median moves without the trials of one part. The model
+        takes trials for independent, so that it does not know.
+        """
+        near = [
+            number for number, one in enumerate(self._trials)
+            if abs(math.log(one.rate / self.median)) < _NEAR
+        ]  # fmt: skip
+        if len(near) < 2 * _PARTS:
+            return _DRIFT
+        medians = [
+            math.log(self._without(set(part.tolist())).median)
+            for part in np.array_split(near, _PARTS)
+        ]
+        return math.hypot(_DRIFT, math.sqrt((_PARTS - 1) * float(np.var(medians))))
+
+    def _without(self, numbers: set[int]) -> Limit:
+        rest = [one for number, one in enumerate(self._trials) if number not in numbers]
+        return Limit(rest, self._start)
+
+    @property
+    def stalled(self) -> tuple[int, int]:
+        """Of the trials below the interval, those that failed, and all: no matter of rate."""
+        low = self.interval[0] or 0
+        below = [one.sustained for one in self._trials if one.rate < low]
+        return below.count(False), len(below)
 
     @property
     def confirmations(self) -> tuple[list[Trial], list[Trial]]:
@@ -153,43 +224,93 @@ def trial_seconds(within: int) -> int:
     return max(within // MOST_TRIALS - OVERHEAD, 1)
 
 
-def next_trial(trials: Sequence[Trial], start: int, left: int) -> tuple[int, bool] | None:
-    """Return the rate to try next, and whether that confirms the answer; None at the end.
+def next_trial(trials: Sequence[Trial], start: int, left: int) -> Next | None:
+    """Return the trial to make next; None at the end.
 
     Doubles the rate until it fails (halves it until it is sustained), then tries the likeliest
     limit until that is known well, and confirms: runs at the answer take turns with runs just
     above it, so that a machine that slows down or recovers affects both alike. Their results
-    count as well: where they refute the answer, the search goes on.
+    count as well: where they refute the answer, the search goes on. At the end it returns to
+    early rates, which shows whether the target has drifted meanwhile. A trial that failed
+    alone is repeated; two that succeed in a row let the search go up again.
 
     Args:
         trials: those so far.
         start: where to begin, messages per second, at least 1.
         left: how many more trials there is time for.
     """
-    begun = _begun_confirmation(trials)
-    if left < 1 or (begun == 2 * CONFIRMATIONS and Limit(trials, start).is_confirmed):
+    if left < 1:
         return None
+    begun = _begun_confirmation(trials)
+    if begun == 2 * CONFIRMATIONS and Limit(trials, start).is_confirmed:
+        return _return(trials, start)
     if 0 < begun < 2 * CONFIRMATIONS:
-        return _in_turn(trials, begun), True
-    top = _top(trials)
-    if top is None or all(one.rate <= top for one in trials):
-        rate = _doubled(trials, start, top)
-        return None if rate is None else (rate, False)
-    limit = Limit(trials, start)
-    if not limit.is_settled and left > 2 * CONFIRMATIONS:
-        return max(round(limit.median), 1), False
+        return Next(_in_turn(trials, begun), confirms=True)
+    limit, top = Limit(trials, start), _top(trials)
+    is_open = top is None or all(one.rate <= top for one in trials)
+    rate = _doubled(trials, start, top) if is_open else _bold(limit, trials)
+    if rate is None or _failed_alone(trials, rate):
+        return None if rate is None else Next(trials[-1].rate)
+    if is_open or ((begun or not limit.is_settled) and left > 2 * CONFIRMATIONS):
+        return Next(rate)
     if begun and left < 2 * CONFIRMATIONS:
         return None
-    return _just_above(limit.median), True
+    return Next(_just_above(limit.median), confirms=True)
 
 
 def _begun_confirmation(trials: Sequence[Trial]) -> int:
-    """Return how many runs of a confirmation the trials end with, at most all of one."""
+    """Return how many runs of a confirmation the trials end with, at most all of one.
+
+    Returns to early rates come after a whole one.
+    """
+    confirming = [one.confirms for one in trials if not one.returns]
     count = 0
-    while count < len(trials) and trials[-1 - count].confirms:
+    while count < len(confirming) and confirming[-1 - count]:
         count += 1
     whole = 2 * CONFIRMATIONS
     return whole if count and count % whole == 0 else count % whole
+
+
+def _return(trials: Sequence[Trial], start: int) -> Next | None:
+    """Return the next return to an early rate: one that was sustained, and one that failed."""
+    made = sum(one.returns for one in trials)
+    if made == 2:
+        return None
+    median = Limit(trials, start).median
+    early = [one for one in _search(trials) if one.sustained == (made == 0)]
+    near = [one for one in early if abs(math.log(one.rate / median)) < _NEAR]
+    nearest = min(early, key=lambda one: abs(math.log(one.rate / median)), default=None)
+    found = near[0] if near else nearest
+    return None if found is None else Next(found.rate, returns=True)
+
+
+def _search(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials that neither confirm nor return."""
+    return [one for one in trials if not one.confirms and not one.returns]
+
+
+def _bold(limit: Limit, trials: Sequence[Trial]) -> int:
+    """Return the likeliest limit; after equal results in a row a rate farther on.
+
+    So a burst of stalls, or a limit that moved, does not hold the search for long. It is at most
+    twice a rate that was sustained, and at least half of one that failed.
+    """
+    row = 1
+    while row < len(trials) and trials[-1 - row].sustained == trials[-1].sustained:
+        row += 1
+    beyond = _BEYOND ** (row // 2) if row % 2 == 0 else 0.5
+    share = 1 - beyond if trials[-1].sustained else beyond
+    lowest = min(one.rate for one in trials if not one.sustained) // 2
+    highest = 2 * max(one.rate for one in trials if one.sustained)
+    return min(max(round(limit.quantile(share)), lowest, 1), highest, _HIGHEST)
+
+
+def _failed_alone(trials: Sequence[Trial], rate: int) -> bool:
+    """Say whether the last trial failed alone, and the search would leave its place."""
+    if not trials or trials[-1].sustained or trials[-1].confirms:
+        return False
+    alone = len(trials) < 2 or trials[-2].sustained
+    return alone and abs(math.log(rate / trials[-1].rate)) > _PLACE
 
 
 def _in_turn(trials: Sequence[Trial], begun: int) -> int:
@@ -200,7 +321,7 @@ def _in_turn(trials: Sequence[Trial], begun: int) -> int:
 
 
 def _just_above(median: float) -> int:
-    return max(math.ceil(median * math.exp(_BESIDE)), 2)
+    return min(max(math.ceil(median * math.exp(_BESIDE)), 2), _HIGHEST)
 
 
 def _just_below(above: int) -> int:

@@ -33,7 +33,7 @@ _ROWS: tuple[tuple[str, ...], ...] = (
     ("--stages --stage --ramp-up --rampup --spawn-rate --variable-rate --slow-start",
      "--rate-steps"),
     ("--find-max --max-throughput --saturate --find-max-rate --search", "--find-rate"),
-    ("--warmup-time --warmup-duration --warm-up --warmup-records", "--warmup"),
+    ("--warmup-time --warmup-duration --warmup-records", "--warmup"),
     ("--receive-timeout --request-timeout --idle", "--timeout"),
     ("--shutdown-timeout --grace-period", "--drain-timeout"),
     ("--repeat --repetitions --trials --rounds", "--runs"),

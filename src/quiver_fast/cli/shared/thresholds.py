@@ -123,6 +123,12 @@ class Threshold:
         """Whether it judges a comparison, and not each of its runs."""
         return self.figure in (WORSE, _INCONCLUSIVE) or self.figure in _ANY_CHANGES
 
+    @property
+    def rank(self) -> float | None:
+        """The percentage of the messages whose latency it limits; None of another figure."""
+        rank = _PERCENTILES.get(self.figure)
+        return None if rank is None else float(rank)
+
     def holds(self, value: float) -> bool:
         """Say whether the condition holds for a value in its unit."""
         return _OPERATORS[self.compares](value, self.limit)
