@@ -34,20 +34,29 @@ class Usage:
     """CPU time and memory of a process and its descendants. A prelude may start many."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._tree: list[psutil.Process] = []
         self.rss = 0
         """Resident bytes at the last sample that found the process alive."""
         self._rss_before = 0
         self.cpu_ms = 0
         """CPU milliseconds, user and system, so far."""
+        self._waited: dict[int, int] = {}
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds that the first threads of the processes waited for a core; None if not known."""
+        return sum(self._waited.values()) / 1e9 if self._waited else None
 
     def sample_rss(self) -> None:
-        """Sample the memory of the known processes, which is cheap enough to do often."""
+        """Sample memory and waits of the known processes, which is cheap enough to do often."""
         rss = 0
         for process in self._tree:
             with contextlib.suppress(psutil.Error):
                 rss += process.memory_info().rss
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                words = Path(f"/proc/{process.pid}/schedstat").read_text(encoding="ascii").split()
+                self._waited[process.pid] = int(words[1])
         # A process that has ended has no memory: keep the last figure.
         if rss:
             self._rss_before, self.rss = self.rss, rss
@@ -55,7 +64,7 @@ class Usage:
     def sample(self) -> None:
         """Look for new descendants, and sample memory and CPU time."""
         with contextlib.suppress(psutil.Error):
-            root = psutil.Process(self._pid)
+            root = psutil.Process(self.pid)
             self._tree = [root, *root.children(recursive=True)]
         self.sample_rss()
         seconds = 0.0

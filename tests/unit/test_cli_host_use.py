@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
-from quiver_fast.analysis.figures.environment import host_use_text
+from quiver_fast.analysis.figures.environment import host_use_text, starved_text
 from quiver_fast.cli.arrow import host_use
 from quiver_fast.cli.arrow.host_use import HostUse
-from quiver_fast.cli.arrow.summary_text import lateness_lines
+from quiver_fast.cli.arrow.summary_text import lateness_lines, starved_lines
+from quiver_fast.process import Usage
 
 QUIET = {"seconds": 9.0, "busy": 0.123, "stolen": 0.0, "waiting": 0.01, "throttled_seconds": 0.0}
 BUSY = QUIET | {"busy": 1.0, "stolen": 0.042, "waiting": 0.5, "throttled_seconds": 1.5}
@@ -47,8 +51,9 @@ def test_the_use_is_the_difference_of_two_moments(
     use = HostUse()
     # In 10 s of two cores: 12 s of work, 6 s idle, 1 s waiting for a disk, 1 s stolen.
     system(place, cpu="1000 100 300 1300 200 0 0 100", pressure=9_000_000, throttled=2_500_000)
-    assert use.section() == {
+    assert use.section(2.5) == {
         "seconds": 10.0, "busy": 0.65, "stolen": 0.05, "waiting": 0.4, "throttled_seconds": 3.0,
+        "starved": 0.25,
     }  # fmt: skip
     assert use.section() is use.section()
 
@@ -58,6 +63,25 @@ def test_a_process_that_is_moved_into_a_group(place: Path) -> None:
     use = HostUse()
     system(place, cpu="1 1 1 1 1 1 1 1", pressure=None, throttled=2_000_000)
     assert use.section()["throttled_seconds"] == 4.0
+
+
+def test_an_arrow_that_is_moved_into_a_group_of_its_own(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = HostUse()
+    read, groups = host_use._read, ["0::/\n"]
+    monkeypatch.setattr(
+        host_use, "_read", lambda file: groups[0] if file == Path("/proc/7/cgroup") else read(file)
+    )
+    use.follow(7)
+    # What the group had before is not of the arrow.
+    system(place, cpu="1 1 1 1 1 1 1 1", pressure=None, throttled=2_000_000)
+    groups[0] = "0::/a/b\n"
+    use.follow(7)
+    system(place, cpu="1 1 1 1 1 1 1 1", pressure=None, throttled=5_000_000)
+    use.follow(7)
+    (place / "cgroup").write_text("0::/\n")
+    assert use.section()["throttled_seconds"] == 3.0
 
 
 def test_a_system_that_tells_nothing(place: Path) -> None:
@@ -94,3 +118,49 @@ def test_the_host_stands_beside_a_sender_that_was_late_itself(cause: str, told: 
     lines = lateness_lines({"late_us": late, "late_by_us": {cause: late}}, latency, BUSY)
     assert lines[-1].startswith("(its host: CPU 100% busy, 4.2% ") == told
     assert len(lateness_lines({"late_us": late, "late_by_us": {cause: late}}, latency, QUIET)) == 2
+
+
+@pytest.mark.parametrize(
+    ("throttled", "starved", "words"),
+    [
+        (4.5, 0.6, "60% of the time: a control group held it back"),
+        (4.5, 0.1, "10% of the time: a control group held it back"),
+        (0.0, 0.9, "90% of the time: other processes, or a limit, held it back"),
+        # Three processes on two cores.
+        (0.0, 0.4, None),
+        (4.5, 0.0, None),
+        (None, None, None),
+    ],
+)
+def test_an_end_without_its_cpu_is_named(
+    throttled: float | None, starved: float | None, words: str | None
+) -> None:
+    use = QUIET | {"throttled_seconds": throttled, "starved": starved}
+    found = starved_text("receiver", use)
+    assert found is None if words is None else f"the receiver waited for a core in {words}" in found
+    lines = starved_lines({"sender": {"host_use": QUIET}, "receiver": {"host_use": use}})
+    assert lines == ([] if found is None else [found])
+    assert starved_text("receiver", QUIET) is starved_text("receiver", None) is None
+
+
+def test_an_arrow_that_waits_for_its_core_has_waited() -> None:
+    """Two processes on one core: both wait for about half of the time."""
+    words = [sys.executable, "-c", "while True: pass"]
+    core = str(min(os.sched_getaffinity(0)))
+    both = [Popen(["taskset", "-c", core, *words]) for _ in range(2)]
+    try:
+        usage = Usage(both[0].pid)
+        usage.sample()
+        before = usage.waited
+        assert before is not None
+
+        def has_waited() -> bool:
+            usage.sample_rss()
+            return (usage.waited or 0) - before > 0.05
+
+        while not has_waited():
+            pass
+    finally:
+        for one in both:
+            one.kill()
+            one.wait()

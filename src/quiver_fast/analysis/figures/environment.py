@@ -19,6 +19,9 @@ from quiver_fast.proton import info
 _CPU_INFO = Path("/proc/cpuinfo")
 _CPU_NAME = r"(?m)^(?:model name|Hardware|Model)\s*:\s*(.+)$"
 _HIDDEN = "***"
+# Shares of the time from which on a control group, and other processes, make an end late. A pair
+# at full speed with its server on two cores waits in a third of the time.
+_THROTTLED, _STARVED = 0.02, 0.5
 # Expressions are compiled when a summary is written, not when a command starts.
 # An option is known by its beginning, and may have its value within the word.
 _HIDING_OPTION = r"(?s)--pass[a-z]*(?:=.*)?"
@@ -60,6 +63,26 @@ def host_use_text(use: Mapping[str, Any], *, notable: bool = False) -> str | Non
         if value is not None and (value >= least or (not notable and least == 0.9))
     ]
     return ", ".join(parts) or None
+
+
+def starved_text(role: str, use: Mapping[str, Any] | None) -> str | None:
+    """Say that an end did not get the CPU that it needed, in words; None where it did.
+
+    Args:
+        role: "sender" or "receiver".
+        use: its section ``host_use``, if it has one.
+    """
+    if use is None or not use["seconds"]:
+        return None
+    throttled = (use["throttled_seconds"] or 0) / use["seconds"] >= _THROTTLED
+    starved = use.get("starved") or 0
+    if starved < (_THROTTLED if throttled else _STARVED):
+        return None
+    cause = "a control group" if throttled else "other processes, or a limit,"
+    return (
+        f"the {role} waited for a core in {starved:.0%} of the time: {cause} held it back, "
+        "and latencies and rates have that in them"
+    )
 
 
 def shown_command(words: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
-from quiver_fast.analysis.figures.environment import host_use_text
+from quiver_fast.analysis.figures.environment import host_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY, TOO_SHORT
 from quiver_fast.analysis.model.ranks import CHARTS, known_ranks, rank_title
@@ -102,6 +102,9 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
         back = set_back_text((run[role] or _NO_END)["records"])
         if back is not None:
             yield f"{role}: {back}"
+        starved = starved_text(role, (run[role] or {}).get("host_use"))
+        if starved is not None:
+            yield starved
     step = largest_step((run["sender"], run["receiver"]))
     if step is not None:
         yield step_text(step)

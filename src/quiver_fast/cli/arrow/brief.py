@@ -12,7 +12,7 @@ from typing import Any
 from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING, known_ranks
 from quiver_fast.analysis.model.units import checked_text, latency_text, rate_digits, rate_text
 from quiver_fast.analysis.show.headline import load_facts
-from quiver_fast.cli.arrow.summary_text import late_by_rows, lateness_lines
+from quiver_fast.cli.arrow.summary_text import late_by_rows, lateness_lines, starved_lines
 from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.words import counted
 
@@ -41,6 +41,7 @@ def pair_rows(document: Mapping[str, Any]) -> list[Row]:
         *_delivery(document),
         *_backlog(document.get("backlog")),
         *_sending(sender, latency),
+        *_starved(document),
         *_streaming(receiver.get("streaming")),
         *_fairness(document.get("fairness")),
         *_joined("Files", [document["output_dir"]] if "output_dir" in document else []),
@@ -56,6 +57,7 @@ def arrow_rows(summary: Mapping[str, Any]) -> list[Row]:
         *_facts({**ends, "peer_to_peer": False}),
         *_latency(latency),
         *_sending(summary, latency),
+        *_starved(ends),
         *_streaming(summary.get("streaming")),
         *([] if config is None else [("Files", config["output_dir"])]),
     ]
@@ -173,6 +175,10 @@ def _kept(schedule: Mapping[str, Any]) -> str:
 
 def _delays(schedule: Mapping[str, Any]) -> list[tuple[str, float]]:
     return list((schedule["late_us"] or {}).items())
+
+
+def _starved(run: Mapping[str, Any]) -> list[Row]:
+    return [("CPU", text) for text in starved_lines(run)]
 
 
 def _streaming(streaming: Mapping[str, Any] | None) -> Iterator[Row]:

@@ -25,20 +25,36 @@ class HostUse:
     def __init__(self) -> None:
         self._begin = _counters()
         self._found: dict[str, float | None] | None = None
+        self._groups, self._before, self._throttled = "", 0.0, 0.0
 
-    def section(self) -> dict[str, float | None]:
+    def follow(self, pid: int) -> None:
+        """Look at the control groups of the arrow's process: somebody may move it into others."""
+        groups = _read(Path(f"/proc/{pid}/cgroup"))
+        throttled = _throttled(groups) or 0.0
+        if groups != self._groups:
+            self._groups, self._before = groups, throttled
+        self._throttled = max(self._throttled, throttled - self._before)
+
+    def section(self, waited: float | None = None) -> dict[str, float | None]:
         """Return what was used; None for figures that the system does not tell.
 
         Keys: ``seconds``; ``busy`` and ``stolen``, shares of the time of all cores (a hypervisor
         stole it); ``waiting``, the share of the time in which some task waited for a core; and
-        ``throttled_seconds``, in which the limit of a control group held ours back.
+        ``throttled_seconds``, in which the limit of a control group held ours back; ``starved``,
+        the share of the time in which the arrow waited for a core.
+
+        Args:
+            waited: seconds that the arrow waited for a core; None where nothing tells that.
         """
         if self._found is None:
             seconds, *used = (
                 None if begin is None or end is None else end - begin
                 for begin, end in zip(self._begin, _counters(), strict=True)
             )
-            self._found = _section(seconds or 0.0, *used)
+            *cores, throttled = used
+            if self._throttled:
+                throttled = max(throttled or 0.0, self._throttled)
+            self._found = _section(seconds or 0.0, *[*cores, throttled, waited])
         return self._found
 
 
@@ -49,6 +65,7 @@ def _section(
     stolen: float | None,
     waiting: float | None,
     throttled: float | None,
+    waited: float | None,
 ) -> dict[str, float | None]:
     def share(part: float | None, whole: float | None) -> float | None:
         return round(min(part / whole, 1.0), 4) if part is not None and whole else None
@@ -59,12 +76,13 @@ def _section(
         "stolen": share(stolen, cores),
         "waiting": share(waiting, seconds),
         "throttled_seconds": None if throttled is None else round(throttled, 3),
+        "starved": share(waited, seconds),
     }
 
 
 def _counters() -> tuple[float | None, ...]:
     """Return now, and seconds since the start of the system: see the arguments of `_section`."""
-    return time.monotonic(), *_cores(), _waiting(), _throttled()
+    return time.monotonic(), *_cores(), _waiting(), _throttled(_read(_CGROUP))
 
 
 def _cores() -> tuple[float | None, float | None, float | None]:
@@ -81,15 +99,15 @@ def _waiting() -> float | None:
     return int(found[1]) / 1e6 if found else None
 
 
-def _throttled() -> float | None:
-    """Return the seconds for which our control groups and those above them were throttled.
+def _throttled(groups: str) -> float | None:
+    """Return the seconds for which the groups of a process, and those above, were throttled.
 
     A group without a limit tells none, and counts as 0; None without any control group.
     """
     found = [
         sum(_throttled_in(_CGROUPS / below, place, counter)) * unit
         for line, below, counter, unit in _HIERARCHIES
-        for place in re.findall(line, _read(_CGROUP), re.MULTILINE)
+        for place in re.findall(line, groups, re.MULTILINE)
     ]
     return sum(found) if found else None
 

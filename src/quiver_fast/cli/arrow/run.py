@@ -178,6 +178,7 @@ class ArrowRun:
         """Take, save and return a snapshot."""
         if self.running:
             self.child.usage.sample()
+            self._host_use.follow(self.child.usage.pid)
         else:
             self.hear()
         snapshot = self._snapshots.take(
@@ -277,7 +278,7 @@ class ArrowRun:
             "reason": ending.reason,
             "exit_code": self.child.returncode,
             "clock_step": self._clock_step(),
-            "host_use": self._host_use.section(),
+            "host_use": self._host_use.section(self.child.usage.waited),
             "arrow": self._report or self._last_words,
         }
 

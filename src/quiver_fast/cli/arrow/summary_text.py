@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from quiver_fast.analysis.figures.delivery import matching_text
-from quiver_fast.analysis.figures.environment import host_use_text
+from quiver_fast.analysis.figures.environment import host_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY, known_ranks
@@ -111,6 +111,7 @@ def pair_summary_text(document: dict[str, Any]) -> str:
     if document.get("backlog") is not None:
         sections.append(section("BACKLOG", _backlog_lines(document["backlog"])))
     sections += _additions(sender, receiver.get("streaming"), receiver["latency"])
+    sections.append(_starved(document))
     if document.get("steps"):
         sections.append(section("STEPS", step_lines(document["steps"])))
     if document.get("fairness") is not None:
@@ -135,7 +136,9 @@ def arrow_summary_text(summary: dict[str, Any]) -> str:
     sections = [_incomplete(summary), _configuration([summary], {})]
     sections.append(_results(figures, summary.get("latency")))
     sections.append(_delivery(summary.get("delivery"), {}))
-    return "".join(sections + _additions(summary, summary.get("streaming")))
+    sections += _additions(summary, summary.get("streaming"))
+    role = "sender" if _sends(summary) else "receiver"
+    return "".join([*sections, _starved({role: summary})])
 
 
 def _incomplete(document: dict[str, Any]) -> str:
@@ -380,6 +383,18 @@ def lateness_lines(
     lines = [f"{share} % of the {rank} latency is {why}:", advice]
     busy = host_use and cause in ("itself", None) and host_use_text(host_use, notable=True)
     return [*lines, f"(its host: {busy})"] if busy else lines
+
+
+def starved_lines(run: Mapping[str, Any]) -> list[str]:
+    """Name the ends that did not get the CPU that they needed; none where all did."""
+    known = [(role, run.get(role) or {}) for role in ("sender", "receiver")]
+    found = [starved_text(role, end.get("host_use")) for role, end in known]
+    return [text for text in found if text is not None]
+
+
+def _starved(run: Mapping[str, Any]) -> str:
+    lines = starved_lines(run)
+    return section("CPU", lines) if lines else ""
 
 
 def late_by_rows(schedule: Mapping[str, Any]) -> list[tuple[str, str]]:
