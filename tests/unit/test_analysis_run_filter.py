@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
+from quiver_fast.analysis.figures.sender_rate import told_rate
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
@@ -125,7 +126,7 @@ def expected_sections(made, start, last_send, unit, run):
     duration = None if end is None else (end - start) / ticks
     results["duration"] = duration
     span = None if not received or end <= received[0] else (end - received[0]) / ticks
-    results["receiver_rate"] = None if span is None else round(len(within) / span)
+    results["receiver_rate"] = None if span is None else told_rate(len(within) / span)
     results["end_to_end_rate"] = None
     if duration is not None and duration > 0 and (by_duration or len(within) > 1):
         results["end_to_end_rate"] = len(within) / duration

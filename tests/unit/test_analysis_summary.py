@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.figures.sender_rate import told_rate
 from quiver_fast.analysis.figures.series import per_second
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.model.bounds import RunBounds, Sending
@@ -42,7 +43,7 @@ def upstream_results(sent, received):
         "first_receive_time": received[0],
         "last_receive_time": received[-1],
         "message_count": len(sent),
-        "message_rate": round(len(sent) / duration) if duration > 0 else None,
+        "message_rate": told_rate(len(sent) / duration) if duration > 0 else None,
         "latency_average": float(np.mean(latencies)),
         "latency_quartiles": percentiles[:5],
         "latency_nines": percentiles[5:],
@@ -66,7 +67,7 @@ def test_sender_results_are_upstreams(sent):
         "first_send_time": sent[0],
         "last_send_time": sent[-1],
         "message_count": len(sent),
-        "message_rate": round(len(sent) / duration) if duration > 0 else None,
+        "message_rate": told_rate(len(sent) / duration) if duration > 0 else None,
     }
     assert results == expected
 

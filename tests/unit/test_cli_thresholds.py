@@ -35,6 +35,7 @@ DOCUMENT = {
                  "released": 8, "rejected": 5},
     "complete": True,
     "drain": {"seconds": 2.5, "messages": 7},
+    "queue_growth": {"per_second": 787.5, "messages": 7_875},
 }  # fmt: skip
 
 
@@ -49,6 +50,7 @@ DOCUMENT = {
         ("unreceived>2", 3, True), ("older>4", 4, False), ("complete<1", 1, False),
         ("released>8", 8, False), ("rejected>=5", 5, True),
         ("never_sent>10", 12, True), ("never_sent>=0.013k", 12, False),
+        ("queue-growth>0", 787.5, True), ("queue-growth>1k/s", 787.5, False),
         ("drain_seconds>2s", 2.5, True), ("drain_seconds<=2499ms", 2.5, False),
     ],
 )  # fmt: skip
@@ -56,6 +58,13 @@ def test_check(text, value, breached):
     result = threshold(text).check(DOCUMENT)
     assert result["value"] == pytest.approx(value)
     assert (result["condition"], result["run"], result["breached"]) == (text, "run", breached)
+
+
+def test_a_queue_that_did_not_grow_grew_by_nothing():
+    limit = threshold("queue-growth>0")
+    assert limit.check(DOCUMENT | {"queue_growth": None})["value"] == 0
+    unknown = limit.check(DOCUMENT | {"queue_growth": None, "drain": None})
+    assert (unknown["breached"], unknown["reason"]) == (True, "the run has no queue-growth")
 
 
 def test_a_latency_counts_the_messages_that_were_never_sent():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.figures.backlog import backlog_section
-from quiver_fast.analysis.figures.sender_rate import end_of_sending, sender_rate
+from quiver_fast.analysis.figures.sender_rate import end_of_sending, sender_rate, told_rate
 from quiver_fast.analysis.figures.steps import step_section
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -61,18 +61,14 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
         "results": {
             "message_count": receiver.count,
             "duration": duration,
-            "sender_rate": _rounded(sent),
-            "receiver_rate": _rounded(receiver.rate),
+            "sender_rate": told_rate(sent),
+            "receiver_rate": told_rate(receiver.rate),
             "end_to_end_rate": within / duration if duration and known else None,
         },
         "drain": None if end is None else _drain(receiver),
         "queue_growth": growth,
         "steps": steps,
     } | backlog_section(receiver, run, emptied=end is not None and growth is None)
-
-
-def _rounded(rate: float | None) -> int | None:
-    return None if rate is None else round(rate)
 
 
 def _duration(sender: FileAnalysis, receiver: FileAnalysis, end: int | None) -> float | None:

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.model.bounds import RunBounds
 
 _SECOND = 10**9
+# A rate of half a message would be one of none or of one.
+_WHOLE = 100
+
+
+def told_rate(rate: float | None) -> float | None:
+    """Return messages/s as documents tell them: whole ones, below a hundred with three decimals."""
+    if rate is None:
+        return None
+    return round(rate) if rate >= _WHOLE else round(rate, 3)
 
 
 def end_of_sending(sender: FileAnalysis, run: RunBounds) -> int | None:

@@ -8,7 +8,7 @@ from quiver_fast.analysis.figures.clock_step import set_back_ms
 from quiver_fast.analysis.figures.delivery import receiver_alone
 from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency, with_never_sent
 from quiver_fast.analysis.figures.schedule import send_schedule, unsent_waits
-from quiver_fast.analysis.figures.sender_rate import sender_rate
+from quiver_fast.analysis.figures.sender_rate import sender_rate, told_rate
 from quiver_fast.analysis.figures.series import per_second
 from quiver_fast.analysis.figures.warmup import measured_since, warmup_section, without_warmup
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
@@ -123,8 +123,7 @@ def _put_extent(
     ticks = per_millisecond(arrow.time_unit)
     results[f"first_{event}_time"] = arrow.first_time // ticks
     results[f"last_{event}_time"] = arrow.last_time // ticks
-    if rate is not None:
-        results["message_rate"] = round(rate)
+    results["message_rate"] = told_rate(rate)
 
 
 def _is_planned(run: RunBounds) -> bool:

@@ -22,7 +22,7 @@ from quiver_fast.analysis.figures.latency import with_never_sent
 from quiver_fast.analysis.figures.pair_results import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.schedule import unsent_waits
-from quiver_fast.analysis.figures.sender_rate import end_of_sending
+from quiver_fast.analysis.figures.sender_rate import end_of_sending, told_rate
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.distribution import Distribution
@@ -319,7 +319,7 @@ class MergedEnds:
         schedules = [end["schedule"] for end in ends if "schedule" in end]
         if schedules:
             kept = sender["schedule"] = schedule_of_ends(schedules)
-            rate = None if kept["achieved"] is None else round(kept["achieved"])
+            rate = told_rate(kept["achieved"])
             sender["results"]["message_rate"] = rate
             sections["results"] = (sections["results"] or {}) | {"sender_rate": rate}
         settlement = sent.settlement
@@ -409,9 +409,14 @@ class MergedEnds:
             "clock_step": largest_step(end.known for end in ends),
             "arrow": None,
             "environment": ends[0].known.get("environment"),
-            "host_use": ends[0].known.get("host_use"),
+            "host_use": _most_starved([end.known.get("host_use") for end in ends]),
             "file": str(ends[0].path.parent),
         }
+
+
+def _most_starved(uses: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    known = [use for use in uses if use is not None]
+    return max(known, key=lambda use: use.get("starved") or 0, default=None)
 
 
 def _counts_of(ends: Sequence[EndRecords], found: Sequence[FileAnalysis]) -> list[int]:

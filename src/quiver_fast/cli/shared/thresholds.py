@@ -26,6 +26,8 @@ conditions of --fail-if:
   count, unreceived, lost, older, duplicate, reordered, released, rejected, foreign,
   negative            messages; k and m
   never_sent          messages of a run with a rate that were due and never sent; k and m
+  queue-growth        messages per second by which the queue grew while messages were
+                      sent, of a run that its duration ended; k and m
   drain_seconds       how long the queue was drained after the sending; s (the default), ms
   complete            1 of a run that did all that was asked, else 0
 
@@ -92,11 +94,12 @@ _CHANGES = {
 }
 _ANY_CHANGES = _CHANGES | {f"observed-{name}": figure for name, figure in _CHANGES.items()}
 _COMPLETE, _DRAIN, _NEVER_SENT = "complete", "drain_seconds", "never_sent"
+_GROWTH = "queue-growth"
 _COMPARISON = "comparison"
 _INCONCLUSIVE = "inconclusive"
 _FIGURES = (
-    *_PERCENTILES, *_MOMENTS, *_RATES, *_COUNTS, _NEVER_SENT, _DRAIN, _COMPLETE, WORSE,
-    _INCONCLUSIVE, *_ANY_CHANGES,
+    *_PERCENTILES, *_MOMENTS, *_RATES, *_COUNTS, _NEVER_SENT, _GROWTH, _DRAIN, _COMPLETE,
+    WORSE, _INCONCLUSIVE, *_ANY_CHANGES,
 )  # fmt: skip
 
 
@@ -200,6 +203,9 @@ class Threshold:
             return None if document["complete"] is None else int(document["complete"])
         if self.figure == _DRAIN:
             return None if document["drain"] is None else document["drain"]["seconds"]
+        if self.figure == _GROWTH:
+            growth = document["queue_growth"] or {"per_second": 0}
+            return None if document["drain"] is None else growth["per_second"]
         if self.figure == _NEVER_SENT:
             schedule = (document["sender"] or {}).get("schedule")
             return None if schedule is None else schedule["never_sent"]
@@ -346,7 +352,7 @@ def _units(figure: str) -> tuple[dict[str, float] | None, str]:
     """Return the units that a limit of a figure may have, and the unit of the figure's values."""
     if figure in _PERCENTILES or figure in _MOMENTS:
         return _LATENCY_UNITS, "ms"
-    if figure in _RATES:
+    if figure in _RATES or figure == _GROWTH:
         return _RATE_UNITS, "messages/s"
     if figure in _COUNTS or figure == _NEVER_SENT:
         return _COUNT_UNITS, "messages"
