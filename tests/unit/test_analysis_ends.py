@@ -229,6 +229,25 @@ def test_files_of_numbered_ends_are_one_run(tmp_path: Path) -> None:
     )
 
 
+def test_each_queue_has_its_counts(tmp_path: Path) -> None:
+    """Ends of one process are at several queues: the counts of each end tell the queue's."""
+    made = Ends(9, 4, 4)
+    run = made.write_processes(tmp_path / "run", 3, 2, queues=2)
+    assert run.ends is not None
+    assert run.queues is not None
+    assert [one["queue"] for one in run.queues] == [0, 1]
+    seen = {one.id for one in chain(*made.received)}
+    for number, queue in enumerate(run.queues):
+        sends = [key for end in (number, number + 2) for key, _ in made.sent[end]]
+        received = sum(len(made.received[end]) for end in (number, number + 2))
+        assert (queue["sent"], queue["received"]) == (len(sends), received)
+        assert queue["unreceived"] == sum(key not in seen for key in sends) > 0
+        seconds = run.sections["results"]["duration"]
+        assert queue["sent_rate"] == pytest.approx(len(sends) / seconds, abs=1)
+    one = made.write_processes(tmp_path / "one", 3, 2)
+    assert one.queues == []
+
+
 def test_fairness() -> None:
     assert fairness([0, 0]) is None
     assert fairness([5, 5, 5, 5]) == {

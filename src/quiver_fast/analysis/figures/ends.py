@@ -14,6 +14,7 @@ import numpy as np
 
 from quiver_fast.analysis.figures.delivery import Reconciliation
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
+from quiver_fast.analysis.figures.sender_rate import told_rate
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.streams import Streams
 from quiver_fast.analysis.model.bounds import RunBounds
@@ -385,6 +386,59 @@ def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
         "most": max(shares),
         "shares": shares,
     }
+
+
+def queues_of(ends: Sequence[dict[str, Any]], seconds: float | None) -> list[dict[str, Any]]:
+    """Return the counts and rates of each queue of a run with several; else an empty list.
+
+    Keys: ``queue``, its number; ``sent`` and ``received``; ``unreceived``, those sent that no
+    receiver received, by ids; ``sent_rate`` and ``received_rate``, messages/s of ``seconds``.
+    Values that the ends do not tell are None.
+
+    Args:
+        ends: the summaries of all ends.
+        seconds: the duration of the run.
+    """
+    asked = [(end["config"] or {}).get("ends") or {} for end in ends]
+    queues = next((one["queues"] for one in asked if one.get("queues")), 1)
+    if queues < 2:
+        return []
+    sums: list[dict[str, int | None]] = [
+        dict.fromkeys(("sent", "received", "delivered"), 0) for _ in range(queues)
+    ]
+    for end in ends:
+        counts = end.get("members") or {
+            "first": end["number"],
+            "count": 1,
+            **{key: [end["delivery"].get(key)] for key in ("sent", "received")},
+        }
+        names = {"sent": "sent", "received": "delivered"}
+        names = names if end["role"] == "sender" else {"received": "received"}
+        for place in range(counts["count"]):
+            found = sums[(counts["first"] + place) % queues]
+            for key, name in names.items():
+                count = None if counts.get(key) is None else counts[key][place]
+                before = found[name]
+                found[name] = None if count is None or before is None else before + count
+    return [
+        {
+            "queue": number,
+            "sent": found["sent"],
+            "received": found["received"],
+            "unreceived": _less(found["sent"], found["delivered"]),
+            "sent_rate": _rate(found["sent"], seconds),
+            "received_rate": _rate(found["received"], seconds),
+        }
+        for number, found in enumerate(sums)
+    ]
+
+
+def _less(count: int | None, other: int | None) -> int | None:
+    return None if count is None or other is None else count - other
+
+
+def _rate(count: int | None, seconds: float | None) -> float | None:
+    return told_rate(count / seconds) if count is not None and seconds else None
 
 
 def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:

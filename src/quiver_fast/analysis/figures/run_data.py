@@ -63,6 +63,7 @@ class RunData:
             ``sender`` and ``receiver`` are of all together then.
         fairness: of such a run, how evenly its messages are spread, by "senders" and "receivers"
             (:func:`.ends.fairness`).
+        queues: of such a run, the figures of each queue (:func:`.ends.queues_of`).
     """
 
     name: str
@@ -76,6 +77,7 @@ class RunData:
     sections: dict[str, Any]
     ends: list[dict[str, Any]] | None = None
     fairness: dict[str, Any] | None = None
+    queues: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

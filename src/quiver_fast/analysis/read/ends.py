@@ -15,6 +15,7 @@ from quiver_fast.analysis.figures.ends import (
     all_of,
     bounds_of_ends,
     fairness,
+    queues_of,
     schedule_of_ends,
 )
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
@@ -334,6 +335,7 @@ class MergedEnds:
             settlement=None if settlement is None else settlement.all,
             sections=sections,
             ends=ends,
+            queues=queues_of(ends, (sections["results"] or {}).get("duration")),
             fairness={
                 "senders": fairness(_counts_of(self._senders, self._sent.each)),
                 "receivers": fairness(_counts_of(self._receivers, self._received.each)),

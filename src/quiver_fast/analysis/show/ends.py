@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import FEW, rank_head
-from quiver_fast.analysis.model.units import average_text, latency_text
+from quiver_fast.analysis.model.units import average_text, latency_text, rate_digits
 from quiver_fast.analysis.show.html import escape, html_facts, html_grid
 
 _HEADS = ("End", "Messages", "Share", "Messages/s", *map(rank_head, FEW), "State")
@@ -29,7 +29,26 @@ def ends_section(run: Mapping[str, Any]) -> str:
     )
     return (
         f"<h2>Ends</h2>{_facts(fairness)}<div class='charts'>{sides}</div>{_table(ends, fairness)}"
+        f"{_queues(run.get('queues') or ())}"
     )
+
+
+def _queues(queues: Sequence[Mapping[str, Any]]) -> str:
+    """Return the counts and rates of each queue of a run with several."""
+    heads = ("Queue", "Sent", "Received", "Unreceived", "Sent/s", "Received/s")
+    rows = [
+        [str(one["queue"])]
+        + [
+            "-" if one[key] is None else f"{one[key]:,}"
+            for key in ("sent", "received", "unreceived")
+        ]
+        + [
+            "-" if one[key] is None else rate_digits(one[key])
+            for key in ("sent_rate", "received_rate")
+        ]
+        for one in queues
+    ]
+    return html_grid(heads, rows, "Queues") if rows else ""
 
 
 def _facts(fairness: Mapping[str, Any]) -> str:

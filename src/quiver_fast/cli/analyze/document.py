@@ -43,7 +43,11 @@ def run_document(
         "receiver": run.receiver,
         "workload": None if not ends else workload_beside(Path((run.ends or ends)[-1]["file"])),
         "analysis": run_statistics(run, interval_seconds, window_seconds),
-    } | ({} if run.ends is None else {"ends": run.ends, "fairness": run.fairness})
+    } | (
+        {}
+        if run.ends is None
+        else {"ends": run.ends, "fairness": run.fairness, "queues": run.queues}
+    )
 
 
 def whole_document(

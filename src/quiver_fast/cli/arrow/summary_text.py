@@ -11,7 +11,12 @@ from quiver_fast.analysis.figures.environment import host_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY, known_ranks
-from quiver_fast.analysis.model.units import NO_RATE, latency_text, per_millisecond
+from quiver_fast.analysis.model.units import (
+    NO_RATE,
+    latency_text,
+    per_millisecond,
+    rate_digits,
+)
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
@@ -116,6 +121,8 @@ def pair_summary_text(document: dict[str, Any]) -> str:
         sections.append(section("STEPS", step_lines(document["steps"])))
     if document.get("fairness") is not None:
         sections.append(section("FAIRNESS", _fairness_lines(document["fairness"])))
+    if document.get("queues"):
+        sections.append(section("QUEUES", [_queue_line(one) for one in document["queues"]]))
     return "".join(sections)
 
 
@@ -312,6 +319,19 @@ def _fairness_lines(fairness: dict[str, Any]) -> list[str]:
                 text_field(f"{name}, smallest ÷ largest", f"{found['ratio']:.3f}"),
             ]
     return lines
+
+
+def _queue_line(queue: dict[str, Any]) -> str:
+    rate = queue["received_rate"]
+    counts = [
+        f"{queue[key]:,} {key}"
+        for key in ("sent", "received", "unreceived")
+        if queue[key] is not None
+    ]
+    return text_field(
+        f"Queue {queue['queue']}",
+        ", ".join([*counts, *([] if rate is None else [f"{rate_digits(rate)} received/s"])]),
+    )
 
 
 def _settlement_lines(settlement: dict[str, Any]) -> list[str]:

@@ -166,7 +166,7 @@ class EndsRun(RunFrame):
         """Summarise and save all ends, and return the document of the whole run.
 
         Keys: those of :meth:`PairRun.analyse`, whose ``sender`` and ``receiver`` are of all
-        senders and all receivers; ``ends``: each one's summary; ``fairness``.
+        senders and all receivers; ``ends``: each one's summary; ``fairness``; ``queues``.
 
         Raises:
             RecordError: the records are not those of an arrow.
@@ -209,6 +209,7 @@ class EndsRun(RunFrame):
             "sender": None if data is None else data.sender,
             "receiver": None if data is None else data.receiver,
             "fairness": None if data is None else data.fairness,
+            "queues": None if data is None else data.queues,
             "ends": [_shown(end) for end in (data.ends if data is not None else None) or []],
         }
 
