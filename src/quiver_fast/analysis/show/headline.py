@@ -35,7 +35,10 @@ def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
         ]
     delivery = run["delivery"] or {}
     if delivery.get("received") is not None:
-        tiles.append(("Received", f"{delivery['received']:,}"))
+        warmup = (run["receiver"] or {}).get("warmup")
+        tiles.append(
+            ("Received with warm-up" if warmup else "Received", f"{delivery['received']:,}")
+        )
     if delivery.get("unreceived"):
         tiles.append(("Unreceived", f"{delivery['unreceived']:,}"))
     if not delivery and run["sender"] is not None:

@@ -38,6 +38,7 @@ def pair_rows(document: Mapping[str, Any]) -> list[Row]:
         *_facts(document),
         *_joined("Rates", [*rates, f"in {results['duration']:,.1f} s"] if rates else []),
         *_latency(latency),
+        *_warmup(receiver),
         *_delivery(document),
         *_backlog(document.get("backlog")),
         *_sending(sender, latency),
@@ -107,6 +108,17 @@ def _latency(latency: Mapping[str, Any] | None) -> Iterator[Row]:
     if missing is not None:
         never = f"{missing['never_sent']:,} were due and never sent"
         yield "", f"of the messages that were sent; {never}"
+
+
+def _warmup(receiver: Mapping[str, Any]) -> Iterator[Row]:
+    """Say how many of the messages received the figures have."""
+    warmup = receiver.get("warmup")
+    if warmup:
+        kept = f"{receiver['results']['message_count']:,} received after it"
+        yield (
+            "Warm-up",
+            f"{counted(warmup['message_count'], 'message')} left out: figures are of {kept}",
+        )
 
 
 def _delivery(document: Mapping[str, Any]) -> Iterator[Row]:

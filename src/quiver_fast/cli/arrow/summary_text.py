@@ -110,6 +110,11 @@ def pair_summary_text(document: dict[str, Any]) -> str:
         rate_field("Receiver rate", results["receiver_rate"]),
         rate_field("End-to-end rate", results["end_to_end_rate"]),
     ]
+    warmup = receiver.get("warmup")
+    if warmup:
+        figures.insert(
+            1, number_field("Left out", warmup["message_count"], "messages of the warm-up")
+        )
     sections = [_incomplete(document), _configuration([sender, receiver], document)]
     sections.append(_results(figures, receiver["latency"]))
     sections.append(_delivery(document["delivery"], document))
