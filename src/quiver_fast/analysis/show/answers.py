@@ -96,6 +96,8 @@ def trial_state(trial: Document) -> str:
 def _target(document: Document) -> str:
     """Return the target of a label such as ``pyfast, //host/q0``."""
     name, comma, url = str(document["target"]).rpartition(", ")
+    if url == "peer-to-peer":
+        return f"{name} peer to peer"
     return f"{url} (with {name})" if comma else f"The pair {url}"
 
 
