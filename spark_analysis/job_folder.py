@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
@@ -82,12 +81,9 @@ def _write_json(path: Path, document: Any) -> None:
 
 def figures_to_json(figures: RunFigures) -> str:
     """Return the figures of a run as text."""
-    windows = {name: values.tolist() for name, values in figures.windows.items()}
-    return json.dumps(asdict(figures) | {"windows": windows})
+    return json.dumps(asdict(figures))
 
 
 def figures_from_json(text: str) -> RunFigures:
     """Return the figures that :func:`figures_to_json` got."""
-    found = json.loads(text)
-    windows = {name: np.array(values, np.float64) for name, values in found["windows"].items()}
-    return RunFigures(**(found | {"windows": windows}))
+    return RunFigures(**json.loads(text))

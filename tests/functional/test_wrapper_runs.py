@@ -149,8 +149,47 @@ def test_the_report_draws_each_run_as_a_dot(
     for name in FIGURES:
         start = html.index(f'<figure id="comparison-runs-{name.replace("_", "-")}">')
         titles = re.findall(r"<title>([^:<]*): ", html[start:].split("</figure>")[0])
-        means = ["mean of base", "mean of candidate"]
+        means = ["median of base", "median of candidate"]
         assert sorted(titles) == sorted(["base"] * 3 + ["candidate"] + means)
+
+
+def test_runs_are_added_until_the_verdict_is_decided(tmp_path: Path) -> None:
+    """A candidate with a tenth of the rate is worse after the first look."""
+    out = tmp_path / "out"
+    words = ("--detect", "5%", "--within", "5m", "--output", str(out), "--fail-if", "worse")
+    slow = ("--count", "40", "--rate", "200", "--baseline=--rate 2k")
+    end = run([*QUIVER, *slow, *words, "--json"], SECONDS)
+    assert end.code == 99, end
+    told = parsed(end.stdout)
+    assert told["detect"] == {"change": 0.05, "decided": True, "reason": None}
+    assert (told["asked_runs"], told["complete_runs"], told["complete"]) == (12, 12, True)
+    assert told["comparison"]["figures"]["message_rate"]["verdict"] == "worse"
+    left_out = told["comparison"]["figures"]["latency_max"]["verdict"]
+    assert left_out == "not compared: --detect leaves it out"
+    assert re.search(r"^DETECTION\n\nChange \.+ 5 %\ndecided$", end.stderr, re.MULTILINE)
+    again = run([*ANALYZE, str(out), "--json"], SECONDS)
+    assert without_places(parsed(again.stdout)["comparison"]) == without_places(told["comparison"])
+
+
+def test_a_detection_ends_with_its_time_and_says_what_is_open() -> None:
+    words = (
+        "--baseline=--credit 10",
+        "--detect",
+        "1%",
+        "--within",
+        "1",
+        "--fail-if",
+        "inconclusive",
+    )
+    end = measure(*words, "--json")
+    assert end.code == 98, end
+    told = parsed(end.stdout)
+    sides = [run["side"] for run in told["order"]]
+    assert sides.count("baseline") == sides.count("candidate") > 0
+    found = told["detect"]
+    assert (found["change"], found["decided"], told["complete"]) == (0.01, False, True)
+    open_ones = r"\d+ runs? of each, --within is over: message rate, latency p50, latency p99"
+    assert re.match(open_ones, found["reason"]), found
 
 
 def test_quiver_analyze_takes_a_set_without_a_baseline(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_comparison(tmp_path):
     assert compare_sets(base, base)["verdict"] == "not shown"
     few = compare_sets(base[:4], slower)
     assert few["verdict"] == "too few runs: at least 5 of each"
-    assert few["figures"]["latency_p50"]["interval_of"] == "within these runs"
+    assert few["figures"]["latency_p50"]["interval"] is None
     json.dumps(ours)
 
 
@@ -194,7 +194,7 @@ def test_figures_are_of_the_steady_state_or_of_the_whole_run(tmp_path):
     short = run_figures(write_run(tmp_path / "short", seconds=4))
     assert short.verdict == "too short to tell"
     assert short.steady == short.values
-    assert len(short.windows["message_rate"]) > 0
+    assert short.messages == 400
 
 
 def test_overall_verdict():

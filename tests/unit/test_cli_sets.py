@@ -187,6 +187,11 @@ def test_passwords_are_in_no_label(sides: Sides, tmp_path: Path) -> None:
         (["--runs", "0"], "argument --runs: must be above 0"),
         (["--runs", "x"], "argument --runs: 'x' is not a whole number"),
         (["--baseline", "pyfast"], "--baseline has no effect without --runs"),
+        (["--detect", "5%"], "--detect has no effect without --baseline"),
+        ([*RUNS, "--baseline", "pyfast", "--detect", "5%"], "--runs has no effect with --detect"),
+        (["--baseline", "pyfast", "--detect", "0%"], "--detect: no runs show that there is no"),
+        (["--baseline", "pyfast", "--detect", "5"], "'5' is not a share, such as 5% or 0.1%"),
+        ([*RUNS, "--relevant", "2%"], "--relevant has no effect without --baseline"),
         (["--allow-incomplete"], "--allow-incomplete has no effect without --runs"),
         (["--fail-if", "worse"], "worse: nothing is compared without --runs and --baseline"),
         (
@@ -233,7 +238,7 @@ def comparison(verdicts: dict[str, str], overall: str) -> dict:
         name: {
             "unit": "ms", "base": 1.0, "candidate": 2.0, "raw_base": 1.0, "raw_candidate": 2.0,
             "change": 1.0, "adjusted_p_value": 0.01, "effect": 1.0, "interval": None,
-            "interval_of": None, "verdict": verdict, "no_difference_above": None,
+            "base_slow": 0, "candidate_slow": 0, "verdict": verdict, "no_difference_above": None,
             "shown_from": 1.5 if verdict == "not shown" else None,
             "runs_to_show": 12 if verdict == "not shown" else None,
         }
@@ -258,12 +263,13 @@ def comparison(verdicts: dict[str, str], overall: str) -> dict:
         (
             {"latency_p50": "not shown"},
             "not shown",
-            "No difference of the runs is shown. More runs show smaller ones.",
+            "No difference of the typical runs is shown. More runs show smaller ones.",
         ),
         (
             {"message_rate": "no difference above 0.7 %"},
             "no difference above 0.7 %",
-            "No figure of the candidate differs by more than that: the intervals prove it.",
+            "The candidate's typical run differs by no more than that in any figure: the "
+            "intervals prove it.",
         ),
         (
             {"latency_p50": "too few runs: at least 5 of each"},
@@ -276,7 +282,7 @@ def test_the_verdict_in_words(verdicts: dict[str, str], overall: str, words: str
     lines = comparison_text(comparison(verdicts, overall)).splitlines()
     assert lines[-2:] == [lines[-2], words]
     assert lines[-2].endswith(f" {overall}")
-    told = "latency p50: so many runs show about 150%, about 12 of each show +100.0%"
+    told = "latency p50: so many runs show 150%, about 12 of each show +100.0%"
     assert (told in lines) == (verdicts == {"latency_p50": "not shown"})
 
 

@@ -38,7 +38,10 @@ def with_thresholds(document: dict[str, Any], *conditions: str) -> dict[str, Any
 
 
 def figure(verdict: str, change: float | None = 0.12) -> dict[str, Any]:
-    return {"verdict": verdict, "change": change, "base": 1.0, "candidate": 1.12, "unit": "ms"}
+    return {
+        "verdict": verdict, "change": change, "base": 1.0, "candidate": 1.12, "unit": "ms",
+        "base_slow": 0, "candidate_slow": 0,
+    }  # fmt: skip
 
 
 def comparison(**figures: dict[str, Any]) -> dict[str, Any]:

@@ -283,7 +283,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "body-size": st.sampled_from(["100", "10k", "1..64k", "100:80%,10k:20%"]),
     "receive-delay": st.sampled_from(["0", "5ms", "200us", "7", "1h2m3s4ms5us", "2147483648"]),
     "pause-receivers": st.just("10s:5s"),
-    **dict.fromkeys(["release", "reject"], SHARES),
+    **dict.fromkeys(["release", "reject", "detect", "relevant"], SHARES),
     "record-format": st.sampled_from(["v1", "v2", "v3"]),
     "time-unit": st.sampled_from(["ms", "us", "ns"]),
     "format": st.sampled_from(["auto", "upstream"]),

@@ -51,13 +51,15 @@ function _shtab_quiver_analyze_using
 end
 
 set -g _shtab_quiver_analyze_commands 
-set -g _shtab_quiver_analyze_opts_with_value --compare --completion --conf --engine --expected-interval --fail-if --format --hgrm --hlog --html --junit --markdown --master --parquet --png --svg --window
+set -g _shtab_quiver_analyze_opts_with_value --compare --completion --conf --engine --expected-interval --fail-if --format --hgrm --hlog --html --junit --markdown --master --parquet --png --relevant --svg --window
 
 complete -c quiver-analyze -e
 complete -c quiver-analyze -f
 
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -s h -l help -d 'show this help message and exit'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l compare -x -d 'Say whether the runs are better or worse than BASE'"'"'s'
+complete -c quiver-analyze -n _shtab_quiver_analyze_using -l relevant -x -d 'With --compare, call no smaller change better or worse'
+complete -c quiver-analyze -n _shtab_quiver_analyze_using -l trust-order -d 'With --compare, judge runs of which one side was made after the other, too'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l fail-if -x -d 'Exit with 99 if CONDITION holds of any run or of the comparison, if a run does not have the figure, and if a run is incomplete'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l allow-incomplete -d 'Let --fail-if judge incomplete runs by their figures alone'
 complete -c quiver-analyze -n _shtab_quiver_analyze_using -l expected-interval -x -d 'Correct coordinated omission for messages expected every DURATION'

@@ -2,26 +2,22 @@
 
 The seconds of one run share its machine, its connections and its luck. They say how
 exact the figure of that run is, and nothing of the next run. Each run therefore
-counts once, with one value for each figure. A figure is better or worse when both hold:
+counts once, with one value for each figure, and the typical runs are compared: a set is
+shown by its median, and two sets by the median of the differences of all pairs of a candidate's
+run and a base's (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963).
 
-- The rank-sum test (Wilcoxon 1945; Mann and Whitney 1947) rejects equality, two-sided.
-  Its distribution is the exact permutation distribution of the mid-ranks, ties included,
-  up to :data:`EXACT_RUNS` runs, and the normal approximation with the corrections for
-  ties and continuity beyond. Several figures are judged together, so the p-values are
-  adjusted by Holm's method (Scandinavian Journal of Statistics 6, 1979), and the
-  adjusted value must be below 5 %.
-- The 95 % interval of the difference of means leaves out 0. It is the percentile
-  bootstrap over runs, with the percentiles expanded for few runs (Hesterberg, "What
-  Teachers Should Know About the Bootstrap", The American Statistician 69, 2015). Runs
-  are resampled whole: a second level, of seconds within runs, would count the scatter
-  within runs twice (Davison and Hinkley, "Bootstrap Methods and their Application",
-  1997, section 3.8).
+One procedure gives p-value, interval, power and verdict: how many of these differences are
+above 0, and how many below (Mann and Whitney, Annals of Mathematical Statistics 18, 1947). Of
+equal sets that number has a known distribution, whatever that of the runs (:func:`_tails`). The
+interval goes from the k-th smallest difference to the k-th largest one, with the k of the level
+(Moses, in Walker and Lev, Statistical Inference, 1953). So p is below the level if and only if
+the interval leaves out 0. A difference of exactly 0 counts for both directions: ties make a
+verdict harder, never easier.
 
-A figure that is neither has no difference above X % where the interval proves that
-(:func:`proven_bound`); else a difference is not shown.
+Several figures are judged together: each at the level divided by their number (Bonferroni), so
+that all intervals hold at once in 95 of 100 comparisons.
 
-Under five runs on a side there is no verdict. Then there is only the interval
-within the runs that there are (:func:`within_runs`).
+Under five runs on a side there is no verdict.
 """
 
 from __future__ import annotations
@@ -29,46 +25,79 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.compare.blocks import resampled_means
-
 Float64Array = NDArray[np.float64]
 
 BETTER, WORSE = "better", "worse"
 NOT_SHOWN = "not shown"
 NO_DIFFERENCE = "no difference above"
+BELOW = "difference below"
+NOT_COMPARED = "not compared"
+NOT_COMPARABLE = "not comparable: made one after the other"
 
 MINIMUM_RUNS = 5
 TOO_FEW = f"too few runs: at least {MINIMUM_RUNS} of each"
-CONFIDENCE = 0.95
-SIGNIFICANCE = 0.05
 EXACT_RUNS = 100
 """Runs of both sides together up to which the test is exact."""
-SMALL_CHANGE = 0.05
-"""A larger bound of a change is not worth a verdict: the runs scatter too much."""
+LOOKS = (6, 8, 11, 15, 21, 29, 41, 57, 80)
+"""The runs of each side at which ``--detect`` looks whether the verdict is decided."""
+_SIGNIFICANCE = 0.05
+# Of each look, so that any of the looks, or one more at the end, is wrong in 5 of 100: equal
+# levels as Pocock has them (Biometrika 64, 1977), by simulation (docs/analysis.md).
+_LOOK_SIGNIFICANCE = 0.009
+_POWER = 0.9
 _BOUND_STEPS = 1000
-_RESAMPLES = 4000
-# Equal inputs give equal answers: the resampling is seeded.
-_SEED = 20160828
+_SLOW = 2
+
+_SENTENCES = {
+    NOT_SHOWN: "No difference of the typical runs is shown. More runs show smaller ones.",
+    TOO_FEW: "With so few runs a difference of the sets is not told from one between runs.",
+    NOT_COMPARABLE: "What changed meanwhile looks like a difference of the sets. Measure both in "
+    "turns (quiver --runs 10 --baseline BASE), or give --trust-order if nothing changed.",
+}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Rules:
+    """What a comparison goes by.
+
+    Attributes:
+        relevant: the smallest change that is better or worse, a share of the base.
+        detect: with ``--detect``, the change that the runs are to show or to rule out.
+        trust_order: compare runs of which one side was made after the other, too.
+    """
+
+    relevant: float = 0.01
+    detect: float | None = None
+    trust_order: bool = False
+
+    @property
+    def significance(self) -> float:
+        """The share of equal sets in which a figure may differ."""
+        return _SIGNIFICANCE if self.detect is None else _LOOK_SIGNIFICANCE
+
+    @property
+    def largest_bound(self) -> float:
+        """The change above which its absence is not worth a verdict: the runs scatter too much."""
+        return 0.05 if self.detect is None else self.detect
+
+
+@dataclass(frozen=True)
 class Sample:
     """One figure of one run.
 
     Attributes:
         value: the figure of the run as a whole.
-        windows: float64, the figure in each second of the run, in order of time.
         tick: the step that the clock cuts the figure to; 0 for none.
     """
 
     value: float
-    windows: Float64Array
     tick: float = 0.0
 
 
@@ -77,33 +106,35 @@ class Comparison:
     """One figure of a set of candidate runs against that of a set of base runs.
 
     Attributes:
-        base, candidate: means over the runs; None without runs.
+        base, candidate: medians over the runs; None without runs.
         base_runs, candidate_runs: the value of each run.
-        change: (candidate - base) / base; None when the base is 0, and with too few runs.
-        difference: candidate - base.
-        interval: the 95 % interval of the difference; None where nothing can be said.
-        interval_of: "runs", or "within these runs" where there are too few: that interval
-            leaves out how runs differ from each other.
-        p_value: of the rank-sum test, two-sided; None with too few runs.
-        adjusted_p_value: by Holm's method over the figures compared.
+        base_slow, candidate_slow: runs that are twice as bad as the median of their side.
+        change: difference / base; None when the base is 0, and with too few runs.
+        difference: the median of the differences candidate - base of all pairs of runs.
+        interval: of the difference, 95 % for all figures at once; None without a test.
+        p_value: of the rank-sum test, two-sided; None without a test.
+        adjusted_p_value: for the number of figures and looks: below 5 % when 0 is not in the
+            interval.
         effect: Cliff's delta, -1 to 1; above 0 when the candidate's runs are larger.
-        no_difference_above: the share of the base that the change is proven not to exceed,
-            where the verdict says so; else None.
-        shown_from: the change, as a share of the base, that so many runs would show; None
-            but of a verdict ``not shown``.
-        runs_to_show: how many runs of each set would show the change; likewise.
-        verdict: ``better``, ``worse``, ``no difference above X %``, ``not shown`` or
-            ``too few runs: …``.
+        no_difference_above: the share of the base that the change is proven not to exceed;
+            None where there is a relevant difference or no proof.
+        shown_from: the change, as a share of the base, that so many runs show in 90 of 100
+            sets; None but of a verdict ``not shown``.
+        runs_to_show: how many runs of each set show the change, likewise.
+        verdict: ``better``, ``worse``, ``difference below X %`` (not a relevant one),
+            ``no difference above X %``, ``not shown``, ``not compared: ...``,
+            ``not comparable: ...`` or ``too few runs: ...``.
     """
 
     base: float | None
     candidate: float | None
     base_runs: tuple[float, ...]
     candidate_runs: tuple[float, ...]
+    base_slow: int
+    candidate_slow: int
     change: float | None
     difference: float | None
     interval: tuple[float, float] | None
-    interval_of: str | None
     p_value: float | None
     adjusted_p_value: float | None
     effect: float | None
@@ -114,8 +145,8 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Test:
-    """The test of one figure, before the figures are judged together."""
+class RankTest:
+    """The test of one figure: interval, p-value and effect are those of :class:`Comparison`."""
 
     interval: tuple[float, float]
     p_value: float
@@ -126,6 +157,8 @@ def compare(
     base: Mapping[str, Sequence[Sample]],
     candidate: Mapping[str, Sequence[Sample]],
     larger_is_better: Mapping[str, bool],
+    left_out: Mapping[str, str] | None = None,
+    rules: Rules | None = None,
 ) -> dict[str, Comparison]:
     """Compare two sets of runs, figure by figure.
 
@@ -133,193 +166,139 @@ def compare(
         base: for each figure one sample per run.
         candidate: the same figures.
         larger_is_better: for each figure; true of rates, false of latencies.
+        left_out: figures that are not judged, with their verdicts.
+        rules: what the comparison goes by.
     """
-    tests = {
-        name: _test(base[name], candidate[name])
+    rules, left_out = rules or Rules(), left_out or {}
+    verdicts = {
+        name: TOO_FEW
+        if min(len(base[name]), len(candidate[name])) < MINIMUM_RUNS
+        else left_out.get(name)
         for name in larger_is_better
-        if min(len(base[name]), len(candidate[name])) >= MINIMUM_RUNS
     }
-    adjusted = dict(zip(tests, holm([test.p_value for test in tests.values()]), strict=True))
+    judged = sum(verdict is None for verdict in verdicts.values())
+    level = rules.significance / max(judged, 1)
     return {
-        name: _comparison(base[name], candidate[name], tests.get(name), adjusted.get(name), larger)
+        name: _compared(base[name], candidate[name], larger, verdicts[name], level, rules)
         for name, larger in larger_is_better.items()
     }
 
 
-def _comparison(
+def _compared(
     base: Sequence[Sample],
     candidate: Sequence[Sample],
-    test: _Test | None,
-    adjusted: float | None,
     larger_is_better: bool,
+    verdict: str | None,
+    level: float,
+    rules: Rules,
 ) -> Comparison:
-    values = [tuple(sample.value for sample in side) for side in (base, candidate)]
-    before, after = (_mean(side) for side in values)
-    difference = None if before is None or after is None else after - before
-    interval = within_runs(base, candidate) if test is None else test.interval
-    interval_of = "within these runs" if test is None else "runs"
-    verdict, bound = _verdict(test, adjusted, larger_is_better), None
-    if test and verdict == NOT_SHOWN and before:
-        bound = proven_bound(before, test.interval, _tick(base, candidate))
-    open_test = test if verdict == NOT_SHOWN and bound is None else None
+    """Compare one figure; a verdict is given where there is nothing to test."""
+    before, after = (np.array([sample.value for sample in side]) for side in (base, candidate))
+    typical, now, difference = map(_median, (before, after, np.subtract.outer(after, before)))
+    test = rank_test(before, after, level) if verdict is None else None
+    if verdict is None and test is None:
+        verdict = TOO_FEW
+    change = difference / typical if difference is not None and typical else None
+    if verdict == TOO_FEW:
+        change = None
+    bound = reach = needed = None
+    if test is not None:
+        verdict = _verdict(test, change, larger_is_better, rules.relevant)
+        tick = max(sample.tick for sample in (*base, *candidate))
+        if typical and verdict not in (BETTER, WORSE):
+            bound = proven_bound(typical, test.interval, tick, rules.largest_bound)
+        if verdict == NOT_SHOWN and bound is not None:
+            verdict = no_difference(bound)
+        if verdict == NOT_SHOWN and typical:
+            runs = min(len(base), len(candidate))
+            reach = detectable(runs, test.interval, level) / abs(typical)
+            needed = runs_to_show(runs, reach, change)
     return Comparison(
-        base=before,
-        candidate=after,
-        base_runs=values[0],
-        candidate_runs=values[1],
-        change=difference / before if test and difference is not None and before else None,
+        base=typical,
+        candidate=now,
+        base_runs=tuple(before.tolist()),
+        candidate_runs=tuple(after.tolist()),
+        base_slow=_slow(before, larger_is_better),
+        candidate_slow=_slow(after, larger_is_better),
+        change=change,
         difference=difference,
-        interval=interval,
-        interval_of=None if interval is None else interval_of,
+        interval=None if test is None else test.interval,
         p_value=None if test is None else test.p_value,
-        adjusted_p_value=adjusted,
+        adjusted_p_value=None if test is None else min(1.0, test.p_value * _SIGNIFICANCE / level),
         effect=None if test is None else test.effect,
         no_difference_above=bound,
-        shown_from=None if not (open_test and before) else shown_from(before, open_test.interval),
-        runs_to_show=None
-        if not (open_test and difference)
-        else runs_to_show(min(len(base), len(candidate)), difference, open_test.interval),
-        verdict=verdict if bound is None else no_difference(bound),
+        shown_from=reach,
+        runs_to_show=needed,
+        verdict=verdict or NOT_SHOWN,
     )
 
 
-def _tick(base: Sequence[Sample], candidate: Sequence[Sample]) -> float:
-    return max(sample.tick for sample in (*base, *candidate))
+def _median(values: Float64Array) -> float | None:
+    return float(np.median(values)) if values.size else None
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+def _slow(values: Float64Array, larger_is_better: bool) -> int:
+    """Return how many values are twice as bad as their median."""
+    if not values.size:
+        return 0
+    typical = np.median(values)
+    bad = values * _SLOW < typical if larger_is_better else values > typical * _SLOW
+    return int(bad.sum())
 
 
-def _test(base: Sequence[Sample], candidate: Sequence[Sample]) -> _Test:
-    before, after = (np.array([sample.value for sample in side]) for side in (base, candidate))
-    p_value, effect = rank_sum(before, after)
-    return _Test(bootstrap_difference(before, after), p_value, effect)
-
-
-def _verdict(test: _Test | None, adjusted: float | None, larger_is_better: bool) -> str:
-    if test is None or adjusted is None:
-        return TOO_FEW
+def _verdict(test: RankTest, change: float | None, larger_is_better: bool, relevant: float) -> str:
     low, high = test.interval
-    upwards = low > 0 and test.effect > 0
-    downwards = high < 0 and test.effect < 0
-    if adjusted >= SIGNIFICANCE or not (upwards or downwards):
+    if low <= 0 <= high:
         return NOT_SHOWN
-    return BETTER if upwards == larger_is_better else WORSE
+    if change is not None and abs(change) < relevant:
+        return f"{BELOW} {100 * relevant:g} %"
+    return BETTER if (low > 0) == larger_is_better else WORSE
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted for their number, in their order (Holm 1979)."""
-    adjusted = [1.0] * len(p_values)
-    largest = 0.0
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
-        adjusted[index] = largest
-    return adjusted
-
-
-def rank_sum(base: Float64Array, candidate: Float64Array) -> tuple[float, float]:
-    """Return (two-sided p-value, Cliff's delta) of non-empty ``candidate`` against ``base``."""
-    n, m = len(base), len(candidate)
-    together = np.concatenate((base, candidate))
-    _, places, ties = np.unique(together, return_inverse=True, return_counts=True)
-    # Twice the mean rank of equal values, so that it is a whole number.
-    ranks = (2 * np.cumsum(ties) - ties + 1)[places]
-    found = int(ranks[n:].sum())
-    centre = m * (n + m + 1)
-    effect = (found - centre) / (n * m)
-    if n + m <= EXACT_RUNS:
-        return _exact_p_value(ranks, m, abs(found - centre)), effect
-    cubes = float((ties.astype(np.float64) ** 3 - ties).sum())
-    variance = n * m / 12 * ((n + m + 1) - cubes / ((n + m) * (n + m - 1)))
-    if variance <= 0:
-        return 1.0, effect
-    distance = max(abs(found - centre) / 2 - 0.5, 0.0)
-    return math.erfc(distance / math.sqrt(2 * variance)), effect
-
-
-def _exact_p_value(ranks: NDArray[np.int64], chosen: int, distance: int) -> float:
-    """Return the share of choices of ``chosen`` ranks at least ``distance`` from the centre.
+def rank_test(base: Float64Array, candidate: Float64Array, level: float) -> RankTest | None:
+    """Test whether ``candidate`` differs from ``base``; None if so few runs never would.
 
     Args:
-        ranks: int64, twice the mid-ranks of all runs.
-        chosen: how many of them one side has.
-        distance: of the sum of that side's from the centre, chosen * (len(ranks) + 1).
-    """
-    # ways[k, s]: choices of k ranks, of those looked at, with the sum s. Shares of all
-    # choices stay within floating-point range where counts would not.
-    ways = np.zeros((chosen + 1, int(ranks.sum()) + 1))
-    ways[0, 0] = 1
-    for seen, rank in enumerate(ranks.tolist()):
-        for k in range(min(seen + 1, chosen), 0, -1):
-            ways[k, rank:] += ways[k - 1, : ways.shape[1] - rank]
-    sums = np.arange(ways.shape[1])
-    far = np.abs(sums - chosen * (len(ranks) + 1)) >= distance
-    return float(ways[chosen][far].sum() / ways[chosen].sum())
-
-
-def bootstrap_difference(base: Float64Array, candidate: Float64Array) -> tuple[float, float]:
-    """Return the 95 % interval of mean(candidate) - mean(base), resampling whole runs.
-
-    Args:
-        base: float64[n], a value per run, at least two.
+        base: float64[n], a value per run.
         candidate: float64[m], likewise.
+        level: two-sided, of the interval.
     """
-    generator = np.random.default_rng(_SEED)
-    draws = [
-        side[generator.integers(len(side), size=(_RESAMPLES, len(side)))].mean(axis=1)
-        for side in (candidate, base)
-    ]
-    tail = _expanded_tail(min(len(base), len(candidate)))
-    return _quantiles(draws[0] - draws[1], tail)
-
-
-def _expanded_tail(runs: int) -> float:
-    """Return the tail of the bootstrap distribution that leaves 95 % between, of few runs.
-
-    A resample of n values has a spread too small by sqrt((n - 1) / n), and the normal
-    tail is too thin for n values: Hesterberg's expanded percentiles mend both.
-    """
-    widening = math.sqrt(runs / (runs - 1)) * _student(runs - 1)
-    return NormalDist().cdf(-widening)
-
-
-def _student(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t (Hill's expansion, within 0.5 % from 4 on).
-
-    The expansion is that of Abramowitz and Stegun, 26.7.5.
-    """
-    x = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    terms = (
-        x,
-        (x**3 + x) / 4,
-        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
-        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
-    )
-    return math.fsum(term / freedom**power for power, term in enumerate(terms))
-
-
-def within_runs(base: Sequence[Sample], candidate: Sequence[Sample]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the difference of means over the seconds of these runs.
-
-    The seconds of each run are resampled in blocks as long as its autocorrelation asks
-    for. How other runs would differ is not in it. None where a run has under two seconds.
-    """
-    sides = [[sample.windows for sample in side] for side in (candidate, base)]
-    if any(len(windows) < 2 for side in sides for windows in side) or not all(sides):
+    pairs = np.sort(np.subtract.outer(candidate, base), axis=None)
+    above, below = int((pairs > 0).sum()), int((pairs < 0).sum())
+    tails = _tails(len(base), len(candidate))
+    # So many pairs may be on the other side of 0, or at it.
+    most = int(np.searchsorted(tails, level, "right")) - 1
+    if most < 0:
         return None
-    generator = np.random.default_rng(_SEED)
-    after, before = (
-        np.mean([resampled_means(windows, _RESAMPLES, generator) for windows in side], axis=0)
-        for side in sides
+    return RankTest(
+        (float(pairs[most]), float(pairs[-1 - most])),
+        min(1.0, float(tails[len(pairs) - max(above, below)])),
+        (above - below) / len(pairs),
     )
-    return _quantiles(after - before, (1 - CONFIDENCE) / 2)
 
 
-def _quantiles(values: Float64Array, tail: float) -> tuple[float, float]:
-    low, high = np.quantile(values, (tail, 1 - tail))
-    return float(low), float(high)
+@lru_cache(maxsize=64)
+def _tails(n: int, m: int) -> Float64Array:
+    """Return how probable at most u of n * m pairs on one side are, twice, for each u.
+
+    Counted up to :data:`EXACT_RUNS` runs: the ways of n and m runs are those whose largest run
+    is of the second set, with n pairs each, and those whose largest is of the first one. The
+    normal approximation, corrected for continuity, beyond.
+    """
+    if n + m > EXACT_RUNS:
+        places = (np.arange(n * m + 1) + 0.5 - n * m / 2) / math.sqrt(n * m * (n + m + 1) / 12)
+        return np.array([2 * NormalDist().cdf(place) for place in places])
+    ways = [np.ones(1)] * (m + 1)
+    for first in range(1, n + 1):
+        found = [np.ones(1)]
+        for second in range(1, m + 1):
+            both = np.zeros(first * second + 1)
+            both[second:] += ways[second]
+            both[: len(found[-1])] += found[-1]
+            found.append(both)
+        ways = found
+    shares: Float64Array = 2 * np.cumsum(ways[m]) / ways[m].sum()
+    return shares
 
 
 def no_difference(bound: float) -> str:
@@ -327,49 +306,68 @@ def no_difference(bound: float) -> str:
     return f"{NO_DIFFERENCE} {100 * bound:.1f} %"
 
 
-def proven_bound(base: float, interval: tuple[float, float], tick: float) -> float | None:
+def proven_bound(
+    base: float, interval: tuple[float, float], tick: float, largest: float
+) -> float | None:
     """Return the share of the base that the change is proven not to exceed.
 
-    None of a base of 0 and where it is above :data:`SMALL_CHANGE`. It is rounded up to a tenth
-    of a percent. As the whole 95 % interval lies within it, each side is tested at 2.5 %
-    (Schuirmann's two one-sided tests, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+    None where it is above ``largest``. It is rounded up to a tenth of a percent. As the whole
+    interval lies within it, each side is tested at half of the level (Schuirmann's two one-sided
+    tests, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
 
     Args:
-        base: the mean of the base.
+        base: the median of the base, not 0.
         interval: of the difference.
         tick: the step that the clock cuts figures to: a difference of one does not show.
+        largest: bound.
     """
-    if base == 0:
-        return None
-    largest = (max(map(abs, interval)) + tick) / abs(base)
+    share = (max(map(abs, interval)) + tick) / abs(base)
     # Less than a millionth of a step is an error of rounding.
-    bound = max(math.ceil(largest * _BOUND_STEPS - 1e-6), 1) / _BOUND_STEPS
-    return bound if bound <= SMALL_CHANGE else None
+    bound = max(math.ceil(share * _BOUND_STEPS - 1e-6), 1) / _BOUND_STEPS
+    return bound if bound <= largest else None
 
 
-def shown_from(base: float, interval: tuple[float, float]) -> float | None:
-    """Return the change, as a share of the base, that leaves 0 out of an interval so wide."""
-    return (interval[1] - interval[0]) / 2 / abs(base) if base else None
+def detectable(runs: int, interval: tuple[float, float], level: float) -> float:
+    """Return the difference that so many runs show in at least 90 of 100 sets.
+
+    Half of an interval is the error times the quantile of the level; a difference must be
+    larger by the error times the quantile of the power. The error of few runs is not well
+    known: by simulation (docs/analysis.md) it takes 3 / runs more.
+    """
+    normal = NormalDist()
+    edge = normal.inv_cdf(1 - level / 2)
+    return (interval[1] - interval[0]) / 2 * (1 + normal.inv_cdf(_POWER) / edge) * (1 + 3 / runs)
 
 
-def runs_to_show(runs: int, difference: float, interval: tuple[float, float]) -> int | None:
-    """Return how many runs of each set would show a difference of this size.
+def runs_to_show(runs: int, shown_from: float, change: float | None) -> int | None:
+    """Return how many runs of each set show a change; None of no change.
 
     The width of an interval falls with the root of the number of runs.
 
     Args:
         runs: how many there are of the smaller set.
-        difference: candidate - base, as found; None is returned of 0.
-        interval: of the difference.
+        shown_from: the change that these show.
+        change: the change to show.
     """
-    if difference == 0:
-        return None
-    half = (interval[1] - interval[0]) / 2
-    return max(math.ceil(runs * (half / difference) ** 2), runs + 1)
+    return max(math.ceil(runs * (shown_from / change) ** 2), runs + 1) if change else None
+
+
+def undecided(comparison: Mapping[str, Any]) -> list[str]:
+    """Return the figures of which runs show neither a difference nor that there is none."""
+    return [
+        name
+        for name, figure in comparison["figures"].items()
+        if figure["verdict"] in (NOT_SHOWN, TOO_FEW)
+    ]
 
 
 def in_words(comparison: Mapping[str, Any]) -> str:
     """Return the verdict on a comparison as a sentence, for the terminal and the page."""
+    slow = None if comparison["verdict"] == TOO_FEW else _slow_words(comparison["figures"])
+    return " ".join(filter(None, (_verdict_words(comparison), slow)))
+
+
+def _verdict_words(comparison: Mapping[str, Any]) -> str:
     parts = []
     for verdict in (BETTER, WORSE):
         found = [
@@ -382,8 +380,24 @@ def in_words(comparison: Mapping[str, Any]) -> str:
             parts.append(f"{verdict} in {', '.join(found)}")
     if parts:
         return f"The candidate is {' and '.join(parts)}."
-    if comparison["verdict"] == NOT_SHOWN:
-        return "No difference of the runs is shown. More runs show smaller ones."
-    if comparison["verdict"].startswith(NO_DIFFERENCE):
-        return "No figure of the candidate differs by more than that: the intervals prove it."
-    return "With so few runs a difference of the sets is not told from one between runs."
+    return _SENTENCES.get(comparison["verdict"]) or (
+        "The candidate's typical run differs by no more than that in any figure: the intervals "
+        "prove it."
+        if comparison["verdict"].startswith(NO_DIFFERENCE)
+        else "The candidate's typical run differs, by less than is relevant."
+    )
+
+
+def _slow_words(figures: Mapping[str, Any]) -> str | None:
+    """Return how many runs are slow; None if no run is.
+
+    A maximum scatters by as much between equal runs.
+    """
+    found = [
+        f"{name.replace('_', ' ')} {each['base_slow']} of {len(each['base_runs'])} and "
+        f"{each['candidate_slow']} of {len(each['candidate_runs'])}"
+        for name, each in figures.items()
+        if (each["base_slow"] or each["candidate_slow"]) and name != "latency_max"
+    ]
+    words = "Runs that are twice as bad as the typical one, of base and candidate"
+    return f"{words}: {', '.join(found)}." if found else None

@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.compare.changepoints import change_points, dependence, detectable_step
 from quiver_fast.analysis.compare.comparison import (
+    BELOW,
     BETTER,
+    NOT_COMPARABLE,
+    NOT_COMPARED,
     NOT_SHOWN,
+    TOO_FEW,
     WORSE,
+    Rules,
     Sample,
     compare,
     no_difference,
@@ -22,7 +27,6 @@ from quiver_fast.analysis.compare.comparison import (
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData, RunFigures
 from quiver_fast.analysis.figures.statistics import arrivals, ending, sending_end, steadiness
 from quiver_fast.analysis.figures.steady import NOT_STEADY, Steady, measured_seconds
-from quiver_fast.analysis.figures.windows import latency_windows
 from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.tables.latencies import Histogram
@@ -40,6 +44,12 @@ FIGURES = {
 MINIMUM_RUNS = 12
 """Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
 _DEPENDENT = 0.05
+# A maximum of so much more messages is larger with 1.1 : 1, which twenty runs do not show.
+_MOST_MESSAGES = 1.1
+# A percentile with so many messages beyond it in each run depends little on their number.
+_BEYOND = 10
+_LENGTHS = f"{NOT_COMPARED}: runs of different lengths"
+_EXTREME = f"{NOT_COMPARED}: --detect leaves it out"
 
 
 def run_figures(run: RunData) -> RunFigures:
@@ -50,19 +60,25 @@ def run_figures(run: RunData) -> RunFigures:
     values = _values(run) if received else {}
     found = steadiness(run)
     counts, part = _steady_seconds(run, found.part)
+    steady = _steady_values(counts, part) if received and found.part else {}
+    results = _results(run) if received else {}
+    latencies = part if steady else run.histogram
     return RunFigures(
         run.name,
-        _results(run)["first_receive_time"] if received else None,
+        results.get("first_receive_time"),
+        results.get("last_receive_time"),
+        0 if latencies is None else latencies.total,
         values,
-        values | _steady_values(counts, part) if received and found.part else values,
-        _windows(counts, part),
+        values | steady,
         ending(run)[0],
         found.verdict,
         1 / per_millisecond(run.receiver["latency"]["unit"]) if received and run.receiver else 0.0,
     )
 
 
-def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[str, Any]:
+def compare_sets(
+    base: Sequence[RunData], candidate: Sequence[RunData], rules: Rules | None = None
+) -> dict[str, Any]:
     """Compare two sets of runs. The run is the unit: each gives one value per figure.
 
     That value is of the run's steady state, or of the whole run where there is none or the
@@ -70,17 +86,17 @@ def compare_sets(base: Sequence[RunData], candidate: Sequence[RunData]) -> dict[
 
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
-        when every figure that differs says so, ``mixed`` when they disagree, else
-        ``no difference above X %`` when all do, ``not shown`` or ``too few runs: …``),
+        when every figure that differs says so, ``mixed`` when they disagree, else that of
+        :func:`overall_verdict`),
         ``incomplete`` (names of the runs that did not do all that was asked),
         ``not_steady`` (names of those that are not), and
         ``figures``: each of
         :data:`FIGURES` to its :class:`quiver_fast.analysis.compare.comparison.Comparison` with
-        ``unit``, and ``raw_base`` and ``raw_candidate``: the means over the runs of the figure
+        ``unit``, and ``raw_base`` and ``raw_candidate``: the medians over the runs of the figure
         of each whole run. Latencies are in milliseconds.
     """
     return compare_figures(
-        [run_figures(run) for run in base], [run_figures(run) for run in candidate]
+        [run_figures(run) for run in base], [run_figures(run) for run in candidate], rules
     )
 
 
@@ -88,10 +104,14 @@ def _incomplete(runs: Sequence[RunFigures]) -> list[str]:
     return [run.name for run in runs if run.complete is False]
 
 
-def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> dict[str, Any]:
+def compare_figures(
+    base: Sequence[RunFigures], candidate: Sequence[RunFigures], rules: Rules | None = None
+) -> dict[str, Any]:
     """Compare two sets of runs, given their figures, as :func:`compare_sets` does."""
+    rules = rules or Rules()
     larger = {name: larger_is_better for name, (_, larger_is_better) in FIGURES.items()}
-    found = compare(_samples(base), _samples(candidate), larger)
+    left_out = _left_out(base, candidate, rules)
+    found = compare(_samples(base), _samples(candidate), larger, left_out, rules)
     figures = {
         name: {
             "unit": unit,
@@ -116,7 +136,51 @@ def compare_figures(base: Sequence[RunFigures], candidate: Sequence[RunFigures])
 
 def _raw(runs: Sequence[RunFigures], name: str) -> float | None:
     values = [run.values[name] for run in runs if name in run.values]
-    return float(np.mean(values)) if values else None
+    return float(np.median(values)) if values else None
+
+
+def _left_out(
+    base: Sequence[RunFigures], candidate: Sequence[RunFigures], rules: Rules
+) -> dict[str, str]:
+    """Return the figures that such runs cannot be judged by, with their verdicts."""
+    base, candidate = ([run for run in side if run.values] for side in (base, candidate))
+    if not base or not candidate:
+        return {}
+    if not rules.trust_order and not in_turns(base, candidate):
+        return dict.fromkeys(FIGURES, NOT_COMPARABLE)
+    fewer, more = sorted(
+        float(np.median([run.messages for run in side])) for side in (base, candidate)
+    )
+    found = {
+        name: _LENGTHS
+        for name, rank in PER_SECOND.items()
+        if more > _MOST_MESSAGES * fewer and fewer * (100 - rank) / 100 < _BEYOND
+    }
+    return found if rules.detect is None else found | {"latency_max": _EXTREME}
+
+
+def in_turns(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> bool:
+    """Say whether a change of the machine over time affects both sides alike.
+
+    So it does where the sides overlap, or take turns: at least half as often as ABBA, and
+    neither side mostly before the other. Runs without times are taken for such.
+    """
+    times = [
+        [
+            (run.first_receive_time, run.last_receive_time, side)
+            for run in runs
+            if run.first_receive_time is not None and run.last_receive_time is not None
+        ]
+        for side, runs in enumerate((base, candidate))
+    ]
+    pairs = len(times[0]) * len(times[1])
+    before = sum(a[1] < b[0] for a in times[0] for b in times[1])
+    after = sum(b[1] < a[0] for a in times[0] for b in times[1])
+    if 2 * (before + after) <= pairs:
+        return True
+    order = [side for _, _, side in sorted(times[0] + times[1])]
+    switches = sum(one != other for one, other in pairwise(order))
+    return 2 * switches >= min(map(len, times)) and 2 * abs(before - after) <= pairs
 
 
 def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> str:
@@ -127,21 +191,25 @@ def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> 
         bounds: of each, the change that is proven not to be exceeded; None where none is.
     """
     clear = {verdict for verdict in verdicts if verdict in (BETTER, WORSE)}
-    if len(clear) == 2:
-        return "mixed"
     if clear:
-        return clear.pop()
+        return "mixed" if len(clear) == 2 else clear.pop()
+    compared = [one for one in verdicts if not one.startswith(NOT_COMPARED)]
+    for verdict in compared:
+        if verdict in (NOT_COMPARABLE, NOT_SHOWN):
+            return verdict
+    if not compared or TOO_FEW in compared:
+        return TOO_FEW if TOO_FEW in verdicts else verdicts[0]
     proven = [bound for bound in bounds if bound is not None]
-    if len(proven) == len(verdicts):
+    if len(proven) == len(compared):
         return no_difference(max(proven))
-    return NOT_SHOWN if NOT_SHOWN in verdicts else verdicts[0]
+    return next(one for one in compared if one.startswith(BELOW))
 
 
 def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
     """Return each figure of the runs that have it."""
     return {
         name: [
-            Sample(run.steady[name], run.windows[name], run.tick if unit == "ms" else 0.0)
+            Sample(run.steady[name], run.tick if unit == "ms" else 0.0)
             for run in runs
             if name in run.steady
         ]
@@ -170,14 +238,6 @@ def _steady_values(counts: Float64Array, part: Histogram | None) -> dict[str, fl
     ticks = per_millisecond(part.unit)
     latencies = {name: value / ticks for name, value in zip(PER_SECOND, percentiles, strict=True)}
     return {"message_rate": float(counts.mean())} | latencies
-
-
-def _windows(counts: Float64Array, part: Histogram | None) -> dict[str, Float64Array]:
-    """Return each figure of each second."""
-    table = np.empty((0, len(PER_SECOND)))
-    if part is not None:
-        _, table = latency_windows(part, PER_SECOND.values())
-    return {"message_rate": counts} | {name: table[:, n] for n, name in enumerate(PER_SECOND)}
 
 
 def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quiver_fast.analysis.figures.steady import STEADY
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
-
-Float64Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -21,13 +16,12 @@ class RunFigures:
 
     Attributes:
         name: its name.
-        first_receive_time: epoch milliseconds; None where nothing was received.
+        first_receive_time, last_receive_time: epoch milliseconds; None where nothing was received.
+        messages: how many the figures of ``steady`` are of.
         values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received,
             without the rate where the messages are too few for one.
         steady: each of them over the steady state, likewise; over the whole run where there is
             none.
-        windows: each of them in the seconds of the steady state, float64; in all whole seconds
-            where there is none.
         complete: whether the run did all that was asked of it; None where that is not known.
         verdict: whether it is steady (:class:`.steady.Steadiness`).
         tick: the step of the clock that latencies are cut to, in milliseconds.
@@ -35,9 +29,10 @@ class RunFigures:
 
     name: str
     first_receive_time: int | None
+    last_receive_time: int | None
+    messages: int
     values: dict[str, float]
     steady: dict[str, float]
-    windows: dict[str, Float64Array]
     complete: bool | None = None
     verdict: str = STEADY
     tick: float = 0.0

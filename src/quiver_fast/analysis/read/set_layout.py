@@ -15,6 +15,7 @@ Without runs are the documents of `quiver --churn`, DIR/churn.json, and of `--ho
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from quiver_fast.analysis.read.discovery import search
@@ -32,6 +33,15 @@ _LEAST_DIGITS = 2
 def run_name(number: int, runs: int) -> str:
     """Return the name of run ``number``, from 1, of ``runs``: sorted names are in order."""
     return f"run-{number:0{max(_LEAST_DIGITS, len(str(runs)))}}"
+
+
+def rules_of(directory: Path) -> dict[str, str]:
+    """Return ``detect`` and ``relevant``, where a set was measured with these options."""
+    try:
+        workload = json.loads((directory / SET_DOCUMENT).read_bytes())["workload"]
+        return {name: str(workload[name]) for name in ("detect", "relevant") if name in workload}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 def both_sides(word: str) -> tuple[str, str] | None:

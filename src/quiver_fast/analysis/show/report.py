@@ -210,8 +210,9 @@ def _comparison(comparison: Mapping[str, Any] | None) -> str:
         + f'<div class="small-charts">{_html(run_dots(comparison))}</div>'
         + _html(change_intervals(comparison))
         + html_grid((*heads, *more), rows, "Comparison")
-        + "<p>Base and candidate are means of the steady states, or of the whole run where there "
-        "is none, raw ones of whole runs. p is adjusted for the number of figures.</p>"
+        + "<p>Base and candidate are medians of the steady states, or of the whole run where there "
+        "is none, raw ones of whole runs. The change is the median of the differences of all "
+        "pairs of runs. Intervals and p are for all figures at once.</p>"
         + _reach(comparison["figures"])
     )
 
@@ -231,7 +232,11 @@ def _reach(figures: Mapping[str, Any]) -> str:
         for name, figure in figures.items()
         if figure["shown_from"] is not None or figure["runs_to_show"] is not None
     ]
-    heads = ("figure", "so many runs show a change from", "runs of each set to show this one")
+    heads = (
+        "figure",
+        "so many runs show, in 90 of 100 sets, a change of",
+        "runs of each set to show this one",
+    )
     return html_grid(heads, rows, "Changes that are not shown") if rows else ""
 
 

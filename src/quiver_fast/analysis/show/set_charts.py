@@ -77,7 +77,7 @@ def _overlaid_throughput(sets: Mapping[str, tuple[Sequence[RunData], int]]) -> C
 
 
 def run_dots(comparison: Mapping[str, Any]) -> list[Chart]:
-    """Return a chart of each figure of a comparison: runs as dots, and their means.
+    """Return a chart of each figure of a comparison: runs as dots, and their medians.
 
     Args:
         comparison: the result of :func:`quiver_fast.analysis.compare.sets.compare_sets`.
@@ -95,16 +95,16 @@ def _figure_dots(name: str, found: Mapping[str, Any], values: Sequence[float]) -
         f"comparison-runs-{name.replace('_', '-')}",
         f"{title[0].upper()}{title[1:]}: {found['verdict']}",
         _value_scale(found["unit"], values),
-        Scale("each run, and hollow the mean", 0, 3, ((2, "base"), (1, "candidate"))),
+        Scale("each run, and hollow the median", 0, 3, ((2, "base"), (1, "candidate"))),
     )
     for (label, colour), height in zip(_SETS, (2, 1), strict=True):
         runs = found[f"{label}_runs"]
         texts = [f"{label}: {average_text(value, found['unit'])}" for value in runs]
         chart.dots(runs, [height] * len(runs), colour, None, texts)
         if found[label] is not None:
-            mean = found[label]
-            text = f"mean of {label}: {average_text(mean, found['unit'])}"
-            chart.dots([mean], [height - 0.45], colour, None, [text], hollow=True)
+            middle = found[label]
+            text = f"median of {label}: {average_text(middle, found['unit'])}"
+            chart.dots([middle], [height - 0.45], colour, None, [text], hollow=True)
     return chart
 
 
@@ -137,10 +137,11 @@ def change_intervals(comparison: Mapping[str, Any]) -> list[Chart]:
     marks = tuple((top - n, name.replace("_", " ")) for n, (name, _) in enumerate(known))
     chart = Chart(
         "comparison-intervals",
-        "Change of each figure, with its 95 % interval",
+        "Change of each figure, with its interval",
         _centred_scale(limit),
         Scale("", 0.4, top + 0.6, marks),
-        "An interval that does not have 0 in it is a difference.",
+        "An interval that does not have 0 in it is a difference. All of them hold at once in 95 "
+        "of 100 comparisons.",
         wide=True,
     )
     chart.rule(0, "no change")

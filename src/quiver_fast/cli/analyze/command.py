@@ -10,6 +10,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.compare.comparison import Rules
 from quiver_fast.analysis.compare.sets import changes, compare_sets
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
@@ -21,7 +22,7 @@ from quiver_fast.analysis.read.answer_file import (
     without_runs,
 )
 from quiver_fast.analysis.read.discovery import RunFiles, local_name
-from quiver_fast.analysis.read.set_layout import both_sides
+from quiver_fast.analysis.read.set_layout import both_sides, rules_of
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
@@ -73,7 +74,7 @@ from quiver_fast.cli.shared.console import (
     output_file,
 )
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.cli.shared.quantities import named
+from quiver_fast.cli.shared.quantities import named, percent, share
 from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
     THRESHOLD_HELP,
@@ -176,6 +177,9 @@ def _choose_sides(args: argparse.Namespace) -> None:
     """Compare again the two sides that `quiver --runs --baseline` measured."""
     sides = both_sides(args.paths[0]) if not args.compare and len(args.paths) == 1 else None
     if sides is not None:
+        of_set = rules_of(Path(args.paths[0]))
+        args.detect = of_set.get("detect")
+        args.relevant = args.relevant or of_set.get("relevant")
         args.paths, args.compare = [sides[0]], [sides[1]]
 
 
@@ -229,7 +233,9 @@ class _Analysis:
         self.answers = [] if base else answers
         self._sweeps = read_sweeps([*args.compare, *args.paths])
         self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
-        comparison = compare_sets(base, runs) if base else None
+        detect = share(args.detect) if args.detect else None
+        rules = Rules(share(args.relevant or "1%"), detect, args.trust_order)
+        comparison = compare_sets(base, runs, rules) if base else None
         self.document = whole_document(
             self.documents,
             backend,
@@ -428,6 +434,7 @@ def _window(text: str) -> int:
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = ArgumentParser(_NAME, _DESCRIPTION, f"{THRESHOLD_HELP}\n{COMPARISON_HELP}\n{_EPILOG}")
+    parser.set_defaults(detect=None)
     add = parser.add_argument
     add(
         "paths",
@@ -438,6 +445,15 @@ def make_parser() -> ArgumentParser:
     add(
         "--compare", metavar="BASE", action="append", default=[],
         help="Say whether the runs are better or worse than BASE's (may be repeated)",
+    )  # fmt: skip
+    add(
+        "--relevant", metavar="PERCENT", type=percent,
+        help="With --compare, call no smaller change better or worse (default 1%%)",
+    )  # fmt: skip
+    add(
+        "--trust-order", action="store_true",
+        help="With --compare, judge runs of which one side was made after the other, too: "
+        "nothing else changed meanwhile",
     )  # fmt: skip
     add(
         "--fail-if",

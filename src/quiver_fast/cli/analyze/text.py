@@ -91,8 +91,8 @@ def comparison_text(comparison: dict[str, Any]) -> str:
         "",
         *_intervals(comparison["figures"]),
         *_reach(comparison["figures"]),
-        f"base, candidate: means {STEADY_OR_WHOLE}; raw: of the whole runs",
-        "p: adjusted for the number of figures",
+        f"base, candidate: medians {STEADY_OR_WHOLE}; raw: of the whole runs",
+        "change: the median of the differences of all pairs of runs; p: for all figures at once",
         *(f"INCOMPLETE: {name}" for name in comparison["incomplete"]),
         *(f"NOT STEADY: {name}, by the whole run" for name in comparison["not_steady"]),
         "",
@@ -103,7 +103,7 @@ def comparison_text(comparison: dict[str, Any]) -> str:
 
 
 def _intervals(figures: dict[str, Any]) -> list[str]:
-    """Return the 95 % interval of each difference, and the name of its figure."""
+    """Return the interval of each difference, and the name of its figure."""
     lines = []
     for name, figure in figures.items():
         if figure["interval"] is None:
@@ -112,9 +112,7 @@ def _intervals(figures: dict[str, Any]) -> list[str]:
         lines.append(f"difference of {name.replace('_', ' ')}: {low} to {high}")
     if not lines:
         return []
-    of = next(figure["interval_of"] for figure in figures.values() if figure["interval_of"])
-    note = "" if of == "runs" else ": how other runs differ is not in it"
-    return [f"95 % intervals, {of}{note}:", *lines, ""]
+    return ["95 % intervals, for all figures at once:", *lines, ""]
 
 
 def _reach(figures: dict[str, Any]) -> list[str]:
@@ -123,11 +121,11 @@ def _reach(figures: dict[str, Any]) -> list[str]:
     for name, figure in figures.items():
         if figure["shown_from"] is None:
             continue
-        line = f"{name.replace('_', ' ')}: so many runs show about {figure['shown_from']:.0%}"
+        line = f"{name.replace('_', ' ')}: so many runs show {figure['shown_from']:.0%}"
         if figure["runs_to_show"] is not None:
             line += f", about {figure['runs_to_show']:,} of each show {figure['change']:+.1%}"
         lines.append(line)
-    return ["not shown:", *lines, ""] if lines else []
+    return ["not shown (to show a change: in 90 of 100 sets):", *lines, ""] if lines else []
 
 
 def _figure_line(name: str, figure: dict[str, Any]) -> str:

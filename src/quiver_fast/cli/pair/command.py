@@ -72,6 +72,7 @@ example usage:
   $ quiver amqp://example.net/queue0    # Test through a server
   $ quiver --runs 10 --baseline=--durable   # Compare ten runs with ten durable ones
   $ quiver //localhost/q0 --sweep rate=1k..100k:6   # Latency over throughput
+  $ quiver --baseline=--durable --detect 5%  # As many runs as a change of 5 % needs
   $ quiver --workload nightly.toml --rate 20k   # Options of a file, at another rate
   $ quiver --resume --output out        # Go on with the sweep in out
   $ quiver --workload result.json       # Measure a result again
@@ -120,7 +121,7 @@ def _measure(args: argparse.Namespace, console: Console) -> int:
         return _find_rate(args, console)
     if args.sweep:
         return _sweep(args, console)
-    return _run_once(args, console) if args.runs is None else _run_set(args, console)
+    return (_run_set if args.runs or args.detect else _run_once)(args, console)
 
 
 class _PageConsole(Console):

@@ -17,7 +17,14 @@ from quiver_fast.cli.shared.common import (
     add_tls_options,
 )
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
-from quiver_fast.cli.shared.quantities import count, duration, positive_count, within
+from quiver_fast.cli.shared.quantities import (
+    count,
+    duration,
+    percent,
+    positive_count,
+    share,
+    within,
+)
 from quiver_fast.cli.shared.thresholds import refuse_comparisons, required_conditions, threshold
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, MESSAGE
@@ -104,6 +111,19 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         metavar="BASELINE",
         help="Also measure BASELINE COUNT times, in turns (ABBA), and compare: other options, "
         "a URL, a program or an implementation (see below)",
+    )
+    add(
+        "--detect",
+        metavar="PERCENT",
+        type=percent,
+        help="In place of --runs: measure both sides until the runs show a difference, or that "
+        "none is above PERCENT, such as 5%%, or until --within (3m) is over",
+    )
+    add(
+        "--relevant",
+        metavar="PERCENT",
+        type=percent,
+        help="Call no smaller change better or worse (default 1%%)",
     )
     add(
         "--fail-if",
@@ -218,6 +238,8 @@ def check_set_options(args: argparse.Namespace) -> None:
     of_sets = {
         "--runs": args.runs,
         "--baseline": args.baseline,
+        "--detect": args.detect,
+        "--relevant": args.relevant,
         "--fail-if": args.fail_if,
         "--allow-incomplete": args.allow_incomplete,
     }
@@ -230,10 +252,17 @@ def check_set_options(args: argparse.Namespace) -> None:
         check_search(args)
     elif args.sweep:
         _refuse(of_sets, "with --sweep")
+    elif args.detect:
+        _refuse({"--runs": args.runs}, "with --detect, which chooses their number")
+        if args.baseline is None:
+            raise UsageError("--detect has no effect without --baseline")
+        if share(args.detect) == 0:
+            raise UsageError("--detect: no runs show that there is no change at all")
     elif args.runs is None:
         del of_sets["--fail-if"]
         _refuse(of_sets, "without --runs")
     if args.baseline is None:
+        _refuse({"--relevant": args.relevant}, "without --baseline")
         refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
 
 

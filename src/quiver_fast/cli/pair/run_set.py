@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
-from collections.abc import Container, Iterator, Sequence
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.compare.comparison import LOOKS, WORSE, Rules, undecided
 from quiver_fast.analysis.compare.median import median_interval
 from quiver_fast.analysis.compare.sets import FIGURES, compare_figures, run_figures
 from quiver_fast.analysis.figures.environment import environment
@@ -34,6 +37,7 @@ from quiver_fast.cli.shared.common import error_text, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
 from quiver_fast.cli.shared.progress import Progress
+from quiver_fast.cli.shared.quantities import share
 from quiver_fast.cli.shared.thresholds import judged, told
 from quiver_fast.schemas import marked
 from quiver_fast.words import counted
@@ -85,7 +89,7 @@ class RunSet:
 
         Args:
             command: the name that messages begin with.
-            args: the options of `quiver`; ``runs`` is not None.
+            args: the options of `quiver`; ``runs`` or ``detect`` is given.
             sides: the sides to measure: "candidate" and, with a baseline, "baseline".
             console: where the report goes.
         """
@@ -95,6 +99,13 @@ class RunSet:
         self._console = console
         self._signals = SignalWatch()
         self._directory = make_output_dir(args.output)
+        self._rules = Rules(
+            share(args.relevant or "1%"), share(args.detect) if args.detect else None
+        )
+        # Of each side.
+        self._most: int = LOOKS[-1] if args.detect else args.runs
+        self._until = math.inf
+        self._open: str | None = None
         self._runs: list[_Run] = []
         self._failure: str | None = None
 
@@ -105,11 +116,32 @@ class RunSet:
         # The baseline comes first: a mistake in it shows before anything is measured.
         order = [side for side in (BASELINE, CANDIDATE) if side in self._sides]
         with self._signals:
-            for side, number in turns(self._args.runs, order):
-                if self._failure is not None or self._signals.count:
+            self._until = time.monotonic() + self._args.within
+            for side, number in turns(self._most, order):
+                if self._failure is not None or self._signals.count or self._detected():
                     break
                 self._take(side, number)
+            self._detected()
         return self._report()
+
+    def _detected(self) -> bool:
+        """Say whether the runs of ``--detect`` decide, or the time is over; note what is open."""
+        rounds, rest = divmod(len(self._runs), len(self._sides))
+        if self._rules.detect is None or rest:
+            return False
+        over = time.monotonic() > self._until
+        if rounds not in LOOKS and not over:
+            return False
+        comparison = self._comparison()
+        names = undecided(comparison)
+        if any(figure["verdict"] == WORSE for figure in comparison["figures"].values()):
+            names = []
+        self._open = None
+        if names:
+            end = "--within is over" if over else "so many are the most"
+            open_ones = ", ".join(_reach(name, comparison["figures"][name]) for name in names)
+            self._open = f"{counted(rounds, 'run')} of each, {end}: {open_ones}"
+        return over or not names
 
     def _prepare_directories(self) -> None:
         """Make the sides' directories, without the files of an earlier set (``--force``)."""
@@ -122,14 +154,15 @@ class RunSet:
         return self._directory / side if BASELINE in self._sides else self._directory
 
     def _place(self, side: str, number: int) -> Place:
-        directory = self._side_directory(side) / run_name(number, self._args.runs)
+        directory = self._side_directory(side) / run_name(number, self._most)
         name = str(directory.relative_to(self._directory))
         return Place(name, directory)
 
     def _take(self, side: str, number: int) -> None:
         """Measure one run, keep its result, and print it."""
         place = self._place(side, number)
-        label = f"[{len(self._runs) + 1}/{self._asked}] {place.name}"
+        of = "" if self._args.detect else f"/{self._asked}"
+        label = f"[{len(self._runs) + 1}{of}] {place.name}"
         with Progress(label, enabled=not self._args.quiet) as progress:
             taken = measured(self._sides[side], place, self._signals, progress)
         run = _ended(place.name, side, taken)
@@ -151,12 +184,22 @@ class RunSet:
 
     @property
     def _asked(self) -> int:
-        runs: int = self._args.runs
-        return runs * len(self._sides)
+        return len(self._runs) if self._args.detect else self._most * len(self._sides)
 
     @property
     def _complete(self) -> int:
         return sum(run.reason is None for run in self._runs)
+
+    def _comparison(self) -> dict[str, Any]:
+        return compare_figures(self._figures(BASELINE), self._figures(CANDIDATE), self._rules)
+
+    def _detection(self) -> dict[str, Any] | None:
+        """Return what ``--detect`` came to; None without it."""
+        if self._rules.detect is None:
+            return None
+        stopped = self._signals.reason or self._failure
+        reason = stopped or self._open
+        return {"change": self._rules.detect, "decided": reason is None, "reason": reason}
 
     def _document(self) -> dict[str, Any]:
         """Return the document of ``--json`` and ``set.json``; docs/analysis.md has the keys."""
@@ -166,7 +209,7 @@ class RunSet:
             side: [run.document for run in self._runs if run.side == side and run.document]
             for side in self._sides
         }
-        comparison = compare_figures(figures[BASELINE], figures[CANDIDATE]) if compared else None
+        comparison = self._comparison() if compared else None
         return {
             "output_dir": str(self._directory),
             "workload": self._args.workload,
@@ -178,6 +221,7 @@ class RunSet:
             "order": [_line(run) for run in self._runs],
             "summary": {side: _summary(runs) for side, runs in figures.items()},
             "comparison": comparison,
+            "detect": self._detection(),
             "thresholds": judged(self._args.fail_if, documents[CANDIDATE], comparison),
             "runs": documents[CANDIDATE],
             "baseline_runs": documents[BASELINE] if compared else None,
@@ -233,6 +277,13 @@ def _line(run: _Run) -> dict[str, Any]:
         "figures": None if run.figures is None else dict(run.figures.steady),
         "verdict": None if run.figures is None else run.figures.verdict,
     }
+
+
+def _reach(name: str, figure: Mapping[str, Any]) -> str:
+    """Return a figure that is open, and the change that so many runs show of it."""
+    reach = figure["shown_from"]
+    shown = "" if reach is None else f" (so many runs show {reach:.0%})"
+    return name.replace("_", " ") + shown
 
 
 def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:

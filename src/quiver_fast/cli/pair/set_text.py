@@ -42,6 +42,8 @@ def set_text(document: dict[str, Any]) -> str:
     ]
     if document["comparison"] is not None:
         sections.append(comparison_text(document["comparison"]))
+    if document["detect"] is not None:
+        sections.append(_detection(document["detect"]))
     if document["thresholds"]:
         sections.append(threshold_text(document["thresholds"]))
     return "".join(sections)
@@ -63,6 +65,12 @@ def _set(document: dict[str, Any]) -> str:
         "SET",
         [*labels, text_field("Runs", runs), text_field("Output files", document["output_dir"])],
     )
+
+
+def _detection(detect: dict[str, Any]) -> str:
+    """Return whether the runs decide, and otherwise why not."""
+    end = "decided" if detect["decided"] else f"inconclusive: {detect['reason']}"
+    return section("DETECTION", [text_field("Change", f"{100 * detect['change']:g} %"), end])
 
 
 def _runs(order: list[dict[str, Any]]) -> str:

@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from quiver_fast.body_sizes import parse_body_size
 from quiver_fast.errors import UsageError
-from quiver_fast.quantities import COUNTS, DURATIONS, fixed_point, microseconds
+from quiver_fast.quantities import COUNTS, DURATIONS, PERCENT, fixed_point, microseconds
 from quiver_fast.rate_steps import parse_rate
 
 Number = TypeVar("Number", int, float)
 
 _SECONDS = {unit: DURATIONS[unit] // 10**6 for unit in "hms"} | {"": 1}
+# Digits behind the point of a percentage.
+_PLACES = 4
 # Other spellings of the units.
 _COUNT_WORDS = {"kb": "k", "mb": "m", "million": "m"}
 _DURATION_WORDS = {
@@ -162,6 +164,22 @@ def _shortest(number: int, units: Mapping[str, int]) -> str:
         if number and number % factor == 0:
             return f"{number // factor}{name}"
     return str(number)
+
+
+def percent(text: str) -> str:
+    """Refuse text that is no share such as ``5%`` or ``0.1%``: an argparse type.
+
+    Raises:
+        ArgumentTypeError: it is not one.
+    """
+    if fixed_point(text, PERCENT, _PLACES) is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a share, such as 5% or 0.1%")
+    return text
+
+
+def share(text: str) -> float:
+    """Return a share that :func:`percent` let through, 0 to 1."""
+    return (fixed_point(text, PERCENT, _PLACES) or 0) / 10**6
 
 
 def named(text: str) -> str:

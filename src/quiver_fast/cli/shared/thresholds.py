@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import NOT_SHOWN, TOO_FEW, WORSE
+from quiver_fast.analysis.compare.comparison import NOT_COMPARABLE, TOO_FEW, WORSE, undecided
 from quiver_fast.analysis.model.ranks import NAMES
 from quiver_fast.analysis.model.units import NO_RATE, checked_text, per_millisecond
 from quiver_fast.cli.shared.common import report_error, report_warning
@@ -39,9 +39,10 @@ conditions of --fail-if:
 COMPARISON_HELP = """\
 conditions of --fail-if where runs are compared with a baseline:
   worse               a figure of the comparison is worse
-  inconclusive        there are too few runs to tell of a figure: exit code 98
+  inconclusive        there are too few runs to tell of a figure, or the sides were made
+                      one after the other: exit code 98
   rate-change, p50-change, p99-change, max-change
-                      the whole 95 % interval of the change, in %: 'rate-change<-5%'
+                      the whole interval of the change, in %: 'rate-change<-5%'
   observed-rate-change, observed-p50-change, ...
                       the change that the comparison prints, shown or not
 
@@ -146,22 +147,22 @@ class Threshold:
         if self.figure == WORSE:
             value, reason = _worse(figures)
         elif self.figure == _INCONCLUSIVE:
-            reason = _open(figures)
-            value = len(_unproven(figures))
+            reason = _open(comparison)
+            value = len(undecided(comparison)) or int(reason is not None)
         else:
             value, reason = _change(figures[_ANY_CHANGES[self.figure]])
-        breached, undecided = value is None or self.holds(value), None
+        breached, open_because = value is None or self.holds(value), None
         if self.figure == WORSE and not breached:
-            undecided = _open(figures)
+            open_because = _open(comparison)
         if self.figure in _CHANGES and value is not None:
-            breached, undecided = self._judge_change(figures[_CHANGES[self.figure]])
+            breached, open_because = self._judge_change(figures[_CHANGES[self.figure]])
         return {
             "condition": self.condition,
             "run": _COMPARISON,
             "value": value,
             "unit": self.unit,
             "breached": breached,
-            "inconclusive": undecided,
+            "inconclusive": open_because,
             "reason": reason,
             "never_sent": None,
         }
@@ -169,7 +170,7 @@ class Threshold:
     def _judge_change(self, figure: dict[str, Any]) -> tuple[bool, str | None]:
         """Return whether the interval of a change is beyond the limit, or why that is open."""
         if figure["interval"] is None:
-            return False, "the change has no interval"
+            return False, figure["verdict"]
         low, high = sorted(100 * bound / figure["base"] for bound in figure["interval"])
         held = [self.holds(bound) for bound in (low, high)]
         if held[0] == held[1]:
@@ -240,30 +241,23 @@ def _worse(figures: dict[str, Any]) -> tuple[float | None, str | None]:
     """Return the number of figures that are worse, and their names or why there is no number."""
     if any(figure["verdict"] == TOO_FEW for figure in figures.values()):
         return None, TOO_FEW
-    names = _named(figures, WORSE)
+    names = [_named(name, each) for name, each in figures.items() if each["verdict"] == WORSE]
     return len(names), ", ".join(names) or None
 
 
-def _unproven(figures: dict[str, Any]) -> list[str]:
-    """Return the figures of which runs show neither a difference nor that there is none."""
-    return _named(figures, NOT_SHOWN) or _named(figures, TOO_FEW)
-
-
-def _open(figures: dict[str, Any]) -> str | None:
-    """Return words for these figures; None without any."""
-    names = _unproven(figures)
+def _open(comparison: dict[str, Any]) -> str | None:
+    """Return why a comparison does not tell; None where it does."""
+    figures = comparison["figures"]
+    if any(figure["verdict"] == NOT_COMPARABLE for figure in figures.values()):
+        return f"{NOT_COMPARABLE}; measure both in turns, or give --trust-order"
+    names = [_named(name, figures[name]) for name in undecided(comparison)]
     return f"more runs are needed to tell of {', '.join(names)}" if names else None
 
 
-def _named(figures: dict[str, Any], verdict: str) -> list[str]:
-    """Return the names of the figures of a verdict, with their changes."""
-    return [
-        f"{name.replace('_', ' ')} ({figure['change']:+.1%})"
-        if figure["change"] is not None
-        else name.replace("_", " ")
-        for name, figure in figures.items()
-        if figure["verdict"] == verdict
-    ]
+def _named(name: str, figure: dict[str, Any]) -> str:
+    """Return the name of a figure, with its change."""
+    change = "" if figure["change"] is None else f" ({figure['change']:+.1%})"
+    return name.replace("_", " ") + change
 
 
 def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from quiver_fast.analysis.compare.comparison import NOT_SHOWN, TOO_FEW, WORSE, in_words
+from quiver_fast.analysis.compare.comparison import (
+    NOT_COMPARABLE,
+    NOT_COMPARED,
+    NOT_SHOWN,
+    TOO_FEW,
+    WORSE,
+    in_words,
+)
 from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
@@ -135,12 +142,15 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
     base, candidate = (average_text(figure[key], figure["unit"]) for key in ("base", "candidate"))
     change = "" if figure["change"] is None else f" ({figure['change']:+.1%})"
     words = f"{figure['verdict']}: base {base}, candidate {candidate}{change}"
-    states = {
-        TOO_FEW: _SKIPPED,
-        NOT_SHOWN: _INCONCLUSIVE if asked else _SKIPPED,
-        WORSE: _FAILED if asked else _OK,
-    }
-    return _Case(f"comparison: {name}", words, states.get(figure["verdict"], _OK))
+    verdict = figure["verdict"]
+    state = _OK
+    if verdict in (NOT_SHOWN, NOT_COMPARABLE):
+        state = _INCONCLUSIVE if asked else _SKIPPED
+    elif verdict == TOO_FEW or verdict.startswith(NOT_COMPARED):
+        state = _SKIPPED
+    elif verdict == WORSE and asked:
+        state = _FAILED
+    return _Case(f"comparison: {name}", words, state)
 
 
 def _figures(document: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
