@@ -103,7 +103,7 @@ def maxima_alarms(times: int, *, sets: int, runs: int) -> float:
     alarms = 0
     for _ in range(sets):
         sides = []
-        for messages in (2000, 2000 * times):
+        for messages in (10_000, 10_000 * times):
             latencies = random.lognormal(0, 1, (runs, messages))
             sides.append([
                 run_of(str(n), 0, {

@@ -37,7 +37,7 @@ def test_false_alarms_in_turns_and_not(memory, drift):
 
 def test_false_alarms_of_longer_runs():
     """The maximum alone is "worse" in 48 % of these."""
-    assert maxima_alarms(4, sets=20, runs=10) <= 3 / 20
+    assert maxima_alarms(4, sets=8, runs=10) <= 2 / 8
 
 
 def said(shape, runs, sets):
@@ -104,13 +104,13 @@ def test_the_calibration_of_turns(memory, drift, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("times", [1, 2, 4])
 def test_the_calibration_of_lengths(times, capsys):
     wrong = [maxima_alarms(times, sets=400, runs=runs) for runs in (5, 10, 20)]
     with capsys.disabled():
         print(f"{times} times longer", *(f"{share:.1%}" for share in wrong))
-    assert max(wrong) <= 0.08
+    assert max(wrong) <= 0.07
 
 
 @pytest.mark.slow

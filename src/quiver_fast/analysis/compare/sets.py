@@ -47,7 +47,7 @@ _DEPENDENT = 0.05
 # A maximum of so much more messages is larger with 1.1 : 1, which twenty runs do not show.
 _MOST_MESSAGES = 1.1
 # A percentile with so many messages beyond it in each run depends little on their number.
-_BEYOND = 10
+_BEYOND = 100
 _LENGTHS = f"{NOT_COMPARED}: runs of different lengths"
 _EXTREME = f"{NOT_COMPARED}: --detect leaves it out"
 
