@@ -27,8 +27,8 @@ from quiver_fast.process import STOP_GRACE, Child
 
 # Options of other measurements, whose documents are different, and options without a measurement.
 _REFUSED = (
-    "baseline", "detect", "relevant", "find_rate", "within", "sweep", "resume", "churn", "churn_of", "hold",
-    "print_workload", "init_only", "completion", "help", "version",
+    "baseline", "detect", "relevant", "find_rate", "within", "sweep", "resume", "churn", "churn_of",
+    "hold", "print_workload", "init_only", "completion", "help", "version",
 )  # fmt: skip
 # The command gives its arrows STOP_GRACE. Then it deletes its queues and saves the results.
 _GRACE = 2 * STOP_GRACE
