@@ -234,8 +234,8 @@ def _reach(figures: Mapping[str, Any]) -> str:
     ]
     heads = (
         "figure",
-        "so many runs show, in 90 of 100 sets, a change of",
-        "runs of each set to show this one",
+        "change that so many runs show",
+        "runs of each set that show this change",
     )
     return html_grid(heads, rows, "Changes that are not shown") if rows else ""
 

@@ -137,7 +137,7 @@ def change_intervals(comparison: Mapping[str, Any]) -> list[Chart]:
     marks = tuple((top - n, name.replace("_", " ")) for n, (name, _) in enumerate(known))
     chart = Chart(
         "comparison-intervals",
-        "Change of each figure, with its interval",
+        "Change of each figure, with its 95 % interval",
         _centred_scale(limit),
         Scale("", 0.4, top + 0.6, marks),
         "An interval that does not have 0 in it is a difference. All of them hold at once in 95 "
