@@ -51,7 +51,7 @@ function _shtab_quiver_using
 end
 
 set -g _shtab_quiver_commands 
-set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --html --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warm-up --warmup --within --workload -c -d
+set -g _shtab_quiver_opts_with_value --abort-if --address --backlog --baseline --body-file --body-size --cert --churn --churn-of --completion --count --credit --detect --drain-timeout --duration --exit-when --fail-if --find-rate --format --group-id --hold --html --impl --junit --key --markdown --max-frame-size --metrics-host --metrics-port --output --password-file --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receiver --receivers --record-format --reject --release --relevant --runs --sasl-mechanisms --sender --senders --subject --sweep --time-unit --timeout --transaction-size --trust-store --ttl --user --username --warm-up --warmup --within --workload -c -d
 
 complete -c quiver -e
 complete -c quiver -f
@@ -117,6 +117,8 @@ complete -c quiver -n _shtab_quiver_using -l markdown -xka "(__fish_complete_pat
 complete -c quiver -n _shtab_quiver_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
 complete -c quiver -n _shtab_quiver_using -l runs -x -d 'Measure COUNT times, each run in a directory of its own below DIR'
 complete -c quiver -n _shtab_quiver_using -l baseline -x -d 'Also measure BASELINE COUNT times, in turns'
+complete -c quiver -n _shtab_quiver_using -l detect -x -d 'In place of --runs'
+complete -c quiver -n _shtab_quiver_using -l relevant -x -d 'Call no smaller change better or worse'
 complete -c quiver -n _shtab_quiver_using -l fail-if -x -d 'Exit with 99 if CONDITION holds for a run, except the baseline'"'"'s, or for the comparison, or if a run does not have the figure'
 complete -c quiver -n _shtab_quiver_using -l abort-if -x -d 'Stop the run as failed when CONDITION, such as '"'"'p99>1s'"'"', holds for a period of 2 seconds in which it sends'
 complete -c quiver -n _shtab_quiver_using -l allow-incomplete -d 'Go on after an incomplete run of a set, and count its figures'
