@@ -18,7 +18,7 @@ class Process:
 
     def __init__(self):
         self.returncode = None
-        self.usage = SimpleNamespace(sample_rss=lambda: None)
+        self.usage = SimpleNamespace(sample_rss=lambda: None, pid=0)
 
     def poll(self):
         return self.returncode is not None

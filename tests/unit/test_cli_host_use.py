@@ -53,7 +53,7 @@ def test_the_use_is_the_difference_of_two_moments(
     system(place, cpu="1000 100 300 1300 200 0 0 100", pressure=9_000_000, throttled=2_500_000)
     assert use.section(2.5) == {
         "seconds": 10.0, "busy": 0.65, "stolen": 0.05, "waiting": 0.4, "throttled_seconds": 3.0,
-        "starved": 0.25,
+        "starved": 0.25, "peer": None,
     }  # fmt: skip
     assert use.section() is use.section()
 

@@ -65,6 +65,19 @@ def host_use_text(use: Mapping[str, Any], *, notable: bool = False) -> str | Non
     return ", ".join(parts) or None
 
 
+def peer_use_text(use: Mapping[str, Any] | None) -> str | None:
+    """Return what the peer's process used during a run, in words; None where nothing tells.
+
+    Args:
+        use: the section ``host_use`` of an end, if it has one.
+    """
+    peer = (use or {}).get("peer")
+    if peer is None:
+        return None
+    cores = "" if peer["cores"] is None else f"{peer['cores']:.2f} cores, "
+    return f"{peer['name']}: {cores}{peer['memory_bytes'] / 1e6:,.0f} MB"
+
+
 def starved_text(role: str, use: Mapping[str, Any] | None) -> str | None:
     """Say that an end did not get the CPU that it needed, in words; None where it did.
 

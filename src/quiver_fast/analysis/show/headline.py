@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
-from quiver_fast.analysis.figures.environment import host_use_text, starved_text
+from quiver_fast.analysis.figures.environment import host_use_text, peer_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY, TOO_SHORT
 from quiver_fast.analysis.model.ranks import CHARTS, known_ranks, rank_title
@@ -123,6 +123,9 @@ def run_facts(run: Mapping[str, Any]) -> dict[str, str | None]:
         **environment_facts(environments[0] if environments else {}),
         "Host during the run": next(
             (host_use_text(end["host_use"]) for end in ends if end.get("host_use")), None
+        ),
+        "Peer's process": next(
+            filter(None, (peer_use_text(end.get("host_use")) for end in ends)), None
         ),
     }
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psutil
 
 _STAT, _PRESSURE = Path("/proc/stat"), Path("/proc/pressure/cpu")
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -16,6 +21,9 @@ _HIERARCHIES = (
     (r"^0::/(.*)$", "", "throttled_usec", 1e-6),
     (r"^[1-9]\d*:(?:.*,)?cpu(?:,.*)?:/(.*)$", "cpu", "throttled_time", 1e-9),
 )
+# A connection whose other end was not seen in so many looks has it on another host.
+_TRIES = 10
+Address = tuple[str, int]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -24,7 +32,8 @@ class HostUse:
 
     def __init__(self) -> None:
         self._begin = _counters()
-        self._found: dict[str, float | None] | None = None
+        self._found: dict[str, Any] | None = None
+        self._peer = PeerUse()
         self._groups, self._before, self._throttled = "", 0.0, 0.0
 
     def follow(self, pid: int) -> None:
@@ -34,14 +43,20 @@ class HostUse:
         if groups != self._groups:
             self._groups, self._before = groups, throttled
         self._throttled = max(self._throttled, throttled - self._before)
+        self._peer.look()
 
-    def section(self, waited: float | None = None) -> dict[str, float | None]:
+    def find_peer(self, pid: int) -> None:
+        """Find the process to which the arrow's process is connected, as soon as it is."""
+        self._peer.find(pid)
+
+    def section(self, waited: float | None = None) -> dict[str, Any]:
         """Return what was used; None for figures that the system does not tell.
 
         Keys: ``seconds``; ``busy`` and ``stolen``, shares of the time of all cores (a hypervisor
         stole it); ``waiting``, the share of the time in which some task waited for a core; and
         ``throttled_seconds``, in which the limit of a control group held ours back; ``starved``,
-        the share of the time in which the arrow waited for a core.
+        the share of the time in which the arrow waited for a core; ``peer``, see
+        :meth:`PeerUse.section`.
 
         Args:
             waited: seconds that the arrow waited for a core; None where nothing tells that.
@@ -54,8 +69,84 @@ class HostUse:
             *cores, throttled = used
             if self._throttled:
                 throttled = max(throttled or 0.0, self._throttled)
-            self._found = _section(seconds or 0.0, *[*cores, throttled, waited])
+            self._found = {
+                **_section(seconds or 0.0, *[*cores, throttled, waited]),
+                "peer": self._peer.section(),
+            }
         return self._found
+
+
+class PeerUse:
+    """The use of CPU and memory of the process at the other end of an arrow's connection.
+
+    It has to be a process of this host, and one that we may look at.
+    """
+
+    def __init__(self) -> None:
+        self._tries = _TRIES
+        self._process: psutil.Process | None = None
+        self._begin = self._last = (0.0, 0.0)
+        self._name, self._memory = "", 0
+
+    def find(self, pid: int) -> None:
+        """Find the process at the other end of the connections of an arrow, whose pid is given."""
+        import psutil
+
+        if self._process is not None or not self._tries:
+            return
+        with contextlib.suppress(psutil.Error, OSError):
+            mine = {_ends(one) for one in psutil.Process(pid).net_connections("tcp") if one.raddr}
+            if mine:
+                self._tries -= 1
+                self._process = _other_end(mine)
+        if self._process is not None:
+            self.look()
+            self._begin = self._last
+
+    def look(self) -> None:
+        """Note the use until now."""
+        import psutil
+
+        if self._process is None:
+            return
+        with contextlib.suppress(psutil.Error, OSError):
+            times, self._name = self._process.cpu_times(), self._process.name()
+            self._last = (time.monotonic(), times.user + times.system)
+            self._memory = max(self._memory, self._process.memory_info().rss)
+
+    def section(self) -> dict[str, Any] | None:
+        """Return what the process used since it was found; None where it was not.
+
+        Keys: ``name``; ``cores``, its CPU time by the time that passed, None where none did; and
+        ``memory_bytes``, the most that was resident when it was looked at.
+        """
+        self.look()
+        if not self._memory:
+            return None
+        seconds, used = (b - a for a, b in zip(self._begin, self._last, strict=True))
+        cores = round(used / seconds, 3) if seconds else None
+        return {"name": self._name, "cores": cores, "memory_bytes": self._memory}
+
+
+def _other_end(connections: Set[tuple[Address, Address]]) -> psutil.Process | None:
+    """Return the process with the other end of one of them, unless we started it, too."""
+    import psutil
+
+    for one in psutil.net_connections("tcp"):
+        if one.pid and one.raddr and _ends(one)[::-1] in connections:
+            found = psutil.Process(one.pid)
+            return None if found.ppid() == os.getpid() else found
+    return None
+
+
+def _ends(connection: Any) -> tuple[Address, Address]:
+    """Return both addresses; those of IPv4 look the same in a socket of IPv6."""
+    ours, theirs = connection.laddr, connection.raddr
+    return (_plain(ours.ip), ours.port), (_plain(theirs.ip), theirs.port)
+
+
+def _plain(ip: str) -> str:
+    return ip.removeprefix("::ffff:")
 
 
 def _section(

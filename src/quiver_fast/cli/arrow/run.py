@@ -171,6 +171,7 @@ class ArrowRun:
         if self.child.poll():
             return True
         self.child.usage.sample_rss()
+        self._host_use.find_peer(self.child.usage.pid)
         self._check_timeout()
         return False
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 from quiver_fast.analysis.figures.delivery import matching_text
-from quiver_fast.analysis.figures.environment import host_use_text, starved_text
+from quiver_fast.analysis.figures.environment import host_use_text, peer_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY, known_ranks
@@ -182,6 +182,7 @@ def _configuration(summaries: list[dict[str, Any]], document: dict[str, Any]) ->
         ),
         text_field("URL", config["url"]),
         *(text_field("Peer", peer) for peer in _peers(summaries, document)),
+        *(text_field("Peer's process", used) for used in _peer_uses(summaries)),
         text_field("Output files", config["output_dir"]),
     ]
     if ends.get("queues") and config["connection_mode"] == "client":
@@ -222,6 +223,11 @@ def _peers(summaries: list[dict[str, Any]], document: dict[str, Any]) -> list[st
     # The summary of many ends has no report of an arrow; the summaries of the ends have.
     ends = [*summaries, *(document.get("ends") or ())]
     return peers_of(ends, peer_to_peer=bool(document.get("peer_to_peer")))
+
+
+def _peer_uses(summaries: list[dict[str, Any]]) -> list[str]:
+    found = (peer_use_text(summary.get("host_use")) for summary in summaries)
+    return [used for used in found if used is not None][:1]
 
 
 def _implementation(config: dict[str, Any], ends: int | None) -> str:
