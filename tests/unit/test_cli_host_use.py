@@ -111,12 +111,12 @@ def test_words(use: dict[str, float], notable: bool, words: str | None) -> None:
     assert host_use_text(use, notable=notable) == words
 
 
-@pytest.mark.parametrize(("cause", "told"), [("itself", True), ("credit", False)])
-def test_the_host_stands_beside_a_sender_that_was_late_itself(cause: str, told: bool) -> None:
+@pytest.mark.parametrize(("cause", "whose"), [("itself", "its"), ("credit", "the sender's")])
+def test_the_host_stands_beside_late_messages(cause: str, whose: str) -> None:
     late = {"p99": 600}
     latency = {"unit": "us", "percentiles": {"99": 1000}}
     lines = lateness_lines({"late_us": late, "late_by_us": {cause: late}}, latency, BUSY)
-    assert lines[-1].startswith("(its host: CPU 100% busy, 4.2% ") == told
+    assert lines[-1].startswith(f"({whose} host: CPU 100% busy, 4.2% ")
     assert len(lateness_lines({"late_us": late, "late_by_us": {cause: late}}, latency, QUIET)) == 2
 
 

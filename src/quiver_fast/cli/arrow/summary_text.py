@@ -28,7 +28,7 @@ _RANKS = ("p99.9", "max")
 _CAUSES = {
     "credit": (
         "the time that messages waited for credit",
-        "the target took none then: it or its receivers were slow, or stood still",
+        "the target took none then: it, its receivers or the path were slow, or stood still",
     ),
     "socket": (
         "the time that messages waited for room in the socket",
@@ -394,8 +394,8 @@ def lateness_lines(
 ) -> list[str]:
     """Say how much of the latency is the delay of sends, and why, where it is more than a tenth.
 
-    A latency counts from the intended send time, so it has all of the send delay in it. If the
-    sender was late itself, the host's use may tell why.
+    A latency counts from the intended send time, so it has all of the send delay in it. The use of
+    the sender's host may tell why: the target or the receivers may be on it, too.
     """
     shares = {}
     for name, late in (schedule["late_us"] or {}).items():
@@ -412,8 +412,9 @@ def lateness_lines(
     why, advice = _CAUSES[cause]
     rank = "maximum" if worst == "max" else f"{worst.removeprefix('p')} %"
     lines = [f"{share} % of the {rank} latency is {why}:", advice]
-    busy = host_use and cause in ("itself", None) and host_use_text(host_use, notable=True)
-    return [*lines, f"(its host: {busy})"] if busy else lines
+    busy = host_use and host_use_text(host_use, notable=True)
+    whose = "its" if cause in ("itself", None) else "the sender's"
+    return [*lines, f"({whose} host: {busy})"] if busy else lines
 
 
 def starved_lines(run: Mapping[str, Any]) -> list[str]:
