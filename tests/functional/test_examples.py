@@ -233,6 +233,7 @@ ENDLESS = {"quiver-queue tail csp://localhost/orders"}
 # They need brokers, arrows or versions that other tests have, and take minutes.
 ELSEWHERE = (
     "quiver --runs 10 --baseline /opt/old/bin/quiver",
+    bare("quiver --duration 5s --baseline='--credit 10' --detect 5% --within 10m"),
     "quiver-analyze .",
     "quiver //broker/q0 --duration 30s --fail-if",
     "quiver-bench --client-server",

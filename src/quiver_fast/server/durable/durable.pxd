@@ -13,8 +13,6 @@ cdef class Restorer:
     cdef dict unfinished
     cdef list whole
     cdef list loose
-    # The entries that are no messages.
-    cdef int64_t others
     cdef dict bytes
 
     cdef Message *take(

@@ -35,16 +35,13 @@ cdef class Restorer:
             int64_t now) except? NULL:
         """Take the last document that was read; return the message that it completes, or NULL.
 
-        Other programs may write to the file too. Documents that are no messages are counted.
+        Other programs may write to the file too. Documents that are no messages are skipped.
         """
         cdef Part part
         if read_part(start, size, meta, &part):
             return self.take_part(
                 tailer, start - HEADER - tailer.file.base, &part, -1 if meta else index, now)
-        if meta:
-            return NULL
-        if not is_raw(start, size):
-            self.others += 1
+        if meta or not is_raw(start, size):
             return NULL
         if is_reference(start + RAW_HEAD, size - RAW_HEAD):
             return self.take_reference(start + RAW_HEAD, index, now)
@@ -62,7 +59,6 @@ cdef class Restorer:
             message.complete = True
             message.index = index
             if message_read_stored(message, now) != HEADER_READ:
-                self.others += 1
                 message_release(message)
                 return NULL
             return message
@@ -150,7 +146,6 @@ cdef class Restorer:
         good = read_start(message, reader.at, min(reader.left, START), now)
         chain_close(reader)
         if not good:
-            self.others += 1
             message_release(message)
             return NULL
         message.size = chain.size

@@ -90,9 +90,6 @@ cdef class Store:
         self.retention = Retention(
             self.appender, live.removed, live.oldest, queue.container.roll_size)
         restorer.hold(self.retention)
-        if restorer.others:
-            say(f"{self.appender.directory}: entries that are no AMQP messages stay in the file "
-                f"and are not delivered: {restorer.others}")
         if live.owed != MARK_NONE:
             # The mark must be the next document in the file of its transaction.
             self.owed = live.owed
