@@ -47,14 +47,13 @@ def done(space: Namespace, line: str) -> Finished:
 @pytest.mark.parametrize(
     ("change", "hosts"),
     [
-        (ONLY_V6, BOTH_NAMES),
-        (ONLY_V6, "::1 localhost\n"),
-        (ONLY_V4, BOTH_NAMES),
-        ("", "127.0.0.1 other\n"),
-        (ONLY_V6, ""),
-        (ONLY_V4, ""),
+        pytest.param(ONLY_V6, BOTH_NAMES, id="v6"),
+        pytest.param(ONLY_V4, BOTH_NAMES, id="v4"),
+        pytest.param("", "127.0.0.1 other\n", id="no name"),
+        pytest.param(ONLY_V6, "::1 localhost\n", id="v6 name", marks=pytest.mark.slow),
+        pytest.param(ONLY_V6, "", id="v6, no name", marks=pytest.mark.slow),
+        pytest.param(ONLY_V4, "", id="v4, no name", marks=pytest.mark.slow),
     ],
-    ids=["v6", "v6 name", "v4", "no name", "v6, no name", "v4, no name"],
 )
 def test_pairs_and_servers_run(tmp_path: Path, change: str, hosts: str) -> None:
     with machine(tmp_path, change, hosts) as space:
@@ -83,7 +82,7 @@ def test_without_proc(tmp_path: Path) -> None:
         assert "/proc is not mounted" in end.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("length", ["597h", "10000h"])
+@pytest.mark.parametrize("length", ["597h", pytest.param("10000h", marks=pytest.mark.slow)])
 def test_long_durations(tmp_path: Path, length: str) -> None:
     """They are more milliseconds than fit an int of C."""
     with machine(tmp_path, "", BOTH_NAMES) as space:
