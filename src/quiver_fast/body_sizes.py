@@ -70,6 +70,14 @@ def _part(text: str) -> BodySize:
     return BodySize(least, most, share)
 
 
+def mean_body(sizes: int | tuple[BodySize, ...]) -> float:
+    """Return the mean size."""
+    if isinstance(sizes, int):
+        return sizes
+    total = sum(part.share for part in sizes)
+    return sum((part.least + part.most) / 2 * part.share for part in sizes) / total
+
+
 def largest_body(sizes: int | tuple[BodySize, ...]) -> int:
     """Return the largest size."""
     return sizes if isinstance(sizes, int) else max(part.most for part in sizes)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
+from quiver_fast.analysis.figures.ends import bounds_of_ends
 from quiver_fast.analysis.figures.sender_rate import told_rate
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -224,6 +225,32 @@ def test_twenty_thousand_older_messages_are_in_no_figure(tmp_path):
     assert counts == {"older": 50_000, "received": 20_000, "unreceived": 0, "lost": 0}
     assert (pair.receiver.latencies.minimum, pair.receiver.latencies.maximum) == (7, 7)
     assert pair.sections["results"]["end_to_end_rate"] == pytest.approx(20_000 / 0.206)
+    assert "body_rate" not in pair.sections["results"]
+
+
+@pytest.mark.parametrize(
+    ("config", "body_bytes"),
+    [
+        ({"body_size": 10_000}, 10_000),
+        ({"body_size": 9_999}, None),
+        ({"body_size": "10k..30k"}, 20_000),
+        ({"body_size": "100:50%,50k:50%"}, 25_050),
+        ({"body_size": "100:80%,10k:20%"}, None),
+        ({"body_size": "large"}, None),
+        ({"body_size": 20_000, "body_file": "body"}, None),
+        ({}, None),
+    ],
+)
+def test_large_bodies_have_a_rate_in_bytes(tmp_path, config, body_bytes):
+    """Bodies of 10 kB and more on average; of a file the summary does not tell the size."""
+    (tmp_path / "s.csv").write_text("a,1000\nb,1100\n")
+    (tmp_path / "r.csv").write_text("a,1000,1001\nb,1100,1200\n")
+    run = RunBounds.of({"config": config}, None)
+    results = analysed(tmp_path, True, run).sections["results"]
+    assert results["end_to_end_rate"] == pytest.approx(10)
+    assert results.get("body_rate") == (body_bytes and pytest.approx(10 * body_bytes))
+    ends = bounds_of_ends([{"config": config}] * 2, [{"config": None}])
+    assert ends.body_bytes == run.body_bytes
 
 
 def test_many_foreign_ids_that_are_no_numbers(tmp_path, monkeypatch):

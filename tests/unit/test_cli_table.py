@@ -1,5 +1,6 @@
 """The layout of upstream's table and summary, column by column from the specification."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -469,6 +470,15 @@ def test_a_plain_run_has_a_row_for_options_and_figures():
         ("Latency", "min 1 ms, p25 2 ms, p90 2 ms, p99.99 6 ms"),
         ("Files", "/tmp/r"),
     ]
+
+
+def test_large_bodies_have_their_rate_in_bytes():
+    run = pair(SENT, RECEIVED, queue_growth=None)
+    run["results"] = RESULTS | {"body_rate": 12_345_678.9}
+    assert ("Rates", "310,586 sent/s, 310,618 received/s, bodies 12.3 MB/s, in 9.8 s") in pair_rows(
+        run
+    )
+    assert re.search(r"End-to-end rate.*\nBody rate \.+ 12\.3 MB/s\n", pair_summary_text(run))
 
 
 def test_other_sections_of_a_run_have_rows_too():

@@ -178,6 +178,7 @@ def bounds_of_ends(
         released=_known([one.released for one in others]),
         rejected=_known([one.rejected for one in others]),
         steps=_steps_of_all(senders[0]) if senders else (),
+        body_bytes=pairs[0].body_bytes if pairs else None,
     )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A backlog of less than this share of the messages may be a wave, and no growth.
 _GROWTH_SHARE = 0.01
+# The bytes per second of smaller bodies are those of the protocol rather than theirs.
+_LARGE_BODY = 10_000
 
 
 def in_unit(time: int, unit: str, other: str) -> int:
@@ -39,7 +41,8 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
     Returns:
         ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
         ``receiver_rate`` and ``end_to_end_rate`` in messages/s; an unknown one is
-        None. ``drain`` and ``queue_growth``: None, or the results of :func:`_drain` and
+        None; where bodies are large, ``body_rate``, the last one in bytes/s of bodies.
+        ``drain`` and ``queue_growth``: None, or the results of :func:`_drain` and
         :func:`_growth`; a warm-up is part of these two. ``steps``: the result of
         :func:`.steps.step_section`. ``backlog`` of a run that had one
         (:func:`.backlog.backlog_section`).
@@ -57,13 +60,16 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
     within = receiver.count - receiver.late
     # From its send to its receive, one message has a latency and no rate.
     known = duration is not None and duration > 0 and (end is not None or within > 1)
+    rate, size = within / duration if duration and known else None, run.body_bytes or 0
+    large = {} if rate is None or size < _LARGE_BODY else {"body_rate": rate * size}
     return {
         "results": {
             "message_count": receiver.count,
             "duration": duration,
             "sender_rate": told_rate(sent),
             "receiver_rate": told_rate(receiver.rate),
-            "end_to_end_rate": within / duration if duration and known else None,
+            "end_to_end_rate": rate,
+            **large,
         },
         "drain": None if end is None else _drain(receiver),
         "queue_growth": growth,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from quiver_fast.body_sizes import mean_body, parse_body_size
+from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import (
     Piece,
     RateStep,
@@ -66,6 +68,7 @@ class RunBounds:
         rejected: messages that it refused, of which there are no records; likewise.
         backlog: messages with which the sender filled the queue before its schedule began.
         steps: rates that follow each other, of all senders; none without such.
+        body_bytes: the mean size of a body; None where not known.
     """
 
     run_start: int | None = None
@@ -81,6 +84,7 @@ class RunBounds:
     rejected: int | None = None
     backlog: int = 0
     steps: tuple[RateStep, ...] = ()
+    body_bytes: float | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -109,6 +113,7 @@ class RunBounds:
             rejected=report.get("rejected"),
             backlog=send.get("backlog") or 0,
             steps=parse_rate_steps("" if send.get("backlog") else send.get("rate_steps") or ""),
+            body_bytes=_body_bytes(send),
         )
 
     def not_rejected(self, missing: int) -> int:
@@ -119,6 +124,15 @@ class RunBounds:
     def read_to_end(self) -> bool:
         """Whether no message can still come: all that were not received are lost."""
         return self.queue_empty is True or (self.peer_to_peer is True and self.complete is True)
+
+
+def _body_bytes(config: dict[str, Any]) -> float | None:
+    if config.get("body_file") or config.get("body_size") is None:
+        return None
+    try:
+        return mean_body(parse_body_size(str(config["body_size"])))
+    except UsageError:
+        return None
 
 
 def _config(summary: dict[str, Any] | None) -> dict[str, Any]:

@@ -92,6 +92,11 @@ def rate_text(rate: float) -> str:
     return f"{rate_digits(rate)} messages/s"
 
 
+def body_rate_text(rate: float) -> str:
+    """Return bytes/s as ``12.5 MB/s``."""
+    return f"{three_digits(rate / 1e6)} MB/s"
+
+
 def three_digits(value: float) -> str:
     """Return ``value`` with three significant digits, commas and no exponent; 0 as ``0``."""
     if value == 0:

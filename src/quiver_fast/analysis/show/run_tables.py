@@ -11,6 +11,7 @@ from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.figures.statistics import OF_STEADY
 from quiver_fast.analysis.model.ranks import NAMES, exists, rank_head
 from quiver_fast.analysis.model.units import (
+    body_rate_text,
     fine_text,
     latency_text,
     mean_text,
@@ -94,6 +95,8 @@ def _rates(run: Section) -> Rows:
     both = results.get("end_to_end_rate")
     if both is not None:
         rows["End-to-end rate"] = rate_text(both)
+    if "body_rate" in results:
+        rows["Body rate"] = body_rate_text(results["body_rate"])
     for role in ("sender", "receiver"):
         rate = results.get(f"{role}_rate")
         if rate is None and run[role] is not None:

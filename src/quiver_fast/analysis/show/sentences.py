@@ -7,7 +7,12 @@ from typing import Any
 
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.model.ranks import exists
-from quiver_fast.analysis.model.units import average_text, latency_text, seconds_text
+from quiver_fast.analysis.model.units import (
+    average_text,
+    body_rate_text,
+    latency_text,
+    seconds_text,
+)
 from quiver_fast.words import counted
 
 Run = Mapping[str, Any]
@@ -70,6 +75,7 @@ def _messages(run: Run) -> str | None:
     words += [f"{count:,} {done}" for done, count in others]
     rate = results.get("end_to_end_rate")
     told = "" if rate is None else f": {average_text(rate, '/s')} from end to end"
+    told += f", {body_rate_text(results['body_rate'])}" if "body_rate" in results else ""
     return f"{' and '.join(words)}{told}."
 
 
@@ -84,6 +90,8 @@ def _latency(run: Run) -> str | None:
     if exists("99", latency["count"]):
         parts.append(f"99 % took at most {latency_text(values['99'], unit)}")
     parts.append(f"the slowest took {latency_text(values['100'], unit)}")
-    waited = config and not config.get("rate") and not config.get("rate_steps")
+    window = (config.get("credit_window") or 0) * (config.get("ends") or {"senders": 1})["senders"]
+    paced = config.get("rate") or config.get("rate_steps")
+    waited = config and not paced and latency["count"] > window
     why = " The credit window was kept full, and each message waited for those before it."
     return f"{', '.join(parts)}.{why if waited else ''}"

@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import BRIEF, SECTIONS, STREAMING, known_ranks
-from quiver_fast.analysis.model.units import checked_text, latency_text, rate_digits, rate_text
+from quiver_fast.analysis.model.units import (
+    body_rate_text,
+    checked_text,
+    latency_text,
+    rate_digits,
+    rate_text,
+)
 from quiver_fast.analysis.show.headline import load_facts
 from quiver_fast.cli.arrow.summary_text import late_by_rows, lateness_lines, starved_lines
 from quiver_fast.cli.shared.thresholds import state_text
@@ -34,6 +40,8 @@ def pair_rows(document: Mapping[str, Any]) -> list[Row]:
     rates = [f"{rate} {done}/s" for done, rate in known.items()]
     if len(known) == 2 and len({*known.values()}) == 1:
         rates = [f"{known['sent']} sent and received/s"]
+    if "body_rate" in results:
+        rates.append(f"bodies {body_rate_text(results['body_rate'])}")
     return [
         *_facts(document),
         *_joined("Rates", [*rates, f"in {results['duration']:,.1f} s"] if rates else []),

@@ -13,6 +13,7 @@ from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.ranks import SECTIONS, STREAMING, SUMMARY, known_ranks
 from quiver_fast.analysis.model.units import (
     NO_RATE,
+    body_rate_text,
     latency_text,
     per_millisecond,
     rate_digits,
@@ -110,6 +111,8 @@ def pair_summary_text(document: dict[str, Any]) -> str:
         rate_field("Receiver rate", results["receiver_rate"]),
         rate_field("End-to-end rate", results["end_to_end_rate"]),
     ]
+    if "body_rate" in results:
+        figures.append(text_field("Body rate", body_rate_text(results["body_rate"])))
     warmup = receiver.get("warmup")
     if warmup:
         figures.insert(
