@@ -183,6 +183,9 @@ def test_ending(tmp_path):
     assert ended(True, True) == (True, None)
     assert ended(True, False) == (False, "B")
     assert ended(False, False) == (False, "A; B")
+    run = replace(run, receiver={**run.receiver, "complete": False, "reason": "A"})
+    run = replace(run, sender={**run.sender, "complete": False, "reason": "A"})
+    assert ending(run) == (False, "A")
     assert ended(True, True, count=0) == (False, "the receiver has no messages of this run")
 
 

@@ -34,6 +34,7 @@ from quiver_fast.analysis.show.scales import (
     percentile_scale,
     time_scale,
 )
+from quiver_fast.analysis.show.sentences import run_sentences
 from quiver_fast.analysis.show.set_charts import comparison_charts
 from quiver_fast.analysis.show.sides import sides_section
 from quiver_fast.errors import RecordError
@@ -112,6 +113,31 @@ def test_a_schedule_is_a_line(tmp_path: Path, config: dict[str, Any], drawn: str
     [chart] = run_charts(run, run_statistics(run, None), "")
     found = re.findall(r'<path class="line c7 dashed" d="([^"]+)"><title>schedule<', chart.html())
     assert found == ([] if drawn is None else [drawn])
+
+
+@pytest.mark.parametrize(
+    ("count", "ends", "waited"),
+    [(10, {}, False), (100, {}, False), (101, {}, True), (101, {"ends": {"senders": 2}}, False)],
+)
+def test_so_few_messages_fill_no_credit_window(
+    count: int, ends: dict[str, Any], waited: bool
+) -> None:
+    percentiles = dict.fromkeys(("50", "99", "100"), 7)
+    end = {"config": {"credit_window": 100, **ends}, "results": {"message_count": count}}
+    latency = {"count": count, "unit": "us", "percentiles": percentiles}
+    run = {"sender": end, "receiver": end | {"latency": latency}, "peer_to_peer": True,
+           "delivery": None, "results": None}  # fmt: skip
+    assert ("The credit window was kept full" in " ".join(run_sentences(run))) == waited
+
+
+def test_a_growing_queue_is_no_drift_of_clocks(tmp_path: Path) -> None:
+    """It was said to be one of 518,256 ppm."""
+    start = 1_700_000_000_000
+    lines = [f"{start + sent},{start + sent + sent // 3}\n" for sent in range(0, 19_000, 100)]
+    (tmp_path / "receiver-transfers.csv").write_text("".join(lines))
+    (files,) = find_runs([str(tmp_path)])
+    clock = run_statistics(load_run(files, lambda *_: None))["clock"]
+    assert clock["drift_ppm"] is clock["drift_low_ppm"] is clock["drift_high_ppm"] is None
 
 
 def test_what_both_sides_have_is_said_once(tmp_path: Path) -> None:

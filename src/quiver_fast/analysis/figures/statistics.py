@@ -19,6 +19,8 @@ from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
 INTENDED = "intended send times"
 BY_INTERVAL = "expected interval"
+# In ppm. Clocks of hosts drift by less: if latency changes faster, something delays the messages.
+_MOST_DRIFT = 1000
 OF_STEADY, OF_WHOLE = "steady state", "whole run"
 
 
@@ -121,7 +123,7 @@ def ending(run: RunData) -> tuple[bool | None, str | None]:
             flags.append(False)
             reasons.append(f"the {role} has no messages of this run")
     complete = False if False in flags else None if None in flags else True
-    return complete, "; ".join(filter(None, reasons)) or None
+    return complete, "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 def _steady_section(run: RunData, counts: SecondCounts) -> dict[str, Any]:
@@ -182,6 +184,10 @@ def _clock_section(run: RunData) -> dict[str, Any] | None:
         return None
     latencies = run.histogram.distribution()
     estimate = drift(run.histogram)
+    if estimate is not None and (
+        estimate.low_ppm > _MOST_DRIFT or estimate.high_ppm < -_MOST_DRIFT
+    ):
+        estimate = None
     return {
         "unit": run.histogram.unit,
         "offset_at_most": latencies.minimum,

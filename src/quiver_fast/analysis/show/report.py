@@ -141,7 +141,8 @@ def _lead(
         words.append(f'<p class="verdict bad">Thresholds breached: {texts}</p>')
     bad = sum(one["complete"] is False for one, _ in parts)
     if len(parts) > 1 and (bad or not answers):
-        state = f"{bad} of {len(parts)} runs are incomplete" if bad else "No run is incomplete"
+        state = f"{bad} of {len(parts)} runs {'is' if bad == 1 else 'are'} incomplete"
+        state = state if bad else "No run is incomplete"
         words.append(f'<p class="verdict {"bad" if bad else "good"}">{state}</p>')
     if base:
         words.append(sides_section(base, [run for _, run in parts]))
