@@ -72,6 +72,7 @@ USAGE = [
     ("pair", ["--fail-if", "p99>5ms and rate<1k"], "give the option once for each condition"),
     ("pair", ["--abort-if", "p99>5s || rate<1"], "give the option once for each condition"),
     ("analyze", ["run1", "--fail-if", "5s"], "write 'p99>5s'"),
+    ("analyze", ["run1", "--trust-order"], "--trust-order has no effect without --compare"),
     ("fleet", ["hosts", "--fail-if", "10ms"], "write 'p99>10ms'"),
     ("pair", ["--fail-if", "p99=5ms"], "write 'p99>5ms'"),
     ("pair", ["--fail-if", "5ms<p99"], "write 'p99>5ms'"),

@@ -92,9 +92,12 @@ def test_the_time_is_over() -> None:
 
 
 def test_a_target_that_is_not_there_ends_it() -> None:
-    end = find("//localhost:1/q", "--find-rate", "p99<10ms", "-d", "1s")
+    end = find("//localhost:1/q", "--find-rate", "p99<10ms", "-d", "1s", "--json")
     assert end.code == 1
     assert "Traceback" not in end.stderr
+    found = parsed(end.stdout)["found_rate"]
+    # It says nothing about any rate.
+    assert (found["low"], found["high"], found["reason"]) == (None, None, None)
     assert re.search(r"quiver: error: run-01: .*refused", end.stderr), end
 
 

@@ -1,5 +1,6 @@
 """Comparison and change points against slow twins, and SciPy as a judge."""
 
+from dataclasses import asdict
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -28,6 +29,7 @@ from quiver_fast.analysis.compare.comparison import (
     compare,
     in_words,
     rank_test,
+    undecided,
 )
 from quiver_fast.analysis.compare.sets import FIGURES, compare_figures
 from quiver_fast.analysis.show.set_charts import change_intervals, run_dots
@@ -102,7 +104,7 @@ def test_an_interval_without_0_is_a_difference_and_the_other_way_round(sets, rel
         apart = not low <= 0 <= high
         assert apart == (figure.adjusted_p_value <= 0.05)
         assert apart == (
-            figure.verdict in (BETTER, WORSE) or figure.verdict.startswith("difference below")
+            figure.verdict in (BETTER, WORSE) or figure.verdict.startswith("difference")
         )
         if figure.verdict in (BETTER, WORSE):
             assert figure.change is None or abs(figure.change) >= relevant
@@ -426,3 +428,35 @@ def test_each_run_is_a_dot():
     for chart in charts:
         dots = [shape.xs.tolist() for shape in chart.shapes if not shape.form]
         assert dots == list(sets.values())
+
+
+def test_a_difference_is_below_what_is_relevant_only_if_its_interval_is():
+    """Typical runs 0.5 % apart, and an interval up to 30 %: "difference below 1 %", all green."""
+    base, candidate = [Sample(1.0)] * 6, [Sample(1.005)] * 4 + [Sample(1.3)] * 2
+    ours = one(base, candidate, larger_is_better=False)
+    assert ours.change == pytest.approx(0.005)
+    assert ours.interval == pytest.approx((0.005, 0.3))
+    assert ours.verdict == "difference, not shown to be relevant"
+    assert undecided({"figures": {"f": asdict(ours)}}) == ["f"]
+    near = one(base, [Sample(1.005)] * 4 + [Sample(1.02)] * 2)
+    assert (near.verdict, near.no_difference_above) == (ours.verdict, 0.02)
+    assert not undecided({"figures": {"f": asdict(near)}})
+    wide = one(base, candidate, rules=Rules(0.31))
+    assert wide.verdict == "difference below 31 %"
+
+
+def test_five_runs_that_detect_nothing_are_not_fewer_than_five():
+    """--within over after five runs of each: "too few runs: at least 5 of each"."""
+    rules = Rules(detect=0.05)
+    sides = [dict.fromkeys("abc", level(mean, runs=5)) for mean in (100, 200)]
+    found = compare(*sides, dict.fromkeys("abc", True), rules=rules)
+    assert {figure.verdict for figure in found.values()} == {NOT_SHOWN}
+    assert {figure.interval for figure in found.values()} == {None}
+
+
+def test_no_number_of_runs_shows_a_change_that_is_not_relevant():
+    """A change of a billionth: "about 2,400,017,556,091,030,016 of each show +0.0%"."""
+    values = np.random.default_rng(1).normal(10, 2, 10)
+    ours = one(samples(values), samples(values * (1 + 1e-9)))
+    assert (ours.verdict, ours.runs_to_show) == (NOT_SHOWN, None)
+    assert ours.shown_from is not None

@@ -211,6 +211,9 @@ def test_overall_verdict():
     assert overall_verdict([none, "not shown"], [0.003, None]) == "not shown"
     words = overall_verdict([none, "no difference above 1.2 %"], [0.003, 0.012])
     assert words == "no difference above 1.2 %"
+    maybe = "difference, not shown to be relevant"
+    assert overall_verdict([none, maybe], [0.003, None]) == maybe
+    assert overall_verdict([none, maybe], [0.003, 0.017]) == "no difference above 1.7 %"
 
 
 def test_changes_over_runs(tmp_path):

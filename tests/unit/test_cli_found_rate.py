@@ -139,7 +139,7 @@ def found_document(**changed: Any) -> dict[str, Any]:
         "stalled": {"failed": 0, "runs": 7}, "reason": None, "steps": [],
     }  # fmt: skip
     return {
-        "output_dir": "out", "target": "pyfast, //h/q", "conditions": ["p99<10ms"],
+        "output_dir": "out", "target": "pyfast, //h/q", "conditions": ["p99<10ms"], "reason": None,
         "found_rate": found | changed,
     }  # fmt: skip
 
@@ -164,3 +164,11 @@ def test_a_warm_up_ends_when_the_rate_is_steady() -> None:
     assert warm_up_text(found) == "Warmed up for 14 s, to 48,211 messages/s"
     assert warm_up_text(found | {"steady": False}).endswith(": its rate is not steady")
     assert warm_up_text(found | {"rates": [], "reason": "no queue"}).endswith("it failed: no queue")
+
+
+def test_a_search_that_failed_says_so() -> None:
+    """A target that is not there: "Confirmation ... none: there was no time"."""
+    document = found_document(rate=None, confirmed=False, confirmation=None)
+    assert re.search(r"Confirmation \.+ none: there was no time", found_rate_text(document))
+    failed = found_rate_text(document | {"reason": "run-01: cannot connect"})
+    assert re.search(r"Confirmation \.+ none: the search failed", failed)

@@ -38,6 +38,7 @@ BETTER, WORSE = "better", "worse"
 NOT_SHOWN = "not shown"
 NO_DIFFERENCE = "no difference above"
 BELOW = "difference below"
+MAYBE_RELEVANT = "difference, not shown to be relevant"
 NOT_COMPARED = "not compared"
 NOT_COMPARABLE = "not comparable: made one after the other"
 
@@ -57,6 +58,7 @@ _SLOW = 2
 
 _SENTENCES = {
     NOT_SHOWN: "No difference of the typical runs is shown. More runs show smaller ones.",
+    MAYBE_RELEVANT: "The typical runs differ. More runs show whether by as much as is relevant.",
     TOO_FEW: "With so few runs a difference of the sets is not told from one between runs.",
     NOT_COMPARABLE: "What changed meanwhile looks like a difference of the sets. Measure both in "
     "turns (quiver --runs 10 --baseline BASE), or give --trust-order if nothing changed.",
@@ -120,8 +122,10 @@ class Comparison:
             None where there is a relevant difference or no proof.
         shown_from: the change, as a share of the base, that so many runs show in 90 of 100
             sets; None but of a verdict ``not shown``.
-        runs_to_show: how many runs of each set show the change, likewise.
-        verdict: ``better``, ``worse``, ``difference below X %`` (not a relevant one),
+        runs_to_show: how many runs of each set show the change, likewise; None of one that is
+            not relevant.
+        verdict: ``better``, ``worse``, ``difference below X %`` (proven not to be relevant),
+            ``difference, not shown to be relevant``,
             ``no difference above X %``, ``not shown``, ``not compared: ...``,
             ``not comparable: ...`` or ``too few runs: ...``.
     """
@@ -196,14 +200,12 @@ def _compared(
     before, after = (np.array([sample.value for sample in side]) for side in (base, candidate))
     typical, now, difference = map(_median, (before, after, np.subtract.outer(after, before)))
     test = rank_test(before, after, level) if verdict is None else None
-    if verdict is None and test is None:
-        verdict = TOO_FEW
     change = difference / typical if difference is not None and typical else None
     if verdict == TOO_FEW:
         change = None
     bound = reach = needed = None
     if test is not None:
-        verdict = _verdict(test, change, larger_is_better, rules.relevant)
+        verdict = _verdict(test, typical, change, larger_is_better, rules.relevant)
         tick = max(sample.tick for sample in (*base, *candidate))
         if typical and verdict not in (BETTER, WORSE):
             bound = proven_bound(typical, test.interval, tick, rules.largest_bound)
@@ -212,7 +214,8 @@ def _compared(
         if verdict == NOT_SHOWN and typical:
             runs = min(len(base), len(candidate))
             reach = detectable(runs, test.interval, level) / abs(typical)
-            needed = runs_to_show(runs, reach, change)
+            is_relevant = change is not None and abs(change) >= rules.relevant
+            needed = runs_to_show(runs, reach, change) if is_relevant else None
     return Comparison(
         base=typical,
         candidate=now,
@@ -246,12 +249,19 @@ def _slow(values: Float64Array, larger_is_better: bool) -> int:
     return int(bad.sum())
 
 
-def _verdict(test: RankTest, change: float | None, larger_is_better: bool, relevant: float) -> str:
+def _verdict(
+    test: RankTest,
+    typical: float | None,
+    change: float | None,
+    larger_is_better: bool,
+    relevant: float,
+) -> str:
     low, high = test.interval
     if low <= 0 <= high:
         return NOT_SHOWN
-    if change is not None and abs(change) < relevant:
-        return f"{BELOW} {100 * relevant:g} %"
+    if typical and change is not None and abs(change) < relevant:
+        is_below = max(map(abs, test.interval)) < relevant * abs(typical)
+        return f"{BELOW} {100 * relevant:g} %" if is_below else MAYBE_RELEVANT
     return BETTER if (low > 0) == larger_is_better else WORSE
 
 
@@ -358,6 +368,7 @@ def undecided(comparison: Mapping[str, Any]) -> list[str]:
         name
         for name, figure in comparison["figures"].items()
         if figure["verdict"] in (NOT_SHOWN, TOO_FEW)
+        or (figure["verdict"] == MAYBE_RELEVANT and figure["no_difference_above"] is None)
     ]
 
 

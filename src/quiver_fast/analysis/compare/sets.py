@@ -14,6 +14,7 @@ from quiver_fast.analysis.compare.changepoints import change_points, dependence,
 from quiver_fast.analysis.compare.comparison import (
     BELOW,
     BETTER,
+    MAYBE_RELEVANT,
     NOT_COMPARABLE,
     NOT_COMPARED,
     NOT_SHOWN,
@@ -194,8 +195,10 @@ def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> 
     if clear:
         return "mixed" if len(clear) == 2 else clear.pop()
     compared = [one for one in verdicts if not one.startswith(NOT_COMPARED)]
-    for verdict in compared:
+    for verdict, bound in zip(verdicts, bounds, strict=True):
         if verdict in (NOT_COMPARABLE, NOT_SHOWN):
+            return verdict
+        if verdict == MAYBE_RELEVANT and bound is None:
             return verdict
     if not compared or TOO_FEW in compared:
         return TOO_FEW if TOO_FEW in verdicts else verdicts[0]

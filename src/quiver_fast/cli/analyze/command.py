@@ -141,6 +141,9 @@ def _run(argv: list[str]) -> int:
     _choose_sides(args)
     if not args.compare:
         refuse_comparisons(args.fail_if, "--fail-if", "without --compare")
+        for flag, given in (("--relevant", args.relevant), ("--trust-order", args.trust_order)):
+            if given:
+                raise UsageError(f"{flag} has no effect without --compare")
         if args.junit and not args.fail_if:
             raise UsageError("--junit has no effect without --fail-if or --compare")
     analysis = _analysis_of(args, answers)

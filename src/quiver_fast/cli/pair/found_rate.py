@@ -287,7 +287,7 @@ class FindRate:
     @property
     def _valid(self) -> list[_Run]:
         """The runs that say something about the target."""
-        return [run for run in self._runs if not run.found.void]
+        return [run for run in self._runs if run.found.received and not run.found.void]
 
     @property
     def _limit(self) -> Limit:
@@ -307,7 +307,9 @@ class FindRate:
             self._warm_up = warm_up(
                 args, self._target, self._directory, self._signals, progress, longest
             )
-        if self._warm_up is not None and self._progress is None and not args.quiet:
+        if self._signals.count or self._warm_up is None:
+            return
+        if self._progress is None and not args.quiet:
             print(warm_up_text(self._warm_up), file=sys.stderr, flush=True)
 
     def _shown(self, label: str) -> contextlib.AbstractContextManager[Progress]:

@@ -31,7 +31,7 @@ def _found(document: dict[str, Any]) -> str:
         text_field("Target", document["target"]),
         text_field("Conditions", ", ".join(document["conditions"])),
         text_field("Just above", found["reason"] or "-"),
-        text_field("Confirmation", _confirmation(found["confirmation"])),
+        text_field("Confirmation", _confirmation(found["confirmation"], document["reason"])),
     ]
     stalled = found["stalled"]
     if stalled["failed"]:
@@ -40,10 +40,10 @@ def _found(document: dict[str, Any]) -> str:
     return section("FOUND RATE", [*fields, text_field("Output files", document["output_dir"])])
 
 
-def _confirmation(found: dict[str, Any] | None) -> str:
+def _confirmation(found: dict[str, Any] | None, reason: str | None) -> str:
     """Say how many of the runs at the answer, and just above it, were sustained."""
     if found is None:
-        return "none: there was no time"
+        return "none: the search failed" if reason else "none: there was no time"
     sides = (found["at"], found["above"])
     return ", ".join(
         f"{side['sustained']} of {side['runs']} at {_rate(side['rate'])}"

@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from quiver_fast.analysis.compare.comparison import (
+    MAYBE_RELEVANT,
     NOT_COMPARABLE,
     NOT_COMPARED,
     NOT_SHOWN,
@@ -144,7 +145,7 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
     words = f"{figure['verdict']}: base {base}, candidate {candidate}{change}"
     verdict = figure["verdict"]
     state = _OK
-    if verdict in (NOT_SHOWN, NOT_COMPARABLE):
+    if verdict in (NOT_SHOWN, MAYBE_RELEVANT, NOT_COMPARABLE):
         state = _INCONCLUSIVE if asked else _SKIPPED
     elif verdict == TOO_FEW or verdict.startswith(NOT_COMPARED):
         state = _SKIPPED
