@@ -18,7 +18,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from quiver_fast.analysis.compare.sets import run_figures
-from quiver_fast.analysis.figures.delivery import BY_IDS, delivery_section, receiver_alone
+from quiver_fast.analysis.figures.delivery import (
+    BY_IDS,
+    delivery_section,
+    least_reordered,
+    receiver_alone,
+)
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.pair_results import in_unit
 from quiver_fast.analysis.figures.run_data import RunData
@@ -309,8 +314,9 @@ def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds
     delivery = receiver_alone(found, run)
     if not file.has_ids:
         return delivery
-    distinct = _Facts(table, file.arrow).total(fact_names.DISTINCT_IDS)
-    return delivery | {"method": BY_IDS, "duplicate": found.count - distinct}
+    duplicate = found.count - _Facts(table, file.arrow).total(fact_names.DISTINCT_IDS)
+    reordered = least_reordered(found.reordered, duplicate)
+    return delivery | {"method": BY_IDS, "duplicate": duplicate, "reordered": reordered}
 
 
 def bounds_of_runs(files: Sequence[RecordFile]) -> dict[str, RunBounds]:

@@ -297,6 +297,17 @@ def test_coordinated_omission_by_request(run, capsys):
     assert "Correction ................................ expected interval\n" in out
 
 
+def test_no_interval_is_right_without_a_rate(run, tmp_path, capsys):
+    config = {"operation": "send", "impl": "pyfast", "url": "q0", "output_dir": "o",
+              "connection_mode": "client", "duration": 0, "count": 3000, "rate": 0, "body_size": 1,
+              "credit_window": 1, "transaction_size": 0, "durable": False,
+              "set_message_id": False}  # fmt: skip
+    summary = tmp_path / "run" / "sender-summary.json"
+    summary.write_text(json.dumps({"config": config, "complete": True, "reason": None}))
+    _, out, _ = analyze(capsys, run, "--expected-interval", "5ms")
+    assert "the sender had no rate, so no correction is right" in out
+
+
 def test_hgrm_and_hlog(run, tmp_path, capsys):
     hdrh = pytest.importorskip("hdrh.histogram", reason="hdrhistogram is optional")
     log = pytest.importorskip("hdrh.log", reason="hdrhistogram is optional")

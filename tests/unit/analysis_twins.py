@@ -128,7 +128,8 @@ def slow_reconcile(sends, receipts, by_ids, run=NOTHING_KNOWN):
         "unreceived": unreceived,
         "lost": unreceived if at_end else gaps,
         "duplicate": duplicate,
-        "reordered": reordered,
+        # Without ids nothing tells a late duplicate from a message out of order.
+        "reordered": reordered if by_ids else max(0, reordered - duplicate),
         "negative_latency": negative,
         "told_apart_by": "run start" if not sends and run.run_start is not None else told,
     }

@@ -152,7 +152,8 @@ def test_without_ids_the_order_is_that_of_each_receiver(tmp_path: Path) -> None:
             for place, one in enumerate(lines) if place)
         for lines in ends.received
     ]  # fmt: skip
-    assert run.delivery["reordered"] == sum(expected) > 0
+    # Each duplicate may be one of these arrivals.
+    assert run.delivery["reordered"] == sum(expected) - run.delivery["duplicate"] > 0
 
 
 def test_ends_that_the_records_do_not_tell(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ class Reconciliation:
           and is received then.
         - ``duplicate``: sum over k of max(0, r(k) - s(k)).
         - ``reordered``: first arrivals that were sent before one that had already arrived
-          (without ids, all arrivals; RFC 4737, section 3.4: a duplicate is no reordering).
+          (RFC 4737, section 3.4: a duplicate is no reordering); without ids,
+          :func:`least_reordered`.
         - ``negative_latency``: receipts with receive time < send time (clock skew).
         - ``told_apart_by``: what told older and foreign messages from own ones: "ids",
           "send times", or "run start" where the sender recorded nothing.
@@ -192,10 +193,22 @@ def delivery_section(
         "unreceived": unreceived,
         "lost": unreceived if run.read_to_end else run.not_rejected(counts["gaps"]),
         "duplicate": counts["duplicate"],
-        "reordered": counts["reordered"],
+        "reordered": counts["reordered"]
+        if by_ids
+        else least_reordered(counts["reordered"], counts["duplicate"]),
         "negative_latency": counts["negative_latency"],
         "told_apart_by": told,
     } | _refused(run)
+
+
+def least_reordered(behind: int, duplicate: int) -> int:
+    """Return how many messages came out of order, at least, where messages have no ids.
+
+    Args:
+        behind: arrivals that were sent before one that had already arrived.
+        duplicate: arrivals of messages that had arrived: each may be one of those.
+    """
+    return max(behind - duplicate, 0)
 
 
 def _refused(run: RunBounds) -> dict[str, Any]:
@@ -208,12 +221,13 @@ def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
     """Return the delivery as far as a receiver's records tell; unknown counts are None.
 
     The keys are those of :meth:`Reconciliation.result`. Ids are compared among
-    themselves: ``duplicate`` is the number of repeated ids. ``reordered`` counts arrivals
-    with a send time smaller than that of an earlier arrival, which is a lower bound.
+    themselves: ``duplicate`` is the number of repeated ids. ``reordered`` is
+    :func:`least_reordered`; without ids it has late duplicates, which nothing tells apart.
     ``older`` messages are those from before the start of the run, where that is known; the
     clocks of both hosts are taken for equal then.
     """
     ids = receiver.ids
+    duplicate = None if ids is None else receiver.count - ids.distinct
     told = _RUN_START if run.run_start is not None else None
     return {
         "method": BY_IDS if ids is not None else BY_TIMES_OF[receiver.time_unit],
@@ -223,8 +237,8 @@ def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
         "foreign": None,
         "unreceived": None,
         "lost": None,
-        "duplicate": None if ids is None else receiver.count - ids.distinct,
-        "reordered": receiver.reordered,
+        "duplicate": duplicate,
+        "reordered": least_reordered(receiver.reordered, duplicate or 0),
         "negative_latency": receiver.latencies.below(0),
         "told_apart_by": told,
     } | _refused(run)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quiver_fast.analysis.figures.delivery import Reconciliation
+from quiver_fast.analysis.figures.delivery import Reconciliation, least_reordered
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.sender_rate import told_rate
 from quiver_fast.analysis.figures.settlement import Settlement
@@ -334,6 +334,8 @@ class EndsReconciliation(Reconciliation):
             by_gaps = self._by_ids and not self._shared
             gaps = self._gaps(self._ids()) if by_gaps else 0
             found["lost"] = self._run.not_rejected(gaps)
+        if reordered is not None and not self._by_ids:
+            reordered = least_reordered(reordered, found["duplicate"])
         return found | {"reordered": reordered}
 
     def _reordered_by_receiver(self, found: IdBalance) -> dict[int, int]:

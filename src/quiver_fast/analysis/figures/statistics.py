@@ -13,12 +13,14 @@ from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
 from quiver_fast.analysis.figures.sender_rate import planned_end
 from quiver_fast.analysis.figures.steady import Steadiness, Steady, stalls, steady_state
 from quiver_fast.analysis.figures.windows import SecondCounts, window_section
+from quiver_fast.analysis.model.bounds import Sending
 from quiver_fast.analysis.model.ranks import NAMES, RANKS
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.latencies import Latencies, coarse
 
 INTENDED = "intended send times"
 BY_INTERVAL = "expected interval"
+WITHOUT_RATE = "expected interval; the sender had no rate, so no correction is right"
 # In ppm. Clocks of hosts drift by less: if latency changes faster, something delays the messages.
 _MOST_DRIFT = 1000
 OF_STEADY, OF_WHOLE = "steady state", "whole run"
@@ -245,7 +247,7 @@ def _omission_section(run: RunData, interval_seconds: float | None) -> dict[str,
     interval = max(math.ceil(interval_seconds * PER_SECOND[unit] - 1e-9), 1)
     rounded, step = coarse(raw)
     return section | {
-        "method": BY_INTERVAL,
+        "method": WITHOUT_RATE if _had_no_rate(run.sender) else BY_INTERVAL,
         "expected_interval": interval,
         "corrected": _figures(CorrectedDistribution(rounded, interval)),
         "corrected_resolution": step,
@@ -256,6 +258,11 @@ def _intended(run: RunData) -> bool:
     """Say whether the send times are those of a schedule, which only its arrow can know."""
     schedule = None if run.sender is None else run.sender.get("schedule")
     return schedule is not None and schedule["late_us"] is not None
+
+
+def _had_no_rate(sender: dict[str, Any] | None) -> bool:
+    """Say whether a sender is known to have sent as fast as its credit let it."""
+    return sender is not None and bool(sender["config"]) and Sending.of(sender) is None
 
 
 def _figures(latencies: Latencies | CorrectedDistribution) -> dict[str, Any]:

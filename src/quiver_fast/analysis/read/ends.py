@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step
+from quiver_fast.analysis.figures.delivery import least_reordered
 from quiver_fast.analysis.figures.ends import (
     EndsReconciliation,
     Owners,
@@ -385,7 +386,8 @@ class MergedEnds:
         if hides_ends([end]):
             return None
         if shares is None:
-            return found.reordered if self._sent.alone else None
+            duplicate = self._received.delivery["duplicate"]
+            return least_reordered(found.reordered, duplicate) if self._sent.alone else None
         members = range(end.first, end.first + end.members)
         return sum(shares.reordered.get(number, 0) for number in members)
 

@@ -19,7 +19,6 @@ from quiver_fast.analysis.figures.omission import CorrectedDistribution
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.figures.statistics import (
-    BY_INTERVAL,
     OF_STEADY,
     arrivals,
     departures,
@@ -259,7 +258,7 @@ def _latency(histogram: Histogram, span: _Span, prefix: str) -> Chart:
 def _percentiles(histogram: Histogram, omission: Mapping[str, Any] | None, prefix: str) -> Chart:
     raw = histogram.distribution()
     curves: list[tuple[Latencies | CorrectedDistribution, str, int]] = [(raw, "as recorded", 0)]
-    if omission is not None and omission["method"] == BY_INTERVAL:
+    if omission is not None and omission["expected_interval"] is not None:
         corrected = CorrectedDistribution(coarse(raw)[0], omission["expected_interval"])
         curves.append((corrected, "corrected for coordinated omission", 3))
     ticks = per_millisecond(histogram.unit)

@@ -477,7 +477,7 @@ def make_parser() -> ArgumentParser:
         metavar="DURATION",
         type=_interval,
         help="Correct coordinated omission for messages expected every DURATION "
-        "(default: 1 / rate, or credit window / measured rate, from the saved summary)",
+        "(default: no correction)",
     )
     add(
         "--window",
