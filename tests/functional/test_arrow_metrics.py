@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.metrics import Metrics, scrape, without_prometheus_client
 from support.processes import Running, free_port, run, wait_until
 from support.server import running_server
 
-from quiver_fast.cli.arrow.meter import BOUNDS
+from quiver_fast.cli.arrow.meter import BOUNDS, Meter
 from quiver_fast.extras import how_to_install
+from quiver_fast.metrics import http
 
 
 def tool(name: str, *words: str) -> list[str]:
@@ -66,6 +70,41 @@ def test_a_pair(tmp_path: Path) -> None:
         assert 1e-6 < first.value("quiver_settlement_seconds", side="sender", end="0") < 5
         wait_until(lambda: received(scrape(port)) > received(first), "the count goes on")
         assert running.wait(30).code == 0
+
+
+@pytest.mark.measured
+def test_the_end_stays_for_the_next_scrape() -> None:
+    """A scrape for each interval never saw the messages of the last one: 34,526 of 36,000."""
+    words = ("--rate", "100", "--duration", "6s", "--metrics-port", "0")
+    with Running(tool("pair", *words)) as running:
+        port = port_of(running)
+        scrape(port)
+        time.sleep(4)
+        scrape(port)
+        wait_until(lambda: "stay for the next scrape" in running.stderr_so_far(), "it stays")
+        assert received(scrape(port)) == 600
+        assert running.wait(5).code == 0
+
+
+def test_how_long_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One and a half of the interval of two scrapes, up to a minute; no time before two."""
+    now = 100.0
+    monkeypatch.setattr(http, "time", SimpleNamespace(monotonic=lambda: now))
+    server = http.MetricsServer(http.LOOPBACK, 0, Meter())
+    try:
+        stays = []
+        for moment, until in ((100.0, 101.0), (108.0, 110.0), (108.0, 130.0), (1000.0, 1000.0)):
+            now = moment
+            scraper = threading.Timer(0.1, scrape, (server.port,))
+            scraper.start()
+            assert server.wait_for_scrape(30)
+            scraper.join()
+            now = until
+            stays.append(server.seconds_to_scrape)
+        assert stays == [0, 10, 0, 60]
+        assert not server.wait_for_scrape(0)
+    finally:
+        server.close()
 
 
 @pytest.mark.measured

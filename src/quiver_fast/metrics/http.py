@@ -38,6 +38,10 @@ _PAUSE_SECONDS = 0.1
 # How long another thread waits for the interpreter while text is made, in seconds: the server's
 # loop needs it now and then, and Python's default of 5 ms would show in its latencies.
 _SWITCH_SECONDS = 0.0005
+# The figures of the end stay for the next scrape, and for half an interval more: scrapes jitter.
+_STAY = 1.5
+# Nobody waits longer than that for a scrape.
+_STAY_MOST = 60.0
 
 
 class Collector(Protocol):
@@ -75,6 +79,8 @@ class MetricsServer:
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._requests: list[_Request] = []
         self._closed = threading.Event()
+        self._scraped = threading.Condition()
+        self._scrapes: list[float] = []
         self.port = int(self._socket.getsockname()[1])
         self.url = f"http://{_shown(host)}:{self.port}/metrics"
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -123,9 +129,32 @@ class MetricsServer:
             self._end(request)
 
     def _end(self, request: _Request) -> None:
+        if request.answered:
+            self._note_scrape()
         self._requests.remove(request)
         self._selector.unregister(request.sock)
         request.sock.close()
+
+    def _note_scrape(self) -> None:
+        with self._scraped:
+            self._scrapes = [*self._scrapes[-1:], time.monotonic()]
+            self._scraped.notify_all()
+
+    @property
+    def seconds_to_scrape(self) -> float:
+        """How long the next scrape may take, by the interval of the last two; 0 before two."""
+        with self._scraped:
+            if len(self._scrapes) < 2:
+                return 0.0
+            before, last = self._scrapes
+        left = last + _STAY * (last - before) - time.monotonic()
+        return min(max(left, 0.0), _STAY_MOST)
+
+    def wait_for_scrape(self, seconds: float) -> bool:
+        """Wait until a client has the figures of now; return whether one came in ``seconds``."""
+        with self._scraped:
+            before = self._scrapes
+            return self._scraped.wait_for(lambda: self._scrapes is not before, seconds)
 
     def close(self) -> None:
         """Answer no more."""
@@ -143,6 +172,7 @@ class _Request:
 
     Attributes:
         events: those of its socket that it waits for.
+        answered: whether the whole answer was written.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -152,7 +182,7 @@ class _Request:
         self._until = time.monotonic() + _REQUEST_SECONDS
         self._input = bytearray()
         self._unsent = memoryview(b"")
-        self._answered = False
+        self.answered = False
 
     def seconds_left(self) -> float:
         """Return the time that request and answer may still take."""
@@ -170,7 +200,7 @@ class _Request:
         piece = self.sock.recv(_HEAD_MAX)
         before = len(self._input)
         self._input += piece
-        if self._answered:
+        if self.answered:
             # Closing before the client does would destroy the answer.
             return bool(piece) and len(self._input) < _INPUT_MAX
         if piece and not _END_OF_HEAD.search(self._input, max(before - 3, 0)):
@@ -184,7 +214,7 @@ class _Request:
         self._unsent = self._unsent[self.sock.send(self._unsent) :]
         if not self._unsent:
             self.sock.shutdown(socket.SHUT_WR)
-            self._answered = True
+            self.answered = True
             self.events = selectors.EVENT_READ
 
 

@@ -6,11 +6,11 @@ import argparse
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.analysis.model.units import per_millisecond, seconds_text
 from quiver_fast.cli.shared.quantities import count, within
 from quiver_fast.metrics.http import LOOPBACK, MetricsServer
 from quiver_fast.records.log_histogram import LogHistogram
@@ -167,5 +167,18 @@ def metered(name: str, args: argparse.Namespace) -> Iterator[None]:
         if not args.quiet or args.metrics_port == 0:
             print(f"{name}: metrics at {server.url}", file=sys.stderr, flush=True)
         yield
+        _stay(name, server, args.quiet)
     finally:
         server.close()
+
+
+def _stay(name: str, server: MetricsServer, quiet: bool) -> None:
+    """Leave the figures of the end for a client that comes at intervals; Ctrl-C ends that."""
+    seconds = server.seconds_to_scrape
+    if not seconds:
+        return
+    if not quiet:
+        most = f"{seconds_text(seconds)} at most"
+        print(f"{name}: the metrics stay for the next scrape, {most}", file=sys.stderr, flush=True)
+    with suppress(KeyboardInterrupt):
+        server.wait_for_scrape(seconds)
