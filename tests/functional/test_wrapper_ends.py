@@ -142,6 +142,7 @@ def test_four_by_four_over_two_queues(server: Server, tmp_path: Path) -> None:
     assert [one["name"] for one in ends] == [
         f"{role} {number}" for role in ("sender", "receiver") for number in range(4)
     ]
+    assert all(Path(one["file"]).is_file() for one in ends), "they are compressed"
     assert [one["delivery"]["received"] for one in ends[:4]] == [*map(len, sent)]
     assert [one["results"]["message_count"] for one in ends[4:]] == [*map(len, received)]
     assert document["fairness"]["receivers"]["shares"] == pytest.approx(

@@ -180,6 +180,9 @@ class EndsRun(RunFrame):
         data = self._read(outlines, quiet)
         summaries = dict(zip(self._runs, data.ends or [], strict=True))
         problems = self._save(summaries)
+        for run, summary in summaries.items():
+            # Saving has compressed the records.
+            summary["file"] = str(run.files.records)
         self._data = data
         return self._document(data, problems)
 
