@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def processes(running: Running, who: str) -> list[psutil.Process]:
-    """Return the processes of an end: "send" or "receive"."""
+    """Return the processes of an end: "send" or "receive"; none of another name."""
     children = psutil.Process(running.process.pid).children(recursive=True)
     return [one for one in children if f"operation={who}" in one.cmdline()]
 
@@ -62,6 +62,8 @@ CASES = [
     ("credit", True, "server", ("--rate", "2k")),
     ("credit", True, "server", ("--rate", "12k", "--senders", "4", "--processes", "1")),
     ("credit", False, "receive", ("--rate", "2k", "--credit", "10")),
+    # The receiver stands still by itself.
+    ("credit", False, "nobody", ("--rate", "2k", "--pause-receivers", "2s:1s", "--credit", "100")),
     ("socket", False, "receive", ("--rate", "500", "--body-size", "100k")),
     ("outcomes", True, "server", ("--rate", "500", "--transaction-size", "10")),
     ("itself", True, "send", ("--rate", "2k")),
