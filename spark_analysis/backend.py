@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.completeness import check_ends
-from quiver_fast.analysis.read.discovery import RunFiles, end_of
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.end_records import EndRecords
 from quiver_fast.analysis.read.sources import Progress, Wanted, checked, run_bounds, run_data
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.errors import QuiverError
@@ -137,7 +138,7 @@ def load_run(
             return with_statistics(run, wanted)
         return _statistics(table, places, described, wanted, bounds)
 
-    with _facts(spark, described, split_size, bounds) as found:
+    with _facts(spark, described, ends, split_size, bounds) as found:
         answer = analysed(found, analyse, described, wanted, bounds)
         histogram = _histogram(found, described, answer) if wanted.histogram else None
     progress(size, size)
@@ -149,7 +150,11 @@ def load_run(
 
 @contextmanager
 def _facts(
-    spark: SparkSession, files: Sequence[RecordFile], split_size: int, bounds: RunBounds
+    spark: SparkSession,
+    files: Sequence[RecordFile],
+    ends: Sequence[EndRecords],
+    split_size: int,
+    bounds: RunBounds,
 ) -> Iterator[DataFrame]:
     runs = {_RUN: bounds}
     if can_be_folded(files):
@@ -160,8 +165,7 @@ def _facts(
         parts = parts_of(files)
         fit_partitions(spark, parts)
         with facts(read_records(spark, files, split_size), files, runs) as tables:
-            many = any(end_of(file.location) is not None for file in files)
-            tables = with_sides(tables, files) if many else tables
+            tables = with_sides(tables, files, ends) if ends else tables
             # Each fact is a table with tasks of its own, and most tasks have hardly any rows.
             found = tables.coalesce(max(parts, 1)).persist()
             try:

@@ -26,7 +26,7 @@ from spark_analysis.columns import (
     ticks_per_second,
     together,
 )
-from spark_analysis.schema import ARROW, COUNTS, MISSING, PLACE, as_facts
+from spark_analysis.schema import ARROW, COUNTS, MISSING, PLACE, RECEIVER, SENDER, as_facts
 
 
 def sends_and_receipts(records: DataFrame, receipts: DataFrame) -> DataFrame:
@@ -62,7 +62,7 @@ def in_ranges(
         F.when(by_ids, F.col("id")).otherwise(_in_coarse(F.col("sent"))).alias("key"),
         F.when(by_ids, id_high()).otherwise(nothing).alias("high"),
         receipt.alias("receipt"),
-        F.coalesce(F.col("member"), nothing).alias("member"),
+        F.coalesce(F.col("member"), F.lit(-1).cast("bigint")).alias("member"),
         F.coalesce(F.col("received") > _end(), F.lit(False)).alias("late"),
         F.coalesce(F.col("received"), nothing).alias("received"),
         F.coalesce(latency, nothing).alias("latency"),
@@ -156,25 +156,71 @@ def own_facts(found: DataFrame, arrows: DataFrame) -> DataFrame:
         )
     # By the order of each sender at each receiver: messages of two senders have no order.
     sides = ("run", "source", "sender", "receiver")
-    behind = _reordered(found.where("name is null"), *sides, by=("run", "file"))
+    behind = _reordered(found.where("name is null"), *sides, by=("run", "file", "receiver"))
     of_arrows = behind.join(F.broadcast(arrows), ["run", "file"])
-    tables.append(as_facts(of_arrows, fact_names.REORDERED, n=F.col("n")))
+    member = _told("receiver")
+    tables.append(as_facts(of_arrows, fact_names.REORDERED, value=member, n=F.col("n")))
     return together(tables)
 
 
-def delivered(found: DataFrame, arrows: DataFrame) -> DataFrame:
-    """Return the facts of how many messages of each sender were received, by ids.
+def _told(member: str) -> Column:
+    return F.when(F.col(member) >= 0, F.col(member))
 
-    ``value`` is the number of a sender that shares its file with others; else 0.
+
+def shares(found: DataFrame, arrows: DataFrame) -> DataFrame:
+    """Return the facts of the first receipts, by ids, of each sender and of each receiver.
 
     Args:
         found: the rows of :func:`.reconcile.reconciled`.
-        arrows: (file, run, arrow) of senders.
+        arrows: (file, run, arrow) of runs of many ends.
     """
-    arrivals = found.where("name is null").groupBy("run", "source", "sender")
-    sums = arrivals.agg(F.sum("length").alias("n")).withColumnRenamed("source", "file")
-    named = sums.join(F.broadcast(arrows), ["run", "file"])
-    return as_facts(named, fact_names.DELIVERED, value=F.col("sender"), n=F.col("n"))
+    arrivals, tables = found.where("name is null"), []
+    for fact, file, member in (
+        (fact_names.DELIVERED, "source", "sender"), (fact_names.ARRIVED, "file", "receiver"),
+    ):  # fmt: skip
+        sums = arrivals.groupBy("run", file, member).agg(F.sum("length").alias("n"))
+        named = sums.withColumnRenamed(file, "file").join(F.broadcast(arrows), ["run", "file"])
+        tables.append(as_facts(named, fact, value=_told(member), n=F.col("n")))
+    return together(tables)
+
+
+def facts_of_ends(found: DataFrame, sends: DataFrame) -> DataFrame:
+    """Return the facts of each end that shares its file, as those of one more arrow.
+
+    Args:
+        found: the rows of :func:`.reconcile.reconciled`.
+        sends: the sends of the runs, rows of ``RECORDS``.
+    """
+    nowhere, place = F.lit(0).cast("bigint"), F.struct("split", "position")
+    receivers = _as_arrows(found.where("name is not null"), RECEIVER, "receiver")
+    latencies = receivers.where(F.col("name") == schema.END).groupBy(*ARROW, "value")
+    each = latencies.agg(F.sum("n").alias("n"))
+    late = receivers.where(F.col("name") == fact_names.LATE).groupBy(*ARROW)
+    latest = late.agg(F.sum("n").alias("n"), F.max("value").alias("value"))
+    senders = _as_arrows(sends, SENDER, "member").groupBy(*ARROW)
+    sent = senders.agg(
+        F.sum("n").alias("n"), F.min_by("sent", place).alias("first"),
+        F.max_by("sent", place).alias("last"),
+    )  # fmt: skip
+    columns = {"second": nowhere, "n": F.col("n")}
+    tables = [
+        as_facts(each, fact_names.LATENCY, value=F.col("value"), **columns),
+        as_facts(latest, fact_names.LATE, value=F.col("value"), n=F.col("n")),
+        as_facts(sent, fact_names.SENT, **columns),
+    ]
+    for fact, choose in ((fact_names.FIRST, F.min_by), (fact_names.LAST, F.max_by)):
+        edge = receivers.where(F.col("name") == fact).groupBy(*ARROW)
+        received = edge.agg(choose("value", place).alias("value"))
+        tables.append(as_facts(received, fact, second=nowhere, value=F.col("value")))
+        tables.append(as_facts(sent, fact, second=nowhere, value=F.col(f"`{fact}`")))
+    return together(tables)
+
+
+def _as_arrows(rows: DataFrame, role: str, member: str) -> DataFrame:
+    """Return the rows of ends that share a file, each with the arrow of its end."""
+    prefix = fact_names.end_arrow(role, "")
+    arrow = F.concat(F.lit(prefix), F.col(member).cast("string"))
+    return rows.where(F.col(member) >= 0).withColumn("arrow", arrow)
 
 
 def _named(name: str, n: Column) -> Column:

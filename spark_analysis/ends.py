@@ -10,32 +10,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.figures.delivery import BY_IDS
+from quiver_fast.analysis.figures.each_end import EndFacts
 from quiver_fast.analysis.figures.ends import Owners, Shares, all_of
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.latency import exact_latency
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles
-from quiver_fast.analysis.read.ends import (
+from quiver_fast.analysis.read.end_records import (
     EndRecords,
-    MergedEnds,
-    ReceivedEnds,
-    SentEnds,
     end_records,
     hides_ends,
     is_shared,
     known_bounds,
     of_both_sides,
+    queues_told,
     sent_alone,
 )
+from quiver_fast.analysis.read.ends import MergedEnds, ReceivedEnds, SentEnds
 from spark_analysis import fact_names, schema
 from spark_analysis.columns import together
 from spark_analysis.files import RecordFile
 from spark_analysis.results import (
-    delivered_of,
+    by_end,
     delivery_of,
     file_analysis,
     histogram_of,
@@ -66,24 +67,55 @@ def ends_and_bounds(files: RunFiles) -> tuple[list[EndRecords], RunBounds]:
     return ends, known_bounds(*of_both_sides(files.name, ends))
 
 
-def with_sides(facts: DataFrame, files: Sequence[RecordFile]) -> DataFrame:
-    """Return facts with the sums of each side.
+def with_sides(
+    facts: DataFrame, files: Sequence[RecordFile], ends: Sequence[EndRecords]
+) -> DataFrame:
+    """Return facts with the sums of each side, and of each queue of several.
 
     Args:
         facts: rows of ``FACTS`` of one run.
         files: its files.
+        ends: the ends of each.
     """
     tables = [facts]
     for role, names in _OF_SIDES.items():
         arrows = [file.arrow for file in files if file.role == role]
         rows = facts.where(F.col("arrow").isin(arrows) & F.col("fact").isin(*names))
         total = rows.groupBy("run", "fact", "second", "value").agg(F.sum("n").alias("n"))
-        every = total.select(
-            "run", F.lit(role).alias("arrow"), "fact", "second", "value", "n",
-            F.lit(None).cast("string").alias("text"),
-        )  # fmt: skip
-        tables.append(every.select(*schema.FACTS.fieldNames()))
+        tables.append(_of_arrow(total, F.lit(role)))
+    queues = _queues(files, ends)
+    if queues:
+        named = facts.sparkSession.createDataFrame(queues, "arrow string, queue string")
+        rows = facts.where(F.col("fact") == fact_names.LATENCY).join(F.broadcast(named), "arrow")
+        total = rows.groupBy("run", "queue", "fact", "value").agg(F.sum("n").alias("n"))
+        total = total.withColumn("second", F.lit(0).cast("bigint"))
+        tables.append(_of_arrow(total, F.col("queue")))
     return together(tables)
+
+
+def _of_arrow(total: DataFrame, arrow: Column) -> DataFrame:
+    nothing = F.lit(None).cast("string").alias("text")
+    rows = total.select("run", arrow.alias("arrow"), "fact", "second", "value", "n", nothing)
+    return rows.select(*schema.FACTS.fieldNames())
+
+
+def _queues(files: Sequence[RecordFile], ends: Sequence[EndRecords]) -> list[tuple[str, str]]:
+    """Return the arrows of receivers and the arrow of the queue of each; none of a single queue."""
+    receivers = [(end, file) for end, file in zip(ends, files, strict=True) if _receives(end)]
+    queues = queues_told([end for end, _ in receivers])
+    return [
+        (
+            file.arrow if end.members == 1 else fact_names.end_arrow(RECEIVER, number),
+            fact_names.queue_arrow(number % queues),
+        )
+        for end, file in receivers
+        for number in end.numbers
+        if queues
+    ]
+
+
+def _receives(end: EndRecords) -> bool:
+    return end.role == RECEIVER
 
 
 def ends_run(
@@ -120,15 +152,53 @@ def ends_run(
     by_ids = by_ids and not sent.hidden
     if (not by_ids and not sent.alone) or hides_ends(receivers):
         delivery["reordered"] = None
-    shares = None
-    if by_ids:
-        arrived: dict[int, int] = {}
-        for end, file in zip(senders, sends, strict=True):
-            arrived |= delivered_of(file, table, end.first)
-        reordered = {e.first: one.reordered for e, one in zip(receivers, found, strict=True)}
-        shares = Shares(arrived, reordered)
-    received = ReceivedEnds(found, every, delivery, shares)
+    delivered, arrived, reordered = (
+        _by_number(table, ends, files, fact)
+        for ends, files, fact in (
+            (senders, sends, fact_names.DELIVERED),
+            (receivers, receipts, fact_names.ARRIVED),
+            (receivers, receipts, fact_names.REORDERED),
+        )
+    )
+    shares = Shares(delivered, arrived, reordered) if by_ids else None
+    members = [
+        _members(table, end, file, run, sent.all)
+        for end, file in zip(receivers, receipts, strict=True)
+    ]
+    queues = {}
+    for number in range(queues_told(receivers)):
+        file = replace(receipts[0], arrow=fact_names.queue_arrow(number))
+        latencies = histogram_of(file, table).distribution()
+        queues[number] = exact_latency(latencies, every.time_unit)
+    received = ReceivedEnds(found, members, every, delivery, shares, queues)
     return MergedEnds(name, senders, receivers, sent, received, run).data()
+
+
+def _by_number(
+    table: pa.Table, ends: Sequence[EndRecords], files: Sequence[RecordFile], fact: str
+) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for end, file in zip(ends, files, strict=True):
+        found |= by_end(file, table, end.first, fact)
+    return found
+
+
+def _members(
+    table: pa.Table,
+    end: EndRecords,
+    file: RecordFile,
+    run: RunBounds,
+    sender: FileAnalysis | None = None,
+) -> list[EndFacts] | None:
+    """Return the facts of each end of a file; None where it has one, or does not tell them."""
+    if end.members == 1 or hides_ends([end]):
+        return None
+    found = []
+    for number in end.numbers:
+        arrow = fact_names.end_arrow(end.role, number)
+        one = file_analysis(replace(file, arrow=arrow, compressed=False), table, run, sender)
+        found.append(EndFacts.of(number, one))
+    return found
 
 
 def _sent(
@@ -142,7 +212,8 @@ def _sent(
             parts = side.all, side.sampled
             settlement = replace(every.settlement, all=parts[0], sampled=parts[1])
             every = replace(every, settlement=settlement)
-    return SentEnds(found, every, Owners(), sent_alone(senders), hides_ends(senders))
+    members = [_members(table, end, file, run) for end, file in zip(senders, files, strict=True)]
+    return SentEnds(found, members, every, Owners(), sent_alone(senders), hides_ends(senders))
 
 
 def _settlements(file: RecordFile, table: pa.Table, run: RunBounds) -> FileAnalysis:

@@ -12,7 +12,8 @@ UNMATCHED = "unmatched"
 MALFORMED = "malformed"
 OLDER = "older"  # receipts of messages that were sent before the run
 FOREIGN = "foreign"  # receipts of messages that others sent meanwhile
-REORDERED = "reordered"  # of a receiver: receipts of messages sent before one received earlier
+REORDERED = "reordered"  # of a receiver: receipts of messages sent before one received earlier;
+# value: the number of one that shares its file with others, else null
 TRUNCATED = "truncated"
 BODY_BYTES = "body bytes"  # of streaming mode
 FIRST_BYTE = "first byte"  # value: first byte minus send time
@@ -46,7 +47,19 @@ DELIVERY = "delivery"
 IDS = "ids"  # n is 1 or 0: the method
 TICKS = "ticks"  # n: those of the coarser clock per second
 GAPS = "gaps"  # n: messages not received although one sent later was
-# A fact of a sender of several: n of its messages were received.
+# Facts of a sender of several, of whose messages n were received, and of a receiver, which was the
+# first to receive n; value as of REORDERED.
 DELIVERED = "delivered"
+ARRIVED = "arrived"
 # A fact of a receiver without a sender.
 DISTINCT_IDS = "distinct ids"
+
+
+def end_arrow(role: str, number: int | str) -> str:
+    """Return the arrow without a file that has the facts of an end which shares its file."""
+    return f"{role} end {number}"
+
+
+def queue_arrow(number: int) -> str:
+    """Return the arrow without a file that has the latencies of a queue."""
+    return f"queue {number}"

@@ -13,12 +13,13 @@ from quiver_fast.analysis.read.discovery import end_of
 from spark_analysis import fact_names, schema, transforms
 from spark_analysis.columns import together
 from spark_analysis.delivery import (
-    delivered,
     delivery,
+    facts_of_ends,
     in_ranges,
     own_facts,
     reordered_alone,
     sends_and_receipts,
+    shares,
 )
 from spark_analysis.files import RecordFile, receivers_of, runs_with_both_ends
 from spark_analysis.rate_steps import facts_of_steps, numbered, steps_of_runs
@@ -98,10 +99,13 @@ def _receipts(
         rows = [(file.number, file.run, file.arrow) for file in files if file.role == RECEIVER]
         arrows = records.sparkSession.createDataFrame(rows, _ARROWS)
         tables += [delivery(found, runs), own_facts(found, arrows)]
-        many = [file for file in files if file.role == SENDER and end_of(file.location) is not None]
+        many = [file for file in files if end_of(file.location) is not None]
         if many:
-            senders = [(file.number, file.run, file.arrow) for file in many]
-            tables.append(delivered(found, records.sparkSession.createDataFrame(senders, _ARROWS)))
+            rows = [(file.number, file.run, file.arrow) for file in many]
+            tables.append(shares(found, records.sparkSession.createDataFrame(rows, _ARROWS)))
+        if any(file.members > 1 for file in files):
+            transfers = sends.where((F.col("kind") == schema.TRANSFER) & ~receipt())
+            tables.append(facts_of_ends(found, transfers))
         # The sender sent nothing then: somebody else sent the received messages.
         strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
         tables.append(transforms.counted(strange, fact_names.FOREIGN))

@@ -19,7 +19,7 @@ from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from quiver_fast.analysis.figures.run_data import AnalysedRun
-from quiver_fast.analysis.read.ends import EndRecords, known_bounds, of_both_sides
+from quiver_fast.analysis.read.end_records import EndRecords, known_bounds, of_both_sides
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.errors import QuiverError
 from quiver_fast.records.formats import RECEIVE, SEND
@@ -166,7 +166,7 @@ def analyse_hosts(
 
     wanted = Wanted()
     with facts(rows, files, {_RUN: bounds}, skew) as tables:
-        found = with_sides(tables, files).coalesce(parts).persist()
+        found = with_sides(tables, files, there).coalesce(parts).persist()
         try:
             return analysed(found, analyse, files, wanted, bounds), missing
         finally:

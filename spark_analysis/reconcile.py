@@ -340,12 +340,27 @@ def _facts(receipts: Columns, own: Columns) -> Iterator[Columns]:
             fact_names.LATENCY, file, split=table.seconds, value=table.latencies, n=table.counts
         )
         yield from _steps(file, of_file)
-        for name, place in ((fact_names.FIRST, 0), (fact_names.LAST, -1)):
-            edge = {key: [of_file[key][place]] for key in ("split", "position")}
-            yield _fact(name, file, value=[of_file["received"][place]], n=[0], **edge)
-        late = _where(of_file, of_file["late"])
-        if len(late["n"]):
-            yield _fact(fact_names.LATE, file, value=[late["received"].max()], n=[late["n"].sum()])
+        yield from _of_ends(file, of_file)
+
+
+def _of_ends(file: int, receipts: Columns) -> Iterator[Columns]:
+    """Yield the first and the last receipt of each end of a file, late ones, and latencies."""
+    member = receipts["member"]
+    ends, firsts = np.unique(member, return_index=True)
+    lasts = len(member) - 1 - np.unique(member[::-1], return_index=True)[1]
+    for name, places in ((fact_names.FIRST, firsts), (fact_names.LAST, lasts)):
+        edge = {key: receipts[key][places] for key in ("split", "position")}
+        value = receipts["received"][places]
+        yield _fact(name, file, receiver=ends, value=value, n=np.zeros(len(ends)), **edge)
+    late = _where(receipts, receipts["late"])
+    ends, end = np.unique(late["member"], return_inverse=True)
+    for place, number in enumerate(ends.tolist()):
+        some = _where(late, end == place)
+        latest, n = some["received"].max(), some["n"].sum()
+        yield _fact(fact_names.LATE, file, receiver=[number], value=[latest], n=[n])
+    some = _where(receipts, member >= 0)
+    table = SecondHistogram.from_rows(some["member"], some["latency"], some["n"], "")
+    yield _fact(schema.END, file, receiver=table.seconds, value=table.latencies, n=table.counts)
 
 
 def _steps(file: int, receipts: Columns) -> Iterator[Columns]:

@@ -295,18 +295,19 @@ def delivery_of(
     return delivery_section(counts, by_ids=bool(values[fact_names.IDS]), unit=unit, run=run)
 
 
-def delivered_of(file: RecordFile, table: pa.Table, first: int) -> dict[int, int]:
-    """Return how many messages of each sender of a file were received, by its number.
+def by_end(file: RecordFile, table: pa.Table, first: int, fact: str) -> dict[int, int]:
+    """Return a count of each end of a file, by its number.
 
     Args:
-        file: of one of several senders, or of some of them.
+        file: of one of several senders or receivers, or of some of them.
         table: the facts of the run.
         first: the number of the first of these.
+        fact: the name of the count, whose value is the number of an end that shares its file.
     """
-    _, senders, counts = _Facts(table, file.arrow).rows(fact_names.DELIVERED)
+    _, members, counts = _Facts(table, file.arrow).rows(fact)
     if file.members == 1:
         return {first: int(counts.sum())}
-    return dict(zip(senders.tolist(), counts.tolist(), strict=True))
+    return dict(zip(members.tolist(), counts.tolist(), strict=True))
 
 
 def alone(file: RecordFile, found: FileAnalysis, table: pa.Table, run: RunBounds) -> dict[str, Any]:

@@ -120,7 +120,7 @@ FACTS = StructType(
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
 # were sent by ``source`` from (send_split, value) on; ``sender`` is the number of one that shares
-# its file with others, else 0, and ``receiver`` that of such a receiver. Without ids ``length``
+# its file with others, else -1, and ``receiver`` that of such a receiver. Without ids ``length``
 # is 1, and ``n`` are arrivals in order, the last of them sent at the time ``value``
 # (:func:`.reconcile._in_order`). ``range`` is that of the keys, where ranges were
 # compared one by one.
@@ -152,6 +152,8 @@ COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
 """The counts that add up over the ranges of a run, named as in Reconciliation.result."""
 MISSING = "missing"
 STEP = "step"
+END = "end"
+"""Latencies of a receiver that shares its file with others."""
 
 # Times and latencies in ``unit``; ``summary`` and ``figures`` are JSON.
 ARROWS = StructType(

@@ -6,10 +6,11 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from support.documents import parsed
@@ -202,9 +203,10 @@ def test_ends_share_processes(server: Server, tmp_path: Path, processes: str) ->
         [one for one in document["ends"] if one["role"] == role] for role in ("sender", "receiver")
     )
     assert senders[0]["name"].startswith("senders 0 to ")
-    assert [*chain(*(one["members"]["sent"] for one in senders))] == counts
-    assert [*chain(*(one["members"]["received"] for one in senders))] == counts
-    got = [*chain(*(one["members"]["received"] for one in receivers))]
+    rows = [*chain(*(one["members"] for one in senders))]
+    assert [row["message_count"] for row in rows] == counts
+    assert [row["delivery"]["received"] for row in rows] == counts
+    got = [row["message_count"] for one in receivers for row in one["members"]]
     assert (len(got), sum(got)) == (20, 20001)
     for role, of_ends in (("sender", counts), ("receiver", got)):
         files = out.glob(f"{role}.*-transfers.csv*")
@@ -219,6 +221,55 @@ def test_ends_share_processes(server: Server, tmp_path: Path, processes: str) ->
     assert again.code == 0, again
     for key in ("complete", "results", "delivery", "fairness"):
         assert document_of(again)[key] == document[key]
+
+
+@pytest.mark.parametrize("processes", ["2", "12"])
+def test_each_end_and_each_queue_has_its_figures(
+    server: Server, tmp_path: Path, processes: str
+) -> None:
+    """Alone in its process or among others: each has those that its records tell."""
+    out, queue = tmp_path / "out", f"//127.0.0.1:{server.port}/figures-{processes}"
+    arrow = [sys.executable, "-m", "quiver_fast.cli.arrow.command"]
+    # The receivers of the first queue have messages of others to take before their own.
+    older = run([*arrow, "send", f"{queue}-0", "--count", "500"], SECONDS)
+    assert older.code == 0, older
+    end = quiver(
+        f"{queue}-%d", "--senders", "6", "--receivers", "6", "--queues", "3", "--count", "3000",
+        "--receive-delay", "100us", "--processes", processes, "--settlement", "--output", str(out),
+        "--json",
+    )  # fmt: skip
+    assert end.code == 0, end
+    document = document_of(end)
+    assert document["delivery"]["older"] == 500
+    receivers = [
+        row for one in document["ends"] if one["role"] == "receiver" for row in one["members"]
+    ]
+    latencies: dict[int, list[int]] = {number: [] for number in range(6)}
+    start = document["sender"]["results"]["first_send_time"] * 1000
+    for path in sorted(out.glob("receiver.*-transfers.csv*")):
+        found = read_transfers(path)
+        alone = int(path.name.split(".")[1].split("-")[0])
+        ends = repeat(alone) if found.ends is None else found.ends.tolist()
+        times = zip(found.sent.tolist(), (found.received - found.sent).tolist(), ends, strict=False)
+        for sent, latency, number in times:
+            if sent >= start:
+                latencies[number].append(latency)
+    for row in receivers:
+        own = latencies[row["number"]]
+        assert (row["queue"], row["message_count"]) == (row["number"] % 3, len(own))
+        assert row["latency"]["count"] == len(own)
+        assert row["latency"]["percentiles"]["50"] == np.percentile(own, 50)
+    for one in document["queues"]:
+        of_queue = latencies[one["queue"]] + latencies[one["queue"] + 3]
+        assert (one["sent"], one["received"], one["duplicate"]) == (1000, len(of_queue), 0)
+        assert one["latency"]["percentiles"]["99"] == pytest.approx(np.percentile(of_queue, 99))
+    assert len({one["latency"]["mean"] for one in document["queues"]}) == 3
+    again = run([*ANALYZE, str(out), "--json"], SECONDS)
+    assert again.code == 0, again
+    assert document_of(again)["queues"] == document["queues"]
+    assert [one["members"] for one in document_of(again)["ends"]] == [
+        one["members"] for one in document["ends"]
+    ]
 
 
 def test_pairs_share_processes_without_a_server(tmp_path: Path) -> None:
@@ -248,8 +299,8 @@ def test_a_process_that_is_killed_is_named_with_its_ends(server: Server, tmp_pat
     assert end.code == 1
     document = document_of(end)
     assert "receivers 2 to 3 (pyfast) failed: killed by SIGKILL" in document["reason"]
-    # Nobody told how many messages each of the dead had: each process is one share.
-    assert len(document["fairness"]["receivers"]["shares"]) == 2
+    # Nobody told how many messages each of the dead had, but its records do.
+    assert len(document["fairness"]["receivers"]["shares"]) == 4
     assert len(document["fairness"]["senders"]["shares"]) == 4
 
 

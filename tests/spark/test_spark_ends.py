@@ -91,16 +91,45 @@ def test_ends_with_ids(
     assert found["sender"]["settlement"]["all"]["count"] > 0
 
 
-@pytest.mark.parametrize("members", [2, pytest.param(1, marks=pytest.mark.slow)])
-def test_ends_that_share_processes(spark: SparkSession, tmp_path: Path, members: int) -> None:
-    """Four senders in two processes; the two receivers of their queue, alone or in one."""
-    made = Ends(9, 4, 2)
-    made.write_processes(tmp_path / "run", 2, members)
+@pytest.mark.parametrize(
+    ("members", "ids", "rows"),
+    [
+        (2, True, 0),
+        pytest.param(2, False, 0, marks=pytest.mark.slow),
+        pytest.param(3, True, 1 << 18, marks=pytest.mark.slow),
+        pytest.param(1, True, 0, marks=pytest.mark.slow),
+    ],
+)
+def test_ends_that_share_processes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: int, ids: bool,
+    rows: int,
+) -> None:  # fmt: skip
+    """Four senders in two processes; the three receivers of two queues, one without a message."""
+    monkeypatch.setattr(digests, "MOST_ROWS", rows)
+    made = Ends(9, 4, 3)
+    made.received[1] += made.received[2]
+    made.received[2] = []
+    made.write_processes(tmp_path / "run", 2, members, ids=ids, queues=2)
+    for path in (tmp_path / "run").glob("*-summary.json"):
+        # The sending ends at the last send: what came later is in no rate.
+        document = json.loads(path.read_text()) | {"complete": True}
+        document["config"]["duration"] = 0.001
+        path.write_text(json.dumps(document))
     found = check(spark, tmp_path / "run")
-    got = [end["members"]["received"] for end in found["ends"][:2]]
-    assert min(map(min, got)) > 0
-    assert sum(map(sum, got)) == found["delivery"]["sent"] - found["delivery"]["unreceived"]
-    assert found["delivery"]["reordered"] > 0
+    senders, receivers = (
+        [row for end in found["ends"] if end["role"] == role for row in end["members"]]
+        for role in ("sender", "receiver")
+    )
+    assert [row["latency"]["count"] for row in receivers] == [*map(len, made.received)]
+    assert sum(queue["latency"]["count"] for queue in found["queues"]) == sum(
+        map(len, made.received)
+    )
+    if ids:
+        delivery = found["delivery"]
+        assert min(row["delivery"]["received"] for row in senders) > 0
+        assert sum(row["delivery"]["unreceived"] for row in senders) == delivery["unreceived"]
+        for key in ("reordered", "duplicate"):
+            assert sum(row["delivery"][key] for row in receivers) == delivery[key] > 0
 
 
 @pytest.mark.slow

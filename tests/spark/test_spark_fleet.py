@@ -19,7 +19,7 @@ from support.server import Server, running_server
 from support.spark_cluster import JAVA, SETTINGS, cluster
 from support.spark_runs import as_json, ignore, the_run
 
-from quiver_fast.analysis.read.ends import end_records
+from quiver_fast.analysis.read.end_records import end_records
 from quiver_fast.analysis.read.sources import load_run as load_here
 from spark_analysis.task_line import folder_name
 
@@ -119,13 +119,19 @@ def test_every_message_is_accounted_for(master: str, server: Server, tmp_path: P
 
 @pytest.mark.slow
 def test_a_local_cluster(server: Server, tmp_path: Path) -> None:
-    """By a rate, with the table of all hosts."""
-    run_words = ends(server, "local", "--duration", "5s", "--rate", "500")
+    """By a rate, with the table of all hosts, and the figures of each end and each queue."""
+    run_words = ends(server, "local-%d", "--queues", "2", "--duration", "5s", "--rate", "500")
     finished = run(words(LOCAL_CLUSTER, tmp_path, run=run_words), timeout=LIMIT, env=JAVA)
     assert finished.code == 0, finished.stderr
     document = document_of(finished)
     check_whole(document, tmp_path)
     assert document["sender"]["schedule"]["rate"] == 500
+    for number, queue in enumerate(document["queues"]):
+        sender, receiver = (document["ends"][place + number]["members"][0] for place in (0, 2))
+        assert (queue["queue"], sender["queue"], receiver["queue"]) == (number,) * 3
+        assert queue["latency"] == receiver["latency"]
+        assert queue["sent"] == queue["received"] == sender["message_count"]
+        assert receiver["delivery"]["duplicate"] == sender["delivery"]["unreceived"] == 0
     rows = [line for line in finished.stderr.splitlines() if line.strip()[:1].isdigit()]
     assert len(rows) >= 2
 

@@ -132,9 +132,9 @@ def test_every_message_of_many_ends_is_accounted_for(
     assert found["reordered"] == sum(reordered_by_end(ends, of_process[1]))
     assert run.ends is not None
     assert [
-        count
+        row["delivery"]["received"]
         for end in run.ends[: -(-senders // of_process[0])]
-        for count in end.get("members", {"received": [end["delivery"]["received"]]})["received"]
+        for row in end["members"]
     ] == [sum(key // FIRST_IDS == number for key in taken) for number in range(senders)]
 
 
@@ -163,7 +163,10 @@ def test_ends_that_the_records_do_not_tell(tmp_path: Path) -> None:
     assert run.ends is not None
     assert run.delivery["reordered"] is None
     assert {end["delivery"].get("reordered") for end in run.ends} == {None}
-    assert run.ends[0]["members"]["received"] is None
+    assert [row["message_count"] for row in run.ends[0]["members"]] == [700, 700]
+    for row in chain(*(end["members"] for end in run.ends)):
+        known = {"sent", "received"} & {k for k, v in row["delivery"].items() if v is not None}
+        assert (row["message_rate"], row["latency"], len(known)) == (None, None, 1)
 
 
 def test_what_others_sent_is_left_out_of_each_receiver(tmp_path: Path) -> None:

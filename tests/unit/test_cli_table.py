@@ -218,7 +218,8 @@ def test_peers_follow_the_url():
     other = {"arrow": {"peer": peer | {"address": "::2"}}}
     lines = pair_summary_text(pair(SENT | known, RECEIVED | other)).splitlines()
     assert lines[6:8] == [line, line.replace("::1", "::2")]
-    lines = pair_summary_text(pair(SENT, RECEIVED, ends=[known, known])).splitlines()
+    ends = [known | {"role": role, "members": []} for role in ("sender", "receiver")]
+    lines = pair_summary_text(pair(SENT, RECEIVED, ends=ends)).splitlines()
     assert lines[6:8] == [line, text_field("Output files", "/tmp/quiver-ljt_ztl1")]
 
 

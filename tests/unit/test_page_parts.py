@@ -55,30 +55,36 @@ def test_runs_of_a_moment_have_no_throughput_to_draw(tmp_path: Path) -> None:
     assert 'id="comparison-throughput"' in charts[0].html()
 
 
-def end_of(role: str, number: int, **members: int) -> dict[str, Any]:
-    results = {"message_rate": 90.0, "message_count": 90}
-    known = {"members": members} if members else {}
-    name = f"{role} {number}"
-    return {"name": name, "role": role, "results": results, "complete": True, **known}
+def end_of(role: str, *counts: int, first: int = 0, told: bool = True) -> dict[str, Any]:
+    """Return a process of ends with these numbers of messages."""
+    results = {"message_rate": 90.0, "message_count": sum(counts)}
+    members = [
+        {
+            "number": first + place, "queue": 0, "message_count": count if told else None,
+            "message_rate": 90.0 if told else None, "latency": None,
+        }
+        for place, count in enumerate(counts)
+    ]  # fmt: skip
+    name = f"{role} {first}" if len(counts) == 1 else f"{role}s of a process"
+    return {"name": name, "role": role, "results": results, "complete": True, "members": members}
 
 
 @pytest.mark.parametrize(
-    ("shares", "names", "cells"),
+    ("told", "names", "cells"),
     [
-        ([0.5, 0.3, 0.2], ["sender 0", "sender 1", "sender 2"], ["80.0 %", "20.0 %"]),
-        # Where a process does not tell the counts of its ends.
-        ([0.8, 0.2], ["sender 0", "sender 2"], ["80.0 %", "20.0 %"]),
+        (True, ["sender 0", "sender 1", "sender 2"], ["50.0 %", "30.0 %", "20.0 %"]),
+        # Where a process does not tell its ends apart.
+        (False, ["senders of a process", "sender 2"], ["80.0 %", "20.0 %"]),
     ],
 )
-def test_ends_that_share_a_process(shares: list[float], names: list[str], cells: list[str]) -> None:
-    """Each end has a bar, each process a row."""
-    ends = [end_of("sender", 0, first=0, count=2), end_of("sender", 2), end_of("receiver", 0)]
-    found = {"least": min(shares), "most": max(shares), "ratio": 0.8, "shares": shares}
-    alone = {"least": 1.0, "most": 1.0, "ratio": 1.0, "shares": [1.0]}
-    page = ends_section({"ends": ends, "fairness": {"senders": found, "receivers": alone}})
-    bars, table = page.split("</section>", 1)
-    assert re.findall(r"<span>([^<]+)</span><span><i", bars) == names
-    assert re.findall(r">([0-9.]+ %)<", table.split("<tbody>")[1]) == [*cells, "100.0 %"]
+def test_ends_that_share_a_process(told: bool, names: list[str], cells: list[str]) -> None:
+    """Each end has a bar and a row; ends that nothing tells apart have those of their process."""
+    shared = end_of("sender", 50, 30, told=told)
+    ends = [shared, end_of("sender", 20, first=2), end_of("receiver", 100)]
+    page = ends_section({"ends": ends, "fairness": {}})
+    bars, table = page.split("<tbody>")
+    assert re.findall(r"<span>([^<]+)</span><span><i", bars) == [*names, "receiver 0"]
+    assert re.findall(r">([0-9.]+ %)<", table) == [*cells, "100.0 %"]
 
 
 def write_sender(folder: Path, seconds: int, **config: Any) -> RunData:

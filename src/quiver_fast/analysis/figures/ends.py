@@ -14,7 +14,6 @@ import numpy as np
 
 from quiver_fast.analysis.figures.delivery import Reconciliation, least_reordered
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
-from quiver_fast.analysis.figures.sender_rate import told_rate
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.streams import Streams
 from quiver_fast.analysis.model.bounds import RunBounds
@@ -267,11 +266,13 @@ class Shares:
 
     Attributes:
         delivered: by the number of a sender, how many of its messages were received.
+        arrived: by the number of a receiver, how many messages it received first.
         reordered: by the number of a receiver, first receipts of messages that were sent, by the
             same sender, before one that it had already received.
     """
 
     delivered: dict[int, int]
+    arrived: dict[int, int]
     reordered: dict[int, int]
 
 
@@ -316,9 +317,22 @@ class EndsReconciliation(Reconciliation):
             return None
         found = self._ids()
         delivered = np.zeros(self._sent.most, np.int64)
-        for rows in found.arrivals.chunks():
-            np.add.at(delivered, self._sent.of(rows[:, 1]), rows[:, 2])
-        return Shares(dict(enumerate(delivered.tolist())), self._reordered_by_receiver(found))
+        arrived = np.zeros(self._receivers.most, np.int64)
+        orders: dict[tuple[int, int], Order] = {}
+        for whole in found.arrivals.chunks():
+            rows = self._receivers.cut(whole)
+            receivers = self._receivers.of(rows[:, 0])
+            senders = self._sent.of(rows[:, 1])
+            np.add.at(delivered, senders, rows[:, 2])
+            np.add.at(arrived, receivers, rows[:, 2])
+            _add_to_orders(orders, receivers, senders, rows)
+        behind: dict[int, int] = {}
+        for (receiver, _), order in orders.items():
+            behind[receiver] = behind.get(receiver, 0) + order.behind
+        by_sender, by_receiver = (
+            dict(enumerate(counts.tolist())) for counts in (delivered, arrived)
+        )
+        return Shares(by_sender, by_receiver, behind)
 
     def result_of(self, reordered: int | None) -> dict[str, Any]:
         """Return the delivery of the messages (:meth:`Reconciliation.result`).
@@ -338,26 +352,6 @@ class EndsReconciliation(Reconciliation):
             reordered = least_reordered(reordered, found["duplicate"])
         return found | {"reordered": reordered}
 
-    def _reordered_by_receiver(self, found: IdBalance) -> dict[int, int]:
-        orders: dict[tuple[int, int], Order] = {}
-        for whole in found.arrivals.chunks():
-            rows = self._receivers.cut(whole)
-            receivers = self._receivers.of(rows[:, 0])
-            senders = self._sent.of(rows[:, 1])
-            # The two values of a pair stay together, in their order.
-            sorting = np.lexsort((senders, receivers))
-            rows, receivers, senders = rows[sorting], receivers[sorting], senders[sorting]
-            changes = (receivers[1:] != receivers[:-1]) | (senders[1:] != senders[:-1])
-            begins = np.flatnonzero(np.append(True, changes))[: len(rows)]
-            for begin, of_both in zip(begins, np.split(rows, begins[1:]), strict=False):
-                pair = int(receivers[begin]), int(senders[begin])
-                order = orders.setdefault(pair, Order())
-                order.add(of_both[:, 1].copy(), of_both[:, 2].copy(), None)
-        behind: dict[int, int] = {}
-        for (receiver, _), order in orders.items():
-            behind[receiver] = behind.get(receiver, 0) + order.behind
-        return behind
-
     def _gaps(self, found: IdBalance) -> int:
         """Count messages of which nothing was received, but of a later one of the same sender."""
         latest = np.zeros(self._sent.most, np.int64)
@@ -368,6 +362,24 @@ class EndsReconciliation(Reconciliation):
             last = latest[self._sent.of(rows[:, 0])]
             gaps += int(np.clip(last - rows[:, 0], 0, rows[:, 1]).sum())
         return gaps
+
+
+def _add_to_orders(
+    orders: dict[tuple[int, int], Order],
+    receivers: Int64Array,
+    senders: Int64Array,
+    rows: Int64Array,
+) -> None:
+    """Add arrivals to the order of the messages of each sender at each receiver."""
+    # The two values of a pair stay together, in their order.
+    sorting = np.lexsort((senders, receivers))
+    rows, receivers, senders = rows[sorting], receivers[sorting], senders[sorting]
+    changes = (receivers[1:] != receivers[:-1]) | (senders[1:] != senders[:-1])
+    begins = np.flatnonzero(np.append(True, changes))[: len(rows)]
+    for begin, of_both in zip(begins, np.split(rows, begins[1:]), strict=False):
+        pair = int(receivers[begin]), int(senders[begin])
+        order = orders.setdefault(pair, Order())
+        order.add(of_both[:, 1].copy(), of_both[:, 2].copy(), None)
 
 
 def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
@@ -389,59 +401,6 @@ def fairness(counts: Sequence[int]) -> dict[str, Any] | None:
         "most": max(shares),
         "shares": shares,
     }
-
-
-def queues_of(ends: Sequence[dict[str, Any]], seconds: float | None) -> list[dict[str, Any]]:
-    """Return the counts and rates of each queue of a run with several; else an empty list.
-
-    Keys: ``queue``, its number; ``sent`` and ``received``; ``unreceived``, those sent that no
-    receiver received, by ids; ``sent_rate`` and ``received_rate``, messages/s of ``seconds``.
-    Values that the ends do not tell are None.
-
-    Args:
-        ends: the summaries of all ends.
-        seconds: the duration of the run.
-    """
-    asked = [(end["config"] or {}).get("ends") or {} for end in ends]
-    queues = next((one["queues"] for one in asked if one.get("queues")), 1)
-    if queues < 2:
-        return []
-    sums: list[dict[str, int | None]] = [
-        dict.fromkeys(("sent", "received", "delivered"), 0) for _ in range(queues)
-    ]
-    for end in ends:
-        counts = end.get("members") or {
-            "first": end["number"],
-            "count": 1,
-            **{key: [end["delivery"].get(key)] for key in ("sent", "received")},
-        }
-        names = {"sent": "sent", "received": "delivered"}
-        names = names if end["role"] == "sender" else {"received": "received"}
-        for place in range(counts["count"]):
-            found = sums[(counts["first"] + place) % queues]
-            for key, name in names.items():
-                count = None if counts.get(key) is None else counts[key][place]
-                before = found[name]
-                found[name] = None if count is None or before is None else before + count
-    return [
-        {
-            "queue": number,
-            "sent": found["sent"],
-            "received": found["received"],
-            "unreceived": _less(found["sent"], found["delivered"]),
-            "sent_rate": _rate(found["sent"], seconds),
-            "received_rate": _rate(found["received"], seconds),
-        }
-        for number, found in enumerate(sums)
-    ]
-
-
-def _less(count: int | None, other: int | None) -> int | None:
-    return None if count is None or other is None else count - other
-
-
-def _rate(count: int | None, seconds: float | None) -> float | None:
-    return told_rate(count / seconds) if count is not None and seconds else None
 
 
 def schedule_of_ends(schedules: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -4,101 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.delivery import least_reordered
+from quiver_fast.analysis.figures.each_end import EndFacts, end_row, facts_of_each, queues_of
 from quiver_fast.analysis.figures.ends import (
     EndsReconciliation,
     Owners,
     Shares,
     all_of,
-    bounds_of_ends,
     fairness,
-    queues_of,
     schedule_of_ends,
 )
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-from quiver_fast.analysis.figures.latency import with_never_sent
+from quiver_fast.analysis.figures.latency import exact_latency, with_never_sent
 from quiver_fast.analysis.figures.pair_results import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.schedule import unsent_waits
-from quiver_fast.analysis.figures.sender_rate import end_of_sending, told_rate
+from quiver_fast.analysis.figures.sender_rate import end_of_sending, sending_ns, told_rate
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.read.completeness import check_ends
-from quiver_fast.analysis.read.discovery import RunFiles, end_of
+from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.end_records import (
+    EndRecords,
+    end_records,
+    hides_ends,
+    is_shared,
+    known_bounds,
+    of_both_sides,
+    queues_told,
+    sent_alone,
+)
 from quiver_fast.analysis.read.local import Fold, with_missing
-from quiver_fast.analysis.read.summary_file import summary_document, summary_path
+from quiver_fast.analysis.tables.end_sums import EndSums
 from quiver_fast.analysis.tables.id_table import IdTable
+from quiver_fast.analysis.tables.spilled import HistogramRows, each_second
 from quiver_fast.analysis.tables.ticks import Ticks
-from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.frames import open_records
-from quiver_fast.records.splits import scan_file, tells_ends
+from quiver_fast.records.splits import scan_file
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read of the current file, and its size."""
 
 _KEPT = ("complete", "reason", "exit_code", "clock_step", "host_use", "arrow", "environment")
-
-
-@dataclass(frozen=True)
-class EndRecords:
-    """One end, as it is to be read.
-
-    Attributes:
-        role: "sender" or "receiver".
-        number: which of them, from 0.
-        path: its records.
-        known: the rest of its summary: ``config``, ``complete``, ``reason`` and so on; a missing
-            key is None.
-    """
-
-    role: str
-    number: int
-    path: Path
-    known: dict[str, Any]
-
-    @property
-    def title(self) -> str:
-        """Its name, or the names of its ends."""
-        if self.members == 1:
-            return f"{self.role} {self.first}"
-        return f"{self.role}s {self.first} to {self.first + self.members - 1}"
-
-    @property
-    def first(self) -> int:
-        """The number of the first end of its process, among all of its side."""
-        return int(self.in_all.get("first", self.number))
-
-    @property
-    def members(self) -> int:
-        """How many ends its process has."""
-        return int(self.in_all.get("members", 1))
-
-    def counts(self, count: int) -> list[int] | None:
-        """Return the messages of each end of its process; None where they are not known.
-
-        Args:
-            count: those of all of them.
-        """
-        if self.members == 1:
-            return [count]
-        report = (self.known.get("arrow") or {}).get("ends")
-        return None if report is None else list(report["counts"])
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its configuration; empty where no summary tells."""
-        return self.known.get("config") or {}
-
-    @property
-    def in_all(self) -> dict[str, Any]:
-        """The options of all ends; empty likewise."""
-        return self.config.get("ends") or {}
+_SECOND = 10**9
 
 
 def load_ends(files: RunFiles, progress: Progress) -> RunData:
@@ -112,18 +68,6 @@ def load_ends(files: RunFiles, progress: Progress) -> RunData:
     found = analyse_ends(files.name, ends, progress)
     check_ends(files.paths, found.ends or ())
     return found
-
-
-def end_records(path: Path) -> EndRecords:
-    """Return the end that a file of records is of, with the summary beside it.
-
-    Raises:
-        RecordError: the summary is damaged.
-        OSError: it cannot be read.
-    """
-    role, number = end_of(path) or ("", 0)
-    place = summary_path(path)
-    return EndRecords(role, number, path, {} if place is None else summary_document(place))
 
 
 def analyse_ends(name: str, ends: Sequence[EndRecords], progress: Progress) -> RunData:
@@ -144,56 +88,13 @@ def analyse_ends(name: str, ends: Sequence[EndRecords], progress: Progress) -> R
     return MergedEnds(name, senders, receivers, sent, got, run).data()
 
 
-def of_both_sides(
-    name: str, ends: Sequence[EndRecords]
-) -> tuple[list[EndRecords], list[EndRecords]]:
-    """Return the senders and the receivers of a run of many ends.
-
-    Raises:
-        RecordError: one side is missing.
-    """
-    senders = [end for end in ends if end.role == "sender"]
-    receivers = [end for end in ends if end.role == "receiver"]
-    if not senders or not receivers:
-        missing = "receivers" if senders else "senders"
-        raise RecordError(f"{name} has no {missing}: a run of many ends has both")
-    return senders, receivers
-
-
-def known_bounds(senders: Sequence[EndRecords], receivers: Sequence[EndRecords]) -> RunBounds:
-    """Return the bounds that the summaries of all ends tell."""
-    return bounds_of_ends([end.known for end in senders], [end.known for end in receivers])
-
-
-def is_shared(receivers: Sequence[EndRecords]) -> bool:
-    """Say whether some queue had several receivers; where no summary tells, it may have."""
-    if any(end.members > 1 for end in receivers):
-        return not _have_own_queues(receivers, "receivers")
-    queues = [end.in_all.get("queue") for end in receivers]
-    return len(receivers) > 1 and (None in queues or len({*queues}) < len(queues))
-
-
-def hides_ends(ends: Sequence[EndRecords]) -> bool:
-    """Say whether some ends of a side shared a process whose records do not tell them apart.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    return any(end.members > 1 and not tells_ends(end.path) for end in ends)
-
-
-def _have_own_queues(ends: Sequence[EndRecords], side: str) -> bool:
-    """Say whether each end of a side, several of which may share a process, has a queue alone."""
-    asked = ends[0].in_all
-    return bool(asked.get(side) == asked.get("queues"))
-
-
 @dataclass(frozen=True, eq=False)
 class SentEnds:
     """The facts of the senders' files.
 
     Attributes:
         each: of each file.
+        members: of each file, the facts of its ends, where it has several and tells them apart.
         all: of all together.
         owners: which sender each place in the table of ids is of; empty where none is kept.
         alone: whether one sender alone sent to each queue.
@@ -201,6 +102,7 @@ class SentEnds:
     """
 
     each: list[FileAnalysis]
+    members: list[list[EndFacts] | None]
     all: FileAnalysis
     owners: Owners
     alone: bool
@@ -209,19 +111,28 @@ class SentEnds:
 
 @dataclass(frozen=True, eq=False)
 class ReceivedEnds:
-    """The facts of the receivers' files, and the delivery of the messages."""
+    """The facts of the receivers' files, and the delivery of the messages.
+
+    Attributes:
+        each, members, all: as of :class:`SentEnds`.
+        delivery: of all messages.
+        shares: of the ends in it; None without ids.
+        queues: the latencies of each queue of several, where all receivers are told apart.
+    """
 
     each: list[FileAnalysis]
+    members: list[list[EndFacts] | None]
     all: FileAnalysis
     delivery: dict[str, Any]
     shares: Shares | None
+    queues: dict[int, dict[str, Any]]
 
 
 def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds:
     ids, ticks = IdTable(), Ticks()
-    found, owners = [], Owners()
+    found, owners, members = [], Owners(), []
     for end in senders:
-        fold = Fold(keep_ticks=True, ids=ids, ticks=ticks)
+        fold = Fold(keep_ticks=True, ids=ids, ticks=ticks, ends=_sums_of(end))
         owners.add(ids.mark(), end.first)
         with open_records(end.path) as records:
             for batch in scan_file(records, operation=SEND, progress=progress):
@@ -230,15 +141,20 @@ def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds
                     owners.add_batch(ids.mark(), batch)
                 fold.add(batch)
             found.append(with_missing(records, fold.result()))
-    return SentEnds(found, all_of(found), owners, sent_alone(senders), hides_ends(senders))
+        members.append(_each_of(fold, found[-1]))
+    hidden = hides_ends(senders)
+    return SentEnds(found, members, all_of(found), owners, sent_alone(senders), hidden)
 
 
-def sent_alone(senders: Sequence[EndRecords]) -> bool:
-    """Say whether one sender alone sent to each queue, as far as the summaries tell."""
-    if any(end.members > 1 for end in senders):
-        return _have_own_queues(senders, "senders")
-    queues = [end.in_all.get("queue") for end in senders]
-    return len(senders) == 1 or (None not in queues and len({*queues}) == len(queues))
+def _sums_of(end: EndRecords) -> EndSums | None:
+    """Return sums for the ends of a process; None where it has one, or does not tell them."""
+    if end.members == 1 or hides_ends([end]):
+        return None
+    return EndSums(end.first, end.members)
+
+
+def _each_of(fold: Fold, found: FileAnalysis) -> list[EndFacts] | None:
+    return None if fold.ends is None else facts_of_each(found, fold.ends)
 
 
 def _read_receivers(
@@ -252,42 +168,67 @@ def _read_receivers(
     end = end_of_sending(sent.all, run)
     ending = None if end is None else (end, sent.all.time_unit)
     reconciliation = EndsReconciliation(sent.all, run, sent.owners, shared=shared)
-    found = []
+    found, folds = [], []
     for one in receivers:
         before = reconciliation.left_out
         reconciliation.begin_receiver(one.first)
-        fold = Fold(keep_ids=False, ending=ending, sender=sent.all, run=run)
+        fold = Fold(keep_ids=False, ending=ending, sender=sent.all, run=run, ends=_sums_of(one))
         with open_records(one.path) as records:
             for batch in scan_file(records, operation=RECEIVE, progress=progress):
                 fold.add(reconciliation.own(batch, fold.watch(batch)))
             whole = with_missing(records, fold.result())
         older, foreign = reconciliation.left_out
         found.append(replace(whole, older=older - before[0], foreign=foreign - before[1]))
+        folds.append(fold)
     if reconciliation.mixed:
-        found = [_read_again(one, reconciliation, ending, sent.all, run) for one in receivers]
+        folds = [
+            Fold(keep_ids=False, ending=ending, sender=sent.all, run=run, ends=_sums_of(one))
+            for one in receivers
+        ]
+        found = [
+            _read_again(one, fold, reconciliation)
+            for one, fold in zip(receivers, folds, strict=True)
+        ]
     shares = None if sent.hidden else reconciliation.shares()
     # Without ids nothing tells the senders of a queue apart.
     by_times = sum(one.reordered for one in found) if sent.alone else None
     reordered = by_times if shares is None else sum(shares.reordered.values())
     if hides_ends(receivers):
         reordered = None
-    return ReceivedEnds(found, all_of(found), reconciliation.result_of(reordered), shares)
+    members = [_each_of(fold, one) for fold, one in zip(folds, found, strict=True)]
+    every, delivery = all_of(found), reconciliation.result_of(reordered)
+    queues = _latencies_of_queues(receivers, found, folds, every.time_unit)
+    return ReceivedEnds(found, members, every, delivery, shares, queues)
 
 
-def _read_again(
-    end: EndRecords,
-    reconciliation: EndsReconciliation,
-    ending: tuple[int, str] | None,
-    sent: FileAnalysis,
-    run: RunBounds,
-) -> FileAnalysis:
+def _read_again(end: EndRecords, fold: Fold, reconciliation: EndsReconciliation) -> FileAnalysis:
     """Read a receiver's file without the messages of others, whose ids are known now."""
     sieve = reconciliation.sieve()
-    fold = Fold(keep_ids=False, ending=ending, sender=sent, run=run)
     with open_records(end.path) as records:
         for batch in scan_file(records, operation=RECEIVE):
             fold.add(sieve.own(batch, fold.watch(batch)))
         return with_missing(records, fold.result(sieve))
+
+
+def _latencies_of_queues(
+    receivers: Sequence[EndRecords],
+    found: Sequence[FileAnalysis],
+    folds: Sequence[Fold],
+    unit: str,
+) -> dict[int, dict[str, Any]]:
+    """Return the latencies of each queue of several: of all its receivers."""
+    queues, rows = queues_told(receivers), HistogramRows(unit)
+    if not queues:
+        return {}
+    for end, one, fold in zip(receivers, found, folds, strict=True):
+        if fold.ends is None:
+            for part in one.latencies.parts():
+                rows.add(np.full(len(part), end.first % queues), part.values, part.counts)
+        else:
+            for each in fold.ends.histogram(unit).parts():
+                rows.add(each.seconds % queues, each.latencies, each.counts)
+    nothing = dict.fromkeys(range(queues), exact_latency(Distribution.none(), unit))
+    return nothing | {queue: exact_latency(one, unit) for queue, one in each_second(rows.total())}
 
 
 class MergedEnds:
@@ -336,10 +277,12 @@ class MergedEnds:
             settlement=None if settlement is None else settlement.all,
             sections=sections,
             ends=ends,
-            queues=queues_of(ends, (sections["results"] or {}).get("duration")),
+            queues=queues_of(
+                ends, (sections["results"] or {}).get("duration"), self._received.queues
+            ),
             fairness={
-                "senders": fairness(_counts_of(self._senders, self._sent.each)),
-                "receivers": fairness(_counts_of(self._receivers, self._received.each)),
+                "senders": fairness(_counts_of(senders)),
+                "receivers": fairness(_counts_of(receivers)),
             },
         )
 
@@ -352,25 +295,36 @@ class MergedEnds:
         return found
 
     def _sender_ends(self) -> list[dict[str, Any]]:
-        shares = self._received.shares
+        shares, exact = self._received.shares, self._ids_tell_all
         found = []
-        for end, one in zip(self._senders, self._sent.each, strict=True):
-            sections = sender_sections(one, RunBounds.of(end.known, None))
-            members = range(end.first, end.first + end.members)
-            delivered = None if shares is None else [shares.delivered.get(n, 0) for n in members]
-            received = None if delivered is None else sum(delivered)
+        sides = zip(self._senders, self._sent.each, self._sent.members, strict=True)
+        for end, one, members in sides:
+            run = RunBounds.of(end.known, None)
+            sections = sender_sections(one, run)
+            passed = sending_ns(one, run)
+            rows = []
+            for facts in self._each(end, sections, members):
+                delivered = None if shares is None else shares.delivered.get(facts.number, 0)
+                ledger = {"sent": facts.count, "received": delivered}
+                if exact and facts.count is not None and delivered is not None:
+                    ledger["unreceived"] = facts.count - delivered
+                rate = facts.rate
+                if members is not None and passed is not None and facts.count is not None:
+                    # All ends of a process follow its schedule.
+                    rate = facts.count * _SECOND / passed if passed > 0 else None
+                rows.append(end_row(facts, self._queue_of(facts.number), rate, **ledger))
+            known = [row["delivery"]["received"] for row in rows]
+            received = None if None in known else sum(known)
             sections["delivery"] = {"sent": one.count, "received": received}
-            if end.members > 1:
-                sections["members"] = _members(end, sent=end.counts(one.count), received=delivered)
-            found.append(_end_summary(end, sections))
+            found.append(_end_summary(end, sections | {"members": rows}))
         return found
 
     def _receiver_ends(self) -> list[dict[str, Any]]:
+        shares, exact = self._received.shares, self._ids_tell_all
         found = []
-        for end, one in zip(self._receivers, self._received.each, strict=True):
+        sides = zip(self._receivers, self._received.each, self._received.members, strict=True)
+        for end, one, members in sides:
             sections = receiver_sections(one, self._run)
-            if end.members > 1:
-                sections["members"] = _members(end, received=end.counts(one.count))
             sections["delivery"] = {
                 "received": one.count,
                 "older": one.older,
@@ -378,8 +332,41 @@ class MergedEnds:
                 "reordered": self._reordered(end, one),
                 "negative_latency": one.latencies.below(0),
             }
-            found.append(_end_summary(end, sections))
+            rows = []
+            for facts in self._each(end, sections, members):
+                ledger = {"received": facts.count}
+                if shares is not None and (end.members == 1 or members is not None):
+                    ledger["reordered"] = shares.reordered.get(facts.number, 0)
+                    if exact:
+                        arrived = shares.arrived.get(facts.number, 0)
+                        ledger["duplicate"] = (facts.count or 0) - arrived
+                rows.append(end_row(facts, self._queue_of(facts.number), facts.rate, **ledger))
+            found.append(_end_summary(end, sections | {"members": rows}))
         return found
+
+    @cached_property
+    def _ids_tell_all(self) -> bool:
+        """Whether each id was sent once: then each message is of one sender."""
+        shares, found = self._received.shares, self._received.delivery
+        if shares is None:
+            return False
+        delivered = sum(shares.delivered.values())
+        missing = self._run.not_rejected(found["sent"] - delivered)
+        return (missing, found["received"] - delivered) == (found["unreceived"], found["duplicate"])
+
+    def _queue_of(self, number: int) -> int | None:
+        queues = self._receivers[0].in_all.get("queues")
+        return None if queues is None or self._run.peer_to_peer else number % int(queues)
+
+    @staticmethod
+    def _each(
+        end: EndRecords, sections: dict[str, Any], members: list[EndFacts] | None
+    ) -> list[EndFacts]:
+        """Return the facts of each end of a process."""
+        if end.members > 1:
+            return end.reported() if members is None else members
+        count, rate = (sections["results"][key] for key in ("message_count", "message_rate"))
+        return [EndFacts(end.first, count, rate, sections.get("latency"))]
 
     def _reordered(self, end: EndRecords, found: FileAnalysis) -> int | None:
         shares = self._received.shares
@@ -388,8 +375,7 @@ class MergedEnds:
         if shares is None:
             duplicate = self._received.delivery["duplicate"]
             return least_reordered(found.reordered, duplicate) if self._sent.alone else None
-        members = range(end.first, end.first + end.members)
-        return sum(shares.reordered.get(number, 0) for number in members)
+        return sum(shares.reordered.get(number, 0) for number in end.numbers)
 
     def _of_all(
         self,
@@ -423,17 +409,10 @@ def _most_starved(uses: Sequence[dict[str, Any] | None]) -> dict[str, Any] | Non
     return max(known, key=lambda use: use.get("starved") or 0, default=None)
 
 
-def _counts_of(ends: Sequence[EndRecords], found: Sequence[FileAnalysis]) -> list[int]:
+def _counts_of(ends: Sequence[dict[str, Any]]) -> list[int]:
     """Return the messages of each end; of each process where a process does not tell its ends'."""
-    counts = [end.counts(one.count) for end, one in zip(ends, found, strict=True)]
-    if None in counts:
-        return [one.count for one in found]
-    return [count for some in counts for count in some or ()]
-
-
-def _members(end: EndRecords, **counts: list[int] | None) -> dict[str, Any]:
-    """Return the summary of each end of a process, in the order of their numbers."""
-    return {"first": end.first, "count": end.members, **counts}
+    counts = [row["message_count"] for end in ends for row in end["members"]]
+    return [end["results"]["message_count"] for end in ends] if None in counts else counts
 
 
 def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:

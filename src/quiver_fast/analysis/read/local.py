@@ -27,6 +27,7 @@ from quiver_fast.analysis.figures.streams import StreamSums
 from quiver_fast.analysis.model.bounds import NOTHING_KNOWN, RunBounds
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.analysis.tables.end_sums import EndSums
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.analysis.tables.order import ClockTimes, OrderOfEnds
@@ -77,6 +78,7 @@ class Fold:
     ending: tuple[int, str] | None = None  # the end of the sending, and its unit
     sender: FileAnalysis | None = None  # of a receiver, with `run`, if the run has steps
     run: RunBounds = NOTHING_KNOWN
+    ends: EndSums | None = None  # of a process of several
     count: int = 0
     late: int = 0
     latest: int | None = None
@@ -148,6 +150,8 @@ class Fold:
             self._add_steps(batch.sent, batch.received, batch.count)
             self.order.add(batch.ends, batch.sent, batch.count)
             self._add_late(batch.received, batch.count)
+        if self.ends is not None:
+            self.ends.add(batch, self._unit, self._end)
 
     def _add_seconds(self, times: Int64Array, counts: Int64Array) -> None:
         self._seconds.add(*counts_per_second(times, counts, PER_SECOND[self._unit]))

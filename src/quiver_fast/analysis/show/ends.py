@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
+from quiver_fast.analysis.figures.each_end import shown_of_each, slowest
 from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text, rate_digits
 from quiver_fast.analysis.show.html import escape, html_facts, html_grid
 
-_HEADS = ("End", "Messages", "Share", "Messages/s", *map(rank_head, FEW), "State")
+_RANKS = tuple(map(rank_head, FEW))
+_HEADS = ("End", "Queue", "Messages", "Share", "Messages/s", *_RANKS, "State")
+_COUNTS = ("sent", "received", "unreceived", "duplicate", "reordered")
 
 
 def ends_section(run: Mapping[str, Any]) -> str:
@@ -22,33 +24,38 @@ def ends_section(run: Mapping[str, Any]) -> str:
     ends, fairness = run.get("ends"), run.get("fairness") or {}
     if not ends:
         return ""
-    sides = "".join(
-        _side([end for end in ends if end["role"] == role], f"{role.capitalize()}s", found)
-        for role in ("sender", "receiver")
-        if (found := fairness.get(f"{role}s")) is not None
-    )
+    bars, rows, notes = [], [], []
+    for role in ("sender", "receiver"):
+        shown, which = shown_of_each(ends, role)
+        every = [end["results"]["message_count"] for end in ends if end["role"] == role]
+        total = sum(every)
+        bars.append(_bars(shown, f"{role.capitalize()}s", total))
+        rows += [_row(row, total) for row in shown]
+        notes += [] if which is None else [f"<p>{which}</p>"]
     return (
-        f"<h2>Ends</h2>{_facts(fairness)}<div class='charts'>{sides}</div>{_table(ends, fairness)}"
-        f"{_queues(run.get('queues') or ())}"
+        f"<h2>Ends</h2>{_facts(fairness)}{''.join(notes)}<div class='charts'>{''.join(bars)}</div>"
+        f"{html_grid(_HEADS, rows, 'Ends')}{_queues(run.get('queues') or ())}"
     )
 
 
 def _queues(queues: Sequence[Mapping[str, Any]]) -> str:
-    """Return the counts and rates of each queue of a run with several."""
-    heads = ("Queue", "Sent", "Received", "Unreceived", "Sent/s", "Received/s")
+    """Return the figures of each queue of a run with several; of many, the slowest."""
+    names = map(str.capitalize, _COUNTS)
+    heads = ("Queue", *names, "Sent/s", "Received/s", *_RANKS)
     rows = [
         [str(one["queue"])]
-        + [
-            "-" if one[key] is None else f"{one[key]:,}"
-            for key in ("sent", "received", "unreceived")
-        ]
+        + ["-" if one[key] is None else f"{one[key]:,}" for key in _COUNTS]
         + [
             "-" if one[key] is None else rate_digits(one[key])
             for key in ("sent_rate", "received_rate")
         ]
-        for one in queues
+        + _latencies(one)
+        for one in slowest([dict(one) for one in queues])
     ]
-    return html_grid(heads, rows, "Queues") if rows else ""
+    which = f"<p>Shown are {len(rows)} of {len(queues):,} queues, the slowest.</p>"
+    return ("" if len(rows) == len(queues) else which) + (
+        html_grid(heads, rows, "Queues") if rows else ""
+    )
 
 
 def _facts(fairness: Mapping[str, Any]) -> str:
@@ -61,62 +68,40 @@ def _facts(fairness: Mapping[str, Any]) -> str:
     })  # fmt: skip
 
 
-def _side(ends: Sequence[Mapping[str, Any]], title: str, found: Mapping[str, Any]) -> str:
+def _bars(rows: Sequence[Mapping[str, Any]], title: str, total: int) -> str:
     """Return the shares of one side as bars, in the order of the ends."""
-    most = found["most"] or 1.0
-    names = [name for some in _names(ends, len(found["shares"])) for name in some]
-    rows = "".join(
-        f"<span>{escape(name)}</span>"
-        f'<span><i class="bar" style="width:{100 * share / most:.1f}%"></i></span>'
-        f'<span class="number">{_percent(share)}</span>'
-        for name, share in zip(names, found["shares"], strict=True)
+    if not total:
+        return ""
+    most = max(row["message_count"] for row in rows) or 1
+    bars = "".join(
+        f"<span>{escape(row['name'])}</span>"
+        f'<span><i class="bar" style="width:{100 * row["message_count"] / most:.1f}%"></i></span>'
+        f'<span class="number">{_percent(row["message_count"] / total)}</span>'
+        for row in rows
     )
     return (
-        f'<section><h3>{title}: shares of the messages</h3><div class="bars">{rows}</div></section>'
+        f'<section><h3>{title}: shares of the messages</h3><div class="bars">{bars}</div></section>'
     )
 
 
-def _names(ends: Sequence[Mapping[str, Any]], count: int) -> list[list[str]]:
-    """Return the names of the ``count`` shares of a side: ends of each process, or processes."""
-    alone: dict[str, Any] = {"first": None, "count": 1}
-    members = [end.get("members") or alone for end in ends]
-    if sum(some["count"] for some in members) != count:
-        members = [alone] * len(ends)
+def _row(row: Mapping[str, Any], total: int) -> list[str]:
+    rate, queue = row["message_rate"], row["queue"]
     return [
-        [end["name"]]
-        if some["first"] is None
-        else [f"{end['role']} {some['first'] + place}" for place in range(some["count"])]
-        for end, some in zip(ends, members, strict=True)
+        row["name"],
+        "-" if queue is None else str(queue),
+        f"{row['message_count']:,}",
+        _percent(row["message_count"] / total) if total else "-",
+        "-" if rate is None else average_text(rate, "/s").removesuffix("/s"),
+        *_latencies(row),
+        _state(row["process"]),
     ]
 
 
-def _table(ends: Sequence[Mapping[str, Any]], fairness: Mapping[str, Any]) -> str:
-    """Return the figures of each process; its share is that of all its ends."""
-    rows = []
-    for role in ("sender", "receiver"):
-        side = [end for end in ends if end["role"] == role]
-        shares = (fairness.get(f"{role}s") or {}).get("shares", ())
-        rest = iter(shares)
-        for end, names in zip(side, _names(side, len(shares)), strict=True):
-            known = list(islice(rest, len(names)))
-            rows.append(_row(end, _percent(sum(known)) if known else "-"))
-    return html_grid(_HEADS, rows, "Ends")
-
-
-def _row(end: Mapping[str, Any], share: str) -> list[str]:
-    latency = end.get("latency") or {}
-    figures = [
+def _latencies(row: Mapping[str, Any]) -> list[str]:
+    latency = row["latency"] or {}
+    return [
         latency_text(latency["percentiles"][rank], latency["unit"]) if latency.get("count") else "-"
         for rank in FEW
-    ]
-    rate = end["results"]["message_rate"]
-    return [
-        end["name"],
-        f"{end['results']['message_count']:,}",
-        share,
-        "-" if rate is None else average_text(rate, "/s").removesuffix("/s"),
-        *figures,
-        _state(end),
     ]
 
 

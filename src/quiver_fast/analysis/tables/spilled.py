@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 
@@ -112,6 +114,10 @@ class LatencyRows:
             values, counts = together.values, together.counts
         self._rows.add(values, counts)
 
+    def add_ascending(self, part: Distribution) -> None:
+        """Add a distribution, whose values are ascending already."""
+        self._rows.add(part.values, part.counts)
+
     def total(self) -> Distribution | SpilledDistribution:
         """Return the distribution of all."""
         if not self._rows.in_memory:
@@ -192,3 +198,25 @@ class HistogramRows:
 def _histogram(rows: Rows, unit: str) -> SecondHistogram:
     seconds, latencies, counts = (rows[:, column].copy() for column in range(3))
     return SecondHistogram(seconds, latencies, counts, unit)
+
+
+def each_second(
+    histogram: SecondHistogram | SpilledHistogram,
+) -> Iterator[tuple[int, Distribution | SpilledDistribution]]:
+    """Yield each second that has messages, and their latencies: one second at a time."""
+    for number, pieces in groupby(_of_seconds(histogram), key=itemgetter(0)):
+        rows = LatencyRows()
+        for _, piece in pieces:
+            rows.add_ascending(piece)
+        yield number, rows.total()
+
+
+def _of_seconds(
+    histogram: SecondHistogram | SpilledHistogram,
+) -> Iterator[tuple[int, Distribution]]:
+    """Yield each second with some of its latencies; a second may go on in the next."""
+    for part in histogram.parts():
+        starts = np.flatnonzero(np.diff(part.seconds, prepend=part.seconds[:1] - 1))
+        for start, end in pairwise([*starts.tolist(), len(part.seconds)]):
+            some = slice(start, end)
+            yield int(part.seconds[start]), Distribution(part.latencies[some], part.counts[some])

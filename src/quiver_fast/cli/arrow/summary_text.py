@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from quiver_fast.analysis.figures.delivery import matching_text
+from quiver_fast.analysis.figures.each_end import shown_of_each, slowest
 from quiver_fast.analysis.figures.environment import host_use_text, peer_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.schedule import LATE_BY
@@ -20,6 +21,7 @@ from quiver_fast.analysis.model.units import (
 )
 from quiver_fast.cli.arrow.steps_text import step_lines
 from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.words import counted
 
 # Rates below have decimals; in messages/s.
 _LOW_RATE = 10
@@ -129,8 +131,10 @@ def pair_summary_text(document: dict[str, Any]) -> str:
         sections.append(section("STEPS", step_lines(document["steps"])))
     if document.get("fairness") is not None:
         sections.append(section("FAIRNESS", _fairness_lines(document["fairness"])))
+    if document.get("ends"):
+        sections.append(section("ENDS", _end_lines(document["ends"])))
     if document.get("queues"):
-        sections.append(section("QUEUES", [_queue_line(one) for one in document["queues"]]))
+        sections.append(section("QUEUES", _queue_lines(document["queues"])))
     return "".join(sections)
 
 
@@ -335,17 +339,42 @@ def _fairness_lines(fairness: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _queue_line(queue: dict[str, Any]) -> str:
-    rate = queue["received_rate"]
-    counts = [
-        f"{queue[key]:,} {key}"
-        for key in ("sent", "received", "unreceived")
-        if queue[key] is not None
-    ]
-    return text_field(
-        f"Queue {queue['queue']}",
-        ", ".join([*counts, *([] if rate is None else [f"{rate_digits(rate)} received/s"])]),
-    )
+def _end_lines(ends: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each end; of many, for the slowest."""
+    lines = []
+    for role in ("sender", "receiver"):
+        rows, which = shown_of_each(ends, role)
+        for row in rows:
+            rate = row["message_rate"]
+            words = [counted(row["message_count"], "message")]
+            words += [] if rate is None else [f"{rate_digits(rate)}/s"]
+            lines.append(text_field(row["name"].capitalize(), ", ".join([*words, *_p99(row)])))
+        lines += [] if which is None else [which]
+    return lines
+
+
+def _queue_lines(queues: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a line for each queue; of many, for the slowest."""
+    lines = []
+    for queue in slowest(queues):
+        rate = queue["received_rate"]
+        words = [
+            f"{queue[key]:,} {key}"
+            for key in ("sent", "received", "unreceived")
+            if queue[key] is not None
+        ]
+        words += [] if rate is None else [f"{rate_digits(rate)} received/s"]
+        lines.append(text_field(f"Queue {queue['queue']}", ", ".join([*words, *_p99(queue)])))
+    if len(lines) < len(queues):
+        lines.append(f"Shown are {len(lines)} of {len(queues):,} queues, the slowest.")
+    return lines
+
+
+def _p99(row: Mapping[str, Any]) -> list[str]:
+    latency = row["latency"] or {}
+    if not latency.get("count"):
+        return []
+    return [f"p99 {latency_text(latency['percentiles']['99'], latency['unit'])}"]
 
 
 def _settlement_lines(settlement: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import AnalysedRun
-from quiver_fast.analysis.read.ends import EndRecords
+from quiver_fast.analysis.read.end_records import EndRecords
 from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
@@ -210,6 +210,7 @@ class FleetRun:
             "sender": None if data is None else data.sender,
             "receiver": None if data is None else data.receiver,
             "fairness": None if data is None else data.fairness,
+            "queues": None if data is None else data.queues,
             "ends": [_shown(end) for end in (None if data is None else data.ends) or []],
             "fleet": {
                 "hosts": [

@@ -13,7 +13,8 @@ from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.read.ends import EndRecords, analyse_ends
+from quiver_fast.analysis.read.end_records import EndRecords
+from quiver_fast.analysis.read.ends import analyse_ends
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback
