@@ -51,7 +51,7 @@ def folded_facts(
 
     Args:
         spark: the session.
-        splits: of files that :func:`can_be_folded`, in the order of each file.
+        splits: of files that :func:`.files.can_be_folded`, in the order of each file.
         bounds: the bounds of each run, by its name.
     """
     by_place = {(split.file.run, split.file.arrow, split.start): split for split in splits}

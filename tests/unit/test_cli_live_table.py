@@ -1,7 +1,9 @@
 """The terminal's table: its columns, its cells and its colours."""
 
 import io
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,6 +13,7 @@ from quiver_fast.analysis.model.units import short_text
 from quiver_fast.cli.arrow.headline import arrow_headline, fitted, pair_headline
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import number_field, text_field
+from quiver_fast.cli.pair import live_view
 from quiver_fast.cli.pair.live_table import Period, fitting, heading, line, table_columns
 from quiver_fast.cli.pair.live_view import Limits, LiveView
 
@@ -34,6 +37,17 @@ def cells(period, columns=COLUMNS):
         else column.name: column.cell(period)
         for column in columns
     }  # fmt: skip
+
+
+def test_the_words_of_a_view_are_these():
+    """A mass rename of code once changed "Filling the queue"."""
+    pair = Path(live_view.__file__).parent
+    words = {
+        word
+        for path in pair.glob("*.py")
+        for word in re.findall(r'\.state\("(.*?)"', path.read_text())
+    }
+    assert words == {"Draining", "Filling the queue", "Running", "Stopping"}
 
 
 def test_a_rate_is_of_the_time_that_the_records_cover():

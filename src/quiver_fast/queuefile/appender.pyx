@@ -62,7 +62,7 @@ cdef class Appender(QueueFiles):
         retain: number of the newest files to keep; older ones are deleted at start and at
             every roll, except the file of the present time. 0 keeps all.
         text_check: the check that decides after a power loss whether a text is whole:
-            `remote.textwire.text_check()`; None accepts any UTF-8.
+            `quiver_fast.remote.wire.textwire.text_check()`; None accepts any UTF-8.
 
     Raises:
         OutputError: another process writes to it, or the files cannot be used.

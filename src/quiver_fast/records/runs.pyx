@@ -417,7 +417,7 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
 
     A split of a plain file owns the lines that begin in it, so that neighbouring splits
     share no line and miss none. A split of a zstd file begins and ends with a frame
-    (:func:`quiver_fast.records.frames.split_points`); any other compressed file is one split.
+    (:meth:`quiver_fast.records.frames.OpenRecords.splits`); any other compressed file is one split.
     Malformed and truncated lines are counted as
     :func:`quiver_fast.records.parser.read_transfers` does.
 

@@ -38,7 +38,7 @@ class Baseline:
 def read_baseline(text: str, args: argparse.Namespace) -> Baseline:
     """Return the baseline that ``text`` describes; ``args`` says everything else.
 
-    :data:`.pair_options.BASELINE_HELP` has the rule that tells the kinds apart.
+    :data:`.pair.options.BASELINE_HELP` has the rule that tells the kinds apart.
 
     Raises:
         UsageError: there is no such baseline; the message begins with ``--baseline``.

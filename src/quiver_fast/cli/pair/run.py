@@ -366,7 +366,7 @@ class PairRun(RunFrame):
 
     def _fill(self, sender: ArrowRun, backlog: int) -> bool:
         """Wait until a sender has filled the queue; return whether the run goes on."""
-        self._view.state("SecondRows the queue")
+        self._view.state("Filling the queue")
         while not sender.poll():
             self._look(sender)
             if self._signals.count:

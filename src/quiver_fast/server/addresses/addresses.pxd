@@ -52,7 +52,7 @@ cdef class Broker:
     # The data directory, and the Store of each queue that has a file; None without one.
     cdef readonly object files
     cdef list stores
-    # The addresses of queues that could not be opened at the start.
+    # Syncs these stores in its own thread.
     cdef Syncer syncer
     # Opens the files of queues that clients make.
     cdef Opener opener

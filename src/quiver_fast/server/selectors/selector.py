@@ -1,7 +1,7 @@
 """Selectors: SQL-92 conditional expressions as JMS 2.0 defines them (section 3.8.1).
 
 A selector is compiled once, when its consumer attaches, into steps for a stack machine: operands
-come before their operator. `filter.pyx` runs the steps for each message. The parser is our own:
+come before their operator. `filter.pxi` runs the steps for each message. The parser is our own:
 no peer would be served while the server loads a parser library and prepares its tables.
 """
 
