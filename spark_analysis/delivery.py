@@ -26,7 +26,7 @@ from spark_analysis.columns import (
     ticks_per_second,
     together,
 )
-from spark_analysis.schema import ARROW, COUNTS, MISSING, PLACE, RECEIVER, SENDER, as_facts
+from spark_analysis.schema import ARROW, COUNTS, PLACE, RECEIVER, SENDER, as_facts
 
 
 def sends_and_receipts(records: DataFrame, receipts: DataFrame) -> DataFrame:
@@ -99,29 +99,9 @@ def delivery(found: DataFrame, runs: DataFrame) -> DataFrame:
         "run", F.explode(F.array(_named(fact_names.IDS, F.col("by_ids").cast("bigint")),
                                  _named(fact_names.TICKS, F.col("coarse")))).alias("it"),
     ).select("run", "it.name", "it.n")  # fmt: skip
-    rows = counts.unionByName(how).unionByName(_gaps(found))
+    rows = counts.unionByName(how)
     return as_facts(
         rows.withColumn("arrow", F.lit("")), fact_names.DELIVERY, text=F.col("name"), n=F.col("n")
-    )
-
-
-def _gaps(found: DataFrame) -> DataFrame:
-    """Return (run, name, n): messages not received though one that was sent later was."""
-    side = ["run", "source", "sender"]
-    end = F.col("value") + F.col("length")
-    latest = (
-        found.where("name is null")
-        .groupBy(*side)
-        .agg(F.max(F.struct("send_split", end.alias("end"))).alias("latest"))
-    )
-    missing = found.where(F.col("name") == MISSING).join(F.broadcast(latest), side)
-    before = F.when(F.col("latest.send_split") > F.col("send_split"), F.col("length")).when(
-        F.col("latest.send_split") == F.col("send_split"),
-        F.greatest(F.lit(0), F.least(F.col("latest.end") - F.col("value"), F.col("length"))),
-    )
-    total = F.sum(F.coalesce(before, F.lit(0))).alias("n")
-    return (
-        missing.groupBy("run").agg(total).select("run", F.lit(fact_names.GAPS).alias("name"), "n")
     )
 
 

@@ -25,7 +25,6 @@ from quiver_fast.analysis.read.end_records import (
     EndRecords,
     end_records,
     hides_ends,
-    is_shared,
     known_bounds,
     of_both_sides,
     queues_told,
@@ -146,9 +145,6 @@ def ends_run(
     every = replace(all_of(found), histogram=histogram_of(of_all(receipts[0]), table), steps=steps)
     delivery = delivery_of(table, sent.each, found, run)
     by_ids = delivery["method"] == BY_IDS
-    if not run.read_to_end and is_shared(receivers):
-        # Another receiver may have held the message: a gap proves nothing.
-        delivery["lost"] = 0
     by_ids = by_ids and not sent.hidden
     if (not by_ids and not sent.alone) or hides_ends(receivers):
         delivery["reordered"] = None

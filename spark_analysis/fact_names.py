@@ -46,7 +46,6 @@ ALL_SETTLED = "all settled"  # of a digest: SETTLED and SAMPLED together
 DELIVERY = "delivery"
 IDS = "ids"  # n is 1 or 0: the method
 TICKS = "ticks"  # n: those of the coarser clock per second
-GAPS = "gaps"  # n: messages not received although one sent later was
 # Facts of a sender of several, of whose messages n were received, and of a receiver, which was the
 # first to receive n; value as of REORDERED.
 DELIVERED = "delivered"

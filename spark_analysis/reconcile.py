@@ -184,7 +184,7 @@ def _by_ids(sends: Columns, receipts: Columns) -> _Compared:
         "duplicate": found.duplicate,
         "negative_latency": found.negative_latency,
     }
-    return counts, own, [runs.first_arrivals(own, row), runs.missing(own)]
+    return counts, own, [runs.first_arrivals(own, row)]
 
 
 class _SendRuns:
@@ -224,15 +224,6 @@ class _SendRuns:
                 "n": np.ones(len(firsts), np.int64),
             }
         )
-
-    def missing(self, own: Columns) -> Columns:
-        """Return from where the ids were sent of which nothing arrived."""
-        arrived, sizes, _, _ = disjoint(as_keys(own["key"]), as_keys(own["n"]))
-        pieces, lengths, of, place = located_pieces(arrived, sizes, self._firsts, self._lengths)
-        never = place < 0
-        length = lengths[never].astype(np.int64)
-        named = {"name": [schema.MISSING] * len(length), "length": length, "n": length}
-        return self._places(of[never], pieces[never]) | named
 
     def _places(self, row: NDArray[np.int64], firsts: UInt64Array) -> Columns:
         """Return from where ids, each in a run of these, were sent."""

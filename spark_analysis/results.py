@@ -56,7 +56,7 @@ from spark_analysis.schema import RECEIVER, SENDER
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
 _COUNTS = (
-    "sent", "received", "older", "foreign", "unreceived", "gaps", "duplicate", "reordered",
+    "sent", "received", "older", "foreign", "unreceived", "duplicate", "reordered",
     "negative_latency",
 )  # fmt: skip
 

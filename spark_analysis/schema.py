@@ -115,8 +115,7 @@ FACTS = StructType(
     ]
 )
 
-# With a name: n of one of ``COUNTS``; ``MISSING`` messages, ``length`` of them,
-# that ``source`` sent from (send_split, value) on; or a fact of the receiver's file, the
+# With a name: n of one of ``COUNTS``, or a fact of the receiver's file, the
 # second of receipt standing as the split. Without one, arrivals of messages that were sent:
 # ``length`` of them from (file, split, position) of the receiver on, ``n`` times each. They
 # were sent by ``source`` from (send_split, value) on; ``sender`` is the number of one that shares
@@ -150,7 +149,6 @@ RESULT = StructType(
 )
 COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
 """The counts that add up over the ranges of a run, named as in Reconciliation.result."""
-MISSING = "missing"
 STEP = "step"
 END = "end"
 """Latencies of a receiver that shares its file with others."""

@@ -34,7 +34,8 @@ SPLIT = 20_000
 
 
 def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> None:
-    """Say of each end which queue it had, and that its queue was not read to its end."""
+    """Say of each end which queue it had, and that its queue was read to its end."""
+    drained = {"boot": "b", "ns": 2, "senders_ended": False}
     for role, count in (("sender", senders), ("receiver", receivers)):
         for number in range(count):
             ends = {
@@ -47,9 +48,9 @@ def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> 
                 "complete": False,
                 "reason": "stopped" if number else None,
                 "exit_code": 0,
-                "arrow": {"queue_empty": False, "released": 2, "rejected": 1}
+                "arrow": {"drained_at": drained, "released": 2, "rejected": 1}
                 if role == "receiver"
-                else None,
+                else {"settled_at": {"boot": "b", "ns": 1}},
             }
             (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
 

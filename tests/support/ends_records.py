@@ -121,7 +121,7 @@ class Ends:
             "complete": False,
             "reason": None,
             "exit_code": 0,
-            "arrow": {"queue_empty": False, "ends": {"first": of_process.start, "counts": counts}},
+            "arrow": {"drained_at": None, "ends": {"first": of_process.start, "counts": counts}},
         }
 
     def write_as_one(self, folder: Path, ids: bool = True) -> RunData:

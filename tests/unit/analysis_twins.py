@@ -116,9 +116,7 @@ def slow_reconcile(sends, receipts, by_ids, run=NOTHING_KNOWN):
             reordered += 1
         furthest = position if furthest is None else max(furthest, position)
     unreceived = sum(max(0, n - arrived[key]) for key, n in budget.items())
-    last = furthest if by_ids and furthest is not None else -1
-    gaps = sum(arrived[key] == 0 and keys.index(key) < last for key in budget)
-    at_end = run.queue_empty or (run.peer_to_peer and run.complete)
+    at_end = unreceived == 0 or run.emptied or (run.peer_to_peer and run.complete)
     told = "ids" if by_ids else "send times"
     return {
         "sent": len(sends),
@@ -126,7 +124,7 @@ def slow_reconcile(sends, receipts, by_ids, run=NOTHING_KNOWN):
         "older": older,
         "foreign": foreign,
         "unreceived": unreceived,
-        "lost": unreceived if at_end else gaps,
+        "lost": unreceived if at_end else None,
         "duplicate": duplicate,
         # Without ids nothing tells a late duplicate from a message out of order.
         "reordered": reordered if by_ids else max(0, reordered - duplicate),

@@ -187,7 +187,7 @@ def test_what_others_sent_is_left_out_of_each_receiver(tmp_path: Path) -> None:
 def test_without_ids_senders_of_one_queue_are_not_told_apart(tmp_path: Path) -> None:
     run = Ends(7, 2, 2).write(tmp_path / "many", ids=False)
     assert run.delivery is not None
-    assert (run.delivery["reordered"], run.delivery["lost"]) == (None, 0)
+    assert (run.delivery["reordered"], run.delivery["lost"]) == (None, None)
 
 
 def test_an_end_that_recorded_nothing(tmp_path: Path) -> None:
@@ -281,17 +281,22 @@ def test_one_sender_that_misses_its_schedule_is_a_miss_of_all() -> None:
 
 
 def test_a_queue_was_read_to_its_end_only_if_all_receivers_say_so() -> None:
-    sender = {"config": {"duration": 5, "count": 10}, "complete": True}
-    receiver = {
+    sender = {"config": {"duration": 5, "count": 10}, "complete": True,
+              "arrow": {"settled_at": {"boot": "b", "ns": 7}, "rejected": 2}}  # fmt: skip
+    receiver: dict[str, object] = {
         "config": {"connection_mode": "client", "credit_window": 7, "run_start": 3},
         "complete": True,
-        "arrow": {"queue_empty": True},
+        "arrow": {"drained_at": {"boot": "b", "ns": 7, "senders_ended": False}},
     }
     run = bounds_of_ends([sender, sender], [receiver, receiver])
     assert (run.count, run.duration, run.credit_window, run.run_start) == (20, 5, 14, 3)
-    assert (run.complete, run.queue_empty, run.peer_to_peer) == (True, True, False)
-    for other in (receiver | {"complete": False}, receiver | {"arrow": {"queue_empty": None}}):
-        assert not bounds_of_ends([sender, sender], [receiver, other]).read_to_end
+    assert (run.complete, run.emptied, run.peer_to_peer, run.refused) == (True, True, False, 4)
+    early = {"boot": "b", "ns": 6, "senders_ended": False}
+    for other in ({}, {"drained_at": None}, {"drained_at": early}):
+        assert not bounds_of_ends([sender] * 2, [receiver, receiver | {"arrow": other}]).emptied
+    late = {"settled_at": {"boot": "b", "ns": 8}}
+    for last in ({}, {"settled_at": None}, late):
+        assert not bounds_of_ends([sender, sender | {"arrow": last}], [receiver] * 2).emptied
 
 
 def test_histograms_of_ends_add_up() -> None:

@@ -198,7 +198,7 @@ def test_headline_leads_with_rate_and_latencies():
     ("key", "words", "style"),
     [
         ("unreceived", "7 unreceived", "red"),
-        ("lost", "7 lost", "red"),
+        ("lost", "7 lost, if neither the server nor another consumer has them", "red"),
         ("duplicate", "7 received twice or more", "red"),
         ("reordered", "7 out of order", "yellow"),
         ("older", "7 of an earlier run", "yellow"),

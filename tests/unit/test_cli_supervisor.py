@@ -14,7 +14,8 @@ class Run:
 
     def __init__(self, clock, role, ends, late=0.001, reading=0.0):
         self._clock, self._ends, self._late, self._reading = clock, ends, late, reading
-        self.plan = SimpleNamespace(role=role, title=role)
+        operation = {"sender": "send", "receiver": "receive"}[role]
+        self.plan = SimpleNamespace(role=role, title=role, operation=operation, server=False)
         self.taken, self.heard = [], 0.0
         self.stopped = None
 
@@ -97,3 +98,26 @@ def test_one_that_ends_is_shown_with_the_next_of_the_other(clock):
 def test_a_short_run_has_one_row(clock):
     shown = watched(Run(clock, "sender", 100.9), Run(clock, "receiver", 101.1))
     assert shown == [{"sender": "end", "receiver": "end"}]
+
+
+def test_receivers_get_a_signal_when_all_senders_have_ended(clock):
+    """Their drains begin after the last commit."""
+    log, signals = [], SignalWatch()
+    runs = [Run(clock, "sender", 101), Run(clock, "sender", 102), Run(clock, "receiver", 103)]
+    for number, run in enumerate(runs):
+        run.stop = lambda reason, _signum, n=number: log.append((n, reason, clock.now > 102))
+    signals.signum, signals.count = 2, 1
+    Supervisor(signals).watch(runs)
+    assert log[:2] == [(0, "interrupted by SIGINT", False), (1, "interrupted by SIGINT", False)]
+    assert set(log[2:]) == {(2, "interrupted by SIGINT", True)}
+
+
+def test_peers_get_a_signal_at_once(clock):
+    log, signals = [], SignalWatch()
+    runs = [Run(clock, "sender", 101), Run(clock, "receiver", 103)]
+    for run in runs:
+        run.stop = lambda _reason, _signum: log.append(clock.now)
+    runs[1].plan.server = True
+    signals.signum, signals.count = 2, 1
+    Supervisor(signals).watch(runs)
+    assert log[:2] == [100.3, 100.3]

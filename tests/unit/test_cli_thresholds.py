@@ -302,3 +302,19 @@ def test_engines():
         assert choose_backend(asked, None, [], Wanted()).name == "local"
     with pytest.raises(UsageError, match="--master"):
         choose_backend("local", "local[2]", [], Wanted())
+
+
+@pytest.mark.parametrize(
+    ("text", "breached", "is_open"),
+    [("lost>0", False, True), ("lost>3", False, False), ("lost>=0", True, False)],
+)
+def test_losses_that_nobody_knows_are_inconclusive(text, breached, is_open, capsys):
+    """Between none and all of the unreceived messages are lost."""
+    unknown = DOCUMENT | {"delivery": DOCUMENT["delivery"] | {"lost": None}}
+    limits = [threshold(text), threshold("inconclusive")]
+    result, of_all = judged(limits, [unknown], None)
+    assert (result["breached"], bool(result["inconclusive"])) == (breached, is_open)
+    assert (of_all["breached"], of_all["value"]) == (is_open, int(is_open))
+    assert told([result], "quiver") == (99 if breached else 0)
+    assert told([result, of_all], "quiver") == (99 if breached else 98 if is_open else 0)
+    assert ("3 unreceived messages may be lost" in capsys.readouterr().err) == (breached or is_open)

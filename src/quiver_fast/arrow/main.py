@@ -6,8 +6,6 @@ because measurements include an arrow's start.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,7 +47,6 @@ STDOUT = 1
 SETUP_TIMEOUT = 10.0
 # The least time (seconds) that a side that listens waits for its peer.
 PEER_TIMEOUT = 60.0
-UNKNOWN_PEER = dict.fromkeys(("product", "version", "container", "address", "port"))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -113,6 +110,9 @@ def run(config: ArrowConfig) -> None:
             writer.flush_now()
         finally:
             if config.report_file is not None:
+                # Nothing of it is measured.
+                from quiver_fast.arrow.report import write_report
+
                 write_report(config, config.report_file, connection, endpoint, reason)
 
 
@@ -479,60 +479,6 @@ def transfer(
         ended = True
     finally:
         connection.close(ended=ended)
-
-
-def write_report(
-    config: ArrowConfig,
-    path: str,
-    connection: Connection | None,
-    endpoint: object | None,
-    reason: str | None,
-) -> None:
-    """Write the run's own counts as JSON, renamed into place when complete."""
-    import json
-
-    report: dict[str, object] = {
-        "operation": config.operation,
-        "complete": reason is None,
-        "reason": reason,
-        "record_format": config.record_format,
-        "time_unit": config.time_unit,
-    }
-    for name in (
-        "sent", "received", "older", "foreign", "accepted", "rejected", "released", "modified",
-        "unsettled", "aborted", "transactions",
-    ):  # fmt: skip
-        report[name] = getattr(endpoint, name, 0)
-    report["queue_empty"] = getattr(endpoint, "queue_empty", None)
-    # Over csp the endpoint has the connection.
-    identity = getattr(connection or endpoint, "identity", None)
-    report["peer"] = identity() if identity else UNKNOWN_PEER
-    report["address"] = getattr(endpoint, "address", None)
-    if config.has_many_ends:
-        report["ends"] = {"first": config.first_end, "counts": getattr(endpoint, "counts", [])}
-    if config.purge:
-        report["purged"] = getattr(endpoint, "purged", 0)
-    if config.streaming:
-        report["bytes"] = getattr(endpoint, "bytes", 0)
-    course = getattr(endpoint, "course", None)
-    delays = getattr(course, "delays", None)
-    if delays is not None:
-        report["schedule"] = {
-            "rate": float(config.rate) or None,
-            "late_us": delays.late_us(),
-            "late_by_us": delays.late_by_us(),
-            "over_time": delays.over_time(),
-            "sending_ns": getattr(course, "sending_ns", None),
-        }
-    staged = f"{path}.{os.getpid()}"
-    try:
-        with open(staged, "w", encoding="utf-8") as stream:
-            json.dump(report, stream)
-        os.replace(staged, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(staged)
-        raise QuiverError(f"cannot write the report {path}: {error.strerror}") from None
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ With message ids (record formats v1 and v2) every count is exact. Without ids
 compared per tick of the coarser clock, which gives lower bounds, because a loss
 and a duplicate within one tick cancel out.
 
-A message that was not received need not be lost: it may still lie in a queue. It is lost if that is
-proven, by a queue that was read to its end or by a gap in the order of sending.
+A message that was not received need not be lost: it may still lie in a queue, also where a later
+one was received. It is lost if the queue was found empty after all messages were in it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ _MATCHING = {
 _IDS = "ids"
 _SEND_TIMES = "send times"
 _RUN_START = "run start"
+
+
+def lost_text(peer_to_peer: bool | None) -> str:
+    """Return the word for lost messages, with what no drain of a queue can exclude."""
+    return "lost" if peer_to_peer else "lost, if neither the server nor another consumer has them"
 
 
 def matching_text(method: str) -> str:
@@ -115,9 +120,8 @@ class Reconciliation:
           ``foreign``, are left out of all else.
         - ``foreign``: other receipts with s(k) = 0.
         - ``unreceived``: sum over k of max(0, s(k) - r(k)), less ``rejected``.
-        - ``lost``: those that are proven lost: all where the queue was read to its end
-          (:attr:`.bounds.RunBounds.read_to_end`); else, by ids, those of which nothing
-          was received although a message that was sent later was, less ``rejected``.
+        - ``lost``: those that cannot come any more (:meth:`.bounds.RunBounds.lost`); None where
+          nobody knows.
         - ``released``, ``rejected``: those that the receiver refused, by its own count; they are
           missing where that is not known. Neither has a record: a released message comes again,
           and is received then.
@@ -147,7 +151,6 @@ class Reconciliation:
             "received": self._received - found.foreign,
             "foreign": found.foreign,
             "unreceived": found.unreceived,
-            "gaps": found.gaps,
             "duplicate": found.duplicate,
             "reordered": found.reordered,
             "negative_latency": found.negative_latency,
@@ -161,7 +164,6 @@ class Reconciliation:
             "received": self._received,
             "foreign": self._sieve.foreign,
             "unreceived": unreceived,
-            "gaps": 0,
             "duplicate": duplicate,
             "reordered": self._order.behind,
             "negative_latency": self._negative,
@@ -174,8 +176,7 @@ def delivery_section(
     """Return the result of :meth:`Reconciliation.result`, from its counts.
 
     Args:
-        counts: all counts but ``lost``, and ``gaps``: messages of which nothing was
-            received although a message that was sent later was.
+        counts: all counts but ``lost``.
         by_ids: whether messages were told apart by ids.
         unit: the coarser unit of both ends.
         run: the bounds of the run.
@@ -191,7 +192,7 @@ def delivery_section(
         "older": counts["older"],
         "foreign": counts["foreign"],
         "unreceived": unreceived,
-        "lost": unreceived if run.read_to_end else run.not_rejected(counts["gaps"]),
+        "lost": run.lost(unreceived),
         "duplicate": counts["duplicate"],
         "reordered": counts["reordered"]
         if by_ids

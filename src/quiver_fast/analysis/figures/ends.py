@@ -16,10 +16,9 @@ from quiver_fast.analysis.figures.delivery import Reconciliation, least_reordere
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.streams import Streams
-from quiver_fast.analysis.model.bounds import RunBounds
+from quiver_fast.analysis.model.bounds import RunBounds, was_emptied
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.histogram import SecondHistogram
-from quiver_fast.analysis.tables.id_table import IdBalance
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
@@ -163,17 +162,15 @@ def bounds_of_ends(
     counts = [one.count for one in pairs]
     peers = {one.peer_to_peer for one in others}
     complete = False if False in flags else None if None in flags else True
-    # A receiver that does not end in order may have held messages when another one saw an
-    # empty queue.
-    emptied = complete is True and all(one.queue_empty is True for one in others)
     return RunBounds(
         run_start=min(starts, default=None),
         duration=max((one.duration for one in pairs), default=0),
         count=sum(counts) if all(counts) else 0,
         credit_window=sum(one.credit_window for one in others),
         complete=complete,
-        queue_empty=True if others and emptied else None,
+        emptied=was_emptied(senders, receivers),
         peer_to_peer=peers.pop() if len(peers) == 1 else None,
+        refused=sum(one.refused for one in pairs),
         released=_known([one.released for one in others]),
         rejected=_known([one.rejected for one in others]),
         steps=_steps_of_all(senders[0]) if senders else (),
@@ -283,14 +280,12 @@ class EndsReconciliation(Reconciliation):
         sender: the facts of all senders together, kept for reconciling.
         run: the bounds of the run.
         sent: whose the places in the table of sent ids are.
-        shared: whether some queue had several receivers.
     """
 
-    def __init__(self, sender: FileAnalysis, run: RunBounds, sent: Owners, *, shared: bool) -> None:
+    def __init__(self, sender: FileAnalysis, run: RunBounds, sent: Owners) -> None:
         super().__init__(sender, run)
         self._sent = sent
         self._receivers = Owners()
-        self._shared = shared
 
     def begin_receiver(self, number: int) -> None:
         """Note that the next records are of this receiver, or of those that they tell."""
@@ -337,31 +332,13 @@ class EndsReconciliation(Reconciliation):
     def result_of(self, reordered: int | None) -> dict[str, Any]:
         """Return the delivery of the messages (:meth:`Reconciliation.result`).
 
-        ``reordered`` and gaps are by the order of each sender. Where receivers share a queue, a
-        gap proves no loss: another receiver may have had the message in hand.
-
         Args:
-            reordered: arrivals out of order; None where they cannot be told.
+            reordered: arrivals out of the order of their sender; None where they cannot be told.
         """
         found = self.result()
-        if not self._run.read_to_end:
-            by_gaps = self._by_ids and not self._shared
-            gaps = self._gaps(self._ids()) if by_gaps else 0
-            found["lost"] = self._run.not_rejected(gaps)
         if reordered is not None and not self._by_ids:
             reordered = least_reordered(reordered, found["duplicate"])
         return found | {"reordered": reordered}
-
-    def _gaps(self, found: IdBalance) -> int:
-        """Count messages of which nothing was received, but of a later one of the same sender."""
-        latest = np.zeros(self._sent.most, np.int64)
-        for rows in found.arrivals.chunks():
-            np.maximum.at(latest, self._sent.of(rows[:, 1]), rows[:, 1] + rows[:, 2])
-        gaps = 0
-        for rows in found.missing.chunks():
-            last = latest[self._sent.of(rows[:, 0])]
-            gaps += int(np.clip(last - rows[:, 0], 0, rows[:, 1]).sum())
-        return gaps
 
 
 def _add_to_orders(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +61,11 @@ class RunBounds:
         count: messages after which it was to stop; 0 for none.
         credit_window: the receiver's, in messages.
         complete: whether both ends ended in order; None where that is not known.
-        queue_empty: whether the receiver read the queue to its end; None likewise.
+        emptied: whether it is proven that the queue was read to its end (:func:`was_emptied`).
         peer_to_peer: whether no server was between the ends; None likewise.
         warmup: seconds from the first message that are in no figure; 0 for none.
         sending: the sender's schedule; None for as fast as can be.
+        refused: messages that the peer did not accept, by the sender's report.
         released: deliveries that the receiver gave back, to come again; None where not known.
         rejected: messages that it refused, of which there are no records; likewise.
         backlog: messages with which the sender filled the queue before its schedule began.
@@ -76,10 +78,11 @@ class RunBounds:
     count: int = 0
     credit_window: int = 0
     complete: bool | None = None
-    queue_empty: bool | None = None
+    emptied: bool = False
     peer_to_peer: bool | None = None
     warmup: float = 0
     sending: Sending | None = None
+    refused: int = 0
     released: int | None = None
     rejected: int | None = None
     backlog: int = 0
@@ -105,10 +108,11 @@ class RunBounds:
             count=send.get("count") or 0,
             credit_window=receive.get("credit_window") or 0,
             complete=False if False in flags else None if None in flags else True,
-            queue_empty=report.get("queue_empty"),
+            emptied=was_emptied([sender], [receiver]),
             peer_to_peer=None if mode is None else mode == "server",
             warmup=send.get("warmup") or receive.get("warmup") or 0,
             sending=Sending.of(sender),
+            refused=_refused(sender),
             released=report.get("released"),
             rejected=report.get("rejected"),
             backlog=send.get("backlog") or 0,
@@ -120,10 +124,62 @@ class RunBounds:
         """Return how many messages without a receipt are left when the rejected ones are told."""
         return max(missing - (self.rejected or 0), 0)
 
-    @property
-    def read_to_end(self) -> bool:
-        """Whether no message can still come: all that were not received are lost."""
-        return self.queue_empty is True or (self.peer_to_peer is True and self.complete is True)
+    def lost(self, unreceived: int) -> int | None:
+        """Return how many of the unreceived messages are lost; None where that is not known.
+
+        Those that the peer refused are not: it never had them. Others are if none can still come.
+        """
+        missing = max(unreceived - self.refused, 0)
+        alone = self.peer_to_peer is True and self.complete is True
+        return missing if missing == 0 or self.emptied or alone else None
+
+
+def was_emptied(
+    senders: Sequence[dict[str, Any] | None], receivers: Sequence[dict[str, Any] | None]
+) -> bool:
+    """Say whether all queues were drained and found empty, after all messages were in them.
+
+    Each drain must begin after the last outcome and the last commit of every sender. Messages that
+    expire, and those that a filter leaves out, are missing though none is lost.
+
+    Args:
+        senders: their summaries, see :meth:`RunBounds.of`.
+        receivers: likewise.
+    """
+    if any(_config(one).get("ttl") for one in senders):
+        return False
+    if any(_config(one).get("filter") for one in receivers):
+        return False
+    settled = [_settled_at(one) for one in senders]
+    drained = [((one or {}).get("arrow") or {}).get("drained_at") for one in receivers]
+    return bool(settled and drained) and all(
+        one is not None and last is not None and _follows(one, last)
+        for one in drained
+        for last in settled
+    )
+
+
+def _settled_at(sender: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return when all messages of a sender were settled; empty where only its end tells that."""
+    report = (sender or {}).get("arrow")
+    if report is None:
+        # An arrow of another implementation ends in order when it has all outcomes.
+        return {} if (sender or {}).get("complete") else None
+    found: dict[str, Any] | None = report.get("settled_at")
+    return found
+
+
+def _follows(drain: dict[str, Any], settled: dict[str, Any]) -> bool:
+    if drain["senders_ended"]:
+        return True
+    # The clocks of two hosts, or of two boots, tell no order.
+    known = drain["boot"] is not None and drain["boot"] == settled.get("boot")
+    return known and bool(drain["ns"] >= settled["ns"])
+
+
+def _refused(sender: dict[str, Any] | None) -> int:
+    report = (sender or {}).get("arrow") or {}
+    return sum(report.get(name) or 0 for name in ("rejected", "released", "modified", "aborted"))
 
 
 def _body_bytes(config: dict[str, Any]) -> float | None:

@@ -105,14 +105,6 @@ def known_bounds(senders: Sequence[EndRecords], receivers: Sequence[EndRecords])
     return bounds_of_ends([end.known for end in senders], [end.known for end in receivers])
 
 
-def is_shared(receivers: Sequence[EndRecords]) -> bool:
-    """Say whether some queue had several receivers; where no summary tells, it may have."""
-    if any(end.members > 1 for end in receivers):
-        return not _have_own_queues(receivers, "receivers")
-    queues = [end.in_all.get("queue") for end in receivers]
-    return len(receivers) > 1 and (None in queues or len({*queues}) < len(queues))
-
-
 def hides_ends(ends: Sequence[EndRecords]) -> bool:
     """Say whether some ends of a side shared a process whose records do not tell them apart.
 

@@ -35,7 +35,6 @@ from quiver_fast.analysis.read.end_records import (
     EndRecords,
     end_records,
     hides_ends,
-    is_shared,
     known_bounds,
     of_both_sides,
     queues_told,
@@ -84,7 +83,7 @@ def analyse_ends(name: str, ends: Sequence[EndRecords], progress: Progress) -> R
     senders, receivers = of_both_sides(name, ends)
     run = known_bounds(senders, receivers)
     sent = _read_senders(senders, progress)
-    got = _read_receivers(receivers, sent, run, progress, shared=is_shared(receivers))
+    got = _read_receivers(receivers, sent, run, progress)
     return MergedEnds(name, senders, receivers, sent, got, run).data()
 
 
@@ -162,12 +161,10 @@ def _read_receivers(
     sent: SentEnds,
     run: RunBounds,
     progress: Progress,
-    *,
-    shared: bool,
 ) -> ReceivedEnds:
     end = end_of_sending(sent.all, run)
     ending = None if end is None else (end, sent.all.time_unit)
-    reconciliation = EndsReconciliation(sent.all, run, sent.owners, shared=shared)
+    reconciliation = EndsReconciliation(sent.all, run, sent.owners)
     found, folds = [], []
     for one in receivers:
         before = reconciliation.left_out

@@ -106,6 +106,15 @@ def _is_host_use(value: Any) -> bool:
     )
 
 
+def _is_moment(value: Any) -> bool:
+    """Say whether it is a time of the monotonic clock of some boot."""
+    return _is_object(value) and _is_count(value.get("ns")) and "boot" in value
+
+
+def _is_drain(value: Any) -> bool:
+    return _is_moment(value) and _is_flag(value.get("senders_ended"))
+
+
 def _or_null(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
@@ -145,6 +154,8 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("host_use",): _is_host_use,
     ("arrow",): _is_object,
     ("arrow", "queue_empty"): _is_flag,
+    ("arrow", "settled_at"): _is_moment,
+    ("arrow", "drained_at"): _is_drain,
     ("arrow", "released"): _is_count,
     ("arrow", "rejected"): _is_count,
     ("arrow", "schedule"): _is_schedule,

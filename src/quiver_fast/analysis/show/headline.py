@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
+from quiver_fast.analysis.figures.delivery import lost_text
 from quiver_fast.analysis.figures.environment import host_use_text, peer_use_text, starved_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY, TOO_SHORT
@@ -100,6 +101,7 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
         yield f"the rate was missed: {schedule['never_sent'] or 0:,} due were never sent"
     for key, words in _FAULTS:
         if delivery.get(key):
+            words = lost_text(run["peer_to_peer"]) if key == "lost" else words
             yield f"{delivery[key]:,} {words}"
     for role in ("sender", "receiver"):
         back = set_back_text((run[role] or _NO_END)["records"])

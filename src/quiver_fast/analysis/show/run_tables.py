@@ -76,6 +76,8 @@ def _messages(run: Section) -> Rows:
     for key in (*_COUNTS, *(key for key in _SELDOM if delivery.get(key))):
         if delivery.get(key) is not None:
             rows[key.replace("_", " ").capitalize()] = f"{delivery[key]:,}"
+    if delivery.get("unreceived") and delivery["lost"] is None:
+        rows["Lost"] = "not known"
     if delivery:
         rows["Matching"] = matching_text(delivery["method"])
     if delivery.get("older") or delivery.get("foreign"):

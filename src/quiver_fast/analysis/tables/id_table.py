@@ -208,7 +208,6 @@ class IdBalance:
         foreign: receipts of ids that were not sent.
         negative_latency: marked receipts of ids that were sent.
         unknown: (block, first id, ids), ascending: those of the foreign receipts.
-        missing: (order of sending, ids): those of which nothing was received.
         arrivals: (order of arrival, order of sending, ids): the first receipts.
     """
 
@@ -217,7 +216,6 @@ class IdBalance:
     foreign: int
     negative_latency: int
     unknown: SortedRows
-    missing: SortedRows
     arrivals: SortedRows
 
     @property
@@ -228,19 +226,11 @@ class IdBalance:
             order.add(rows[:, 1].copy(), rows[:, 2].copy(), None)
         return order.behind
 
-    @property
-    def gaps(self) -> int:
-        """Ids of which nothing was received, but of one that was sent later."""
-        ends = [int((rows[:, 1] + rows[:, 2]).max()) for rows in self.arrivals.chunks()]
-        latest = max(ends, default=0)
-        missing = self.missing.chunks()
-        return sum(int(np.clip(latest - rows[:, 0], 0, rows[:, 1]).sum()) for rows in missing)
-
 
 def balance(sent: IdTable, received: IdTable) -> IdBalance:
     """Compare the ids of a receiver, marked where the latency is negative, with its sender's."""
     unreceived = duplicate = foreign = negative = 0
-    unknown, missing, arrivals = SortedRows(3), SortedRows(2), SortedRows(3)
+    unknown, arrivals = SortedRows(3), SortedRows(3)
     for sends, receipts in sent.beside(received):
         known, places = _matches(receipts, sends)
         arrived, times = receipts[known], np.zeros(len(sends), np.int64)
@@ -249,12 +239,11 @@ def balance(sent: IdTable, received: IdTable) -> IdBalance:
         unreceived += int(left[left > 0].sum())
         duplicate -= int(left[left < 0].sum())
         negative += int((arrived[:, _MARKED] * arrived[:, _LENGTH]).sum())
-        strange, never = receipts[~known], sends[times == 0]
+        strange = receipts[~known]
         foreign += int((strange[:, _COUNT] * strange[:, _LENGTH]).sum())
         unknown.add(strange[:, _BLOCK], strange[:, _FIRST], strange[:, _LENGTH])
-        missing.add(never[:, _ORDER], never[:, _LENGTH])
         arrivals.add(arrived[:, _ORDER], sends[places, _ORDER], arrived[:, _LENGTH])
-    return IdBalance(unreceived, duplicate, foreign, negative, unknown, missing, arrivals)
+    return IdBalance(unreceived, duplicate, foreign, negative, unknown, arrivals)
 
 
 def _matches(rows: Rows, others: Rows) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

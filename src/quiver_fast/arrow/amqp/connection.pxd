@@ -36,6 +36,7 @@ cdef class Connection(Transport):
     cdef bint has_unfit_open(self) noexcept nogil
     cdef str delay(self, str purpose)
     cdef int end_sessions(self, int64_t deadline) except -1 nogil
+    cdef bint was_read(self) noexcept nogil
     cdef PeerState check(self) except? PEER_CLOSED nogil
     cdef int fail(self) except -1
     cdef object refusal(self, int outcome)

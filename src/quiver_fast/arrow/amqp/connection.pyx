@@ -406,6 +406,10 @@ cdef class Connection(Transport):
                 tls_close(self.tls)
         self.sock.close()
 
+    cdef bint was_read(self) noexcept nogil:
+        """Say whether the peer has read all that we sent: it answered the close after that."""
+        return self.closing and (pn_connection_state(self.connection) & PN_REMOTE_CLOSED) != 0
+
     cdef int end_sessions(self, int64_t deadline) except -1 nogil:
         """End the sessions, and wait until the peer has ended them, or closes."""
         cdef pn_session_t *session = pn_session_head(self.connection, 0)

@@ -74,6 +74,7 @@ cdef class EmptyingReceiver(Receiver):
         self.taken_before = self.taken()
         if self.course.limits.count:
             more = min(more, self.course.limits.count - self.received)
+        self.note_drain()
         return self.connection.give_credit(self.end, <uint32_t>more, True) if more > 0 else 0
 
 

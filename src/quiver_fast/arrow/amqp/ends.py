@@ -382,6 +382,19 @@ class Ends:
         return _all_of(getattr(one, "queue_empty", None) for one in self.endpoints)
 
     @property
+    def drained_at(self) -> tuple[int, bool] | None:
+        """When the first of the drains began that showed the queues' ends; see `Receiver`."""
+        drains = [one.drained_at for one in self.endpoints if not self._shape.sends]
+        if not drains or None in drains:
+            return None
+        return min(begin for begin, _ in drains), all(last for _, last in drains)
+
+    @property
+    def has_all_outcomes(self) -> bool:
+        """Whether no message of any end can still reach a queue; see `Sender`."""
+        return self._shape.sends and all(one.has_all_outcomes for one in self.endpoints)
+
+    @property
     def counts(self) -> list[int]:
         """The messages of each end, by its number; 0 for an end that was not opened."""
         name = "sent" if self._shape.sends else "received"

@@ -283,6 +283,7 @@ cdef class EndsLoop(Lines):
     cdef int notice(self, int64_t now) except -1 nogil:
         """Flush the records; pass the wrapper's messages and signals on to all ends."""
         self.course.notice(now, self.writer)
+        self.inner.senders_ended = self.course.control.senders_ended
         if self.course.control.stopped and not self.inner.stopped:
             self.inner.stopped = True
             self.queue_all()

@@ -34,6 +34,10 @@ cdef class Receiver(Endpoint):
     # The peer fails when it is asked to drain.
     cdef bint undrainable
     cdef bint was_drained
+    # When the drain began that the peer answers next (monotonic ns; 0 before the first), and
+    # whether the wrapper had said before that no sender sends any more.
+    cdef int64_t asked_at
+    cdef bint asked_last
     # Messages taken before the last drain, and whether that was the second one.
     cdef int64_t taken_before
     cdef bint confirming
@@ -48,6 +52,7 @@ cdef class Receiver(Endpoint):
     cdef int drain(self, int64_t now) except -1 nogil
     cdef bint is_drained(self, int64_t now) noexcept nogil
     cdef int ask_for_the_rest(self) except -1 nogil
+    cdef int note_drain(self) noexcept nogil
     cdef bint take_plain(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_arrival(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int take_part(self, Inflow *flow, const amqp_arrival_t *arrival) except -1 nogil

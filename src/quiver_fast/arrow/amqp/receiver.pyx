@@ -150,6 +150,14 @@ cdef class Receiver(Endpoint):
             return None
         return self.was_drained
 
+    @property
+    def drained_at(self) -> tuple[int, bool] | None:
+        """When the drain began that showed the queue's end, and whether all senders had ended.
+
+        The first is monotonic ns; the wrapper knows the second. None if no drain showed the end.
+        """
+        return (self.asked_at, self.asked_last) if self.queue_empty else None
+
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t end
         cdef bint closed
@@ -245,8 +253,16 @@ cdef class Receiver(Endpoint):
     cdef int ask_for_the_rest(self) except -1 nogil:
         """Ask the peer to send its messages for our credit, and to return the rest of it."""
         self.taken_before = self.taken()
+        self.note_drain()
         # Without credit a peer cannot show that its queue is empty.
         return self.connection.give_credit(self.end, self.end.counts.credit == 0, True)
+
+    cdef int note_drain(self) noexcept nogil:
+        """Note when a drain begins; one that is not answered yet goes on (part 2.6.7)."""
+        if self.asked_at == 0 or self.end.counts.credit == 0:
+            self.asked_at = monotonic_ns()
+            self.asked_last = self.course.control.senders_ended
+        return 0
 
     cdef int64_t taken(self) noexcept nogil:
         """Return the number of all messages, including those of other runs."""

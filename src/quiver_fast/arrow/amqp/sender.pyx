@@ -123,6 +123,13 @@ cdef class Sender(Endpoint):
         """Number of messages that have no outcome."""
         return self.sent - self.settled
 
+    @property
+    def has_all_outcomes(self) -> bool:
+        """Whether no message can still reach the queue: all have outcomes, and are committed."""
+        done = self.coordinator is None or self.coordinator.has_committed(self.batch_sent)
+        return done and self.settled == self.sent and (
+            not self.outgoing.presettled or self.connection.was_read())
+
     cdef int begin(self) noexcept nogil:
         """Prepare the clock. It starts with the first credit, when both ends are ready."""
         self.course.prepare_clock()
@@ -287,8 +294,7 @@ cdef class Sender(Endpoint):
         cdef uint8_t *out
         # The first message shows the size of the others.
         count = min(count, <int64_t>(room // stamp.size) + 1 if stamp.size else 1)
-        out = amqp_output_room(
-            &self.connection.plane.output, count * self.outgoing.largest_stamp())
+        out = amqp_output_room(&self.connection.plane.output, count * self.outgoing.largest_stamp())
         if out == NULL:
             no_memory()
         self.outgoing.begin_deliveries(count)
@@ -318,8 +324,7 @@ cdef class Sender(Endpoint):
 
     cdef int record(self, int64_t time) except -1 nogil:
         if self.with_ids:
-            return self.writer.sent_with_id(
-                self.template.digits, self.template.digit_count, time)
+            return self.writer.sent_with_id(self.template.digits, self.template.digit_count, time)
         return self.writer.sent(time)
 
     cdef int begin_message(self, int64_t time) except -1 nogil:

@@ -199,6 +199,10 @@ cdef class ShapedReceiver(Receiver):
         if not self.is_owed:
             return 0
         self.is_owed = False
+        if self.owed_code == AMQP_CODE_RELEASED:
+            # It comes again: a drain that goes on shows no end of the queue.
+            self.taken_before = -1
+            self.was_drained = False
         return self.connection.accept(self.owed_session, self.owed_id, self.owed_code)
 
     cdef int top_up(self) except -1 nogil:

@@ -32,6 +32,8 @@ cdef class Coordinator:
     # When the peer must have answered (monotonic ns).
     cdef int64_t deadline
     cdef int64_t tag
+    # Discharges asked for, and those that the peer accepted.
+    cdef int64_t discharges
     cdef readonly int64_t discharged
 
     cdef int attach(self, pn_session_t *session, str name) except -1
@@ -41,6 +43,7 @@ cdef class Coordinator:
     cdef bint is_open(self) noexcept nogil
     cdef bint is_idle(self) noexcept nogil
     cdef bint is_discharging(self) noexcept nogil
+    cdef bint has_committed(self, int64_t open_work) noexcept nogil
     cdef int declare(self) except -1
     cdef int discharge(self, bint again) except -1
     cdef int ask(self) except -1

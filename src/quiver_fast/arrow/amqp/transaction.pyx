@@ -125,6 +125,10 @@ cdef class Coordinator:
         """Say whether no request waits for an outcome."""
         return self.deadline == INT64_MAX
 
+    cdef bint has_committed(self, int64_t open_work) noexcept nogil:
+        """Say whether the peer accepted each discharge, and no work came after the last one."""
+        return open_work == 0 and self.discharges == self.discharged
+
     cdef bint is_discharging(self) noexcept nogil:
         """Say whether a discharge waits for its outcome."""
         return self.discharge_next or self.discharging.asked
@@ -141,6 +145,7 @@ cdef class Coordinator:
         fields = b"\x02\xa0" + bytes([len(name)]) + name + b"\x42"
         # Outcomes of the transaction are sent before its discharge.
         self.connection.send_outcomes()
+        self.discharges += 1
         self.discharge_next = True
         self.discharge_body = b"\x00\x53\x77\x00\x53\x32\xc0" + bytes([len(fields)]) + fields
         self.id_size = 0

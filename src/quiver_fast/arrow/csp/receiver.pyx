@@ -44,6 +44,9 @@ cdef class Receiver(Endpoint):
     # At the end of the run: the request for the end of the queue, and the end.
     cdef int64_t end_tid
     cdef int64_t queue_end
+    # When the arrow asked for the end, and whether the wrapper had said that no sender sends.
+    cdef int64_t asked_at
+    cdef bint asked_last
     cdef readonly int64_t received
     # Entries that are not of this run: written before it, and during it by others.
     cdef readonly int64_t older
@@ -83,6 +86,11 @@ cdef class Receiver(Endpoint):
         """Whether the queue was read to its end; None if the arrow did not ask for its end."""
         return self.position >= self.queue_end if self.end_tid else None
 
+    @property
+    def drained_at(self) -> tuple[int, bool] | None:
+        """See the receiver over AMQP."""
+        return (self.asked_at, self.asked_last) if self.queue_empty else None
+
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         self.take_input()
         self.course.notice(now, self.writer)
@@ -106,6 +114,8 @@ cdef class Receiver(Endpoint):
         """Ask for the end of the queue, which is in the reply to a new tailer."""
         self.end_tid = self.next_tid
         self.next_tid += 1
+        self.asked_at = monotonic_ns()
+        self.asked_last = self.course.control.senders_ended
         self.channel.post(self.csp(), self.end_tid, b"createTailer: { }\n")
         return 0
 

@@ -100,6 +100,11 @@ cdef class Sender(Endpoint):
         """Number of submits without a reply."""
         return self.sent - self.settled
 
+    @property
+    def has_all_outcomes(self) -> bool:
+        """Whether every submit has its reply."""
+        return self.settled == self.sent
+
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t wake
         self.take_input()

@@ -18,6 +18,8 @@ cdef class Control:
     cdef readonly bint held
     # N of `sent N`, the number of messages of the run; INT64_MAX before.
     cdef readonly int64_t total
+    # It said either: no sender of the run sends any more.
+    cdef bint senders_ended
 
     # Messages that this arrow rejected: they have no records.
     cdef int64_t rejected

@@ -146,7 +146,7 @@ cdef class Control:
         cdef size_t i
         cdef int64_t number = 0
         if self.is_line(b"stop", 4):
-            self.stopped = True
+            self.stopped = self.senders_ended = True
             self.held = False
         elif self.is_line(b"hold", 4):
             self.held = not self.stopped
@@ -159,6 +159,7 @@ cdef class Control:
                 return 0
             number = 10 * number + (self.line[i] - c"0")
         self.total = number
+        self.senders_ended = True
         return 0
 
     cdef bint is_line(self, const char *word, size_t size) noexcept nogil:

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from quiver_fast.analysis.figures.delivery import lost_text
 from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, latency_text, short_text
 from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
@@ -82,7 +83,8 @@ def pair_headline(document: dict[str, Any]) -> list[Text]:
     lines = [_figures(results["end_to_end_rate"], document["receiver"]["latency"])]
     lines += _incomplete(document)
     sent = f"{delivery['sent']:,} sent" if delivery.get("sent") is not None else "sent: unknown"
-    return [*lines, _verdict(f"{sent}, {delivery['received']:,} received", delivery)]
+    counts = f"{sent}, {delivery['received']:,} received"
+    return [*lines, _verdict(counts, delivery, document.get("peer_to_peer"))]
 
 
 def arrow_headline(summary: dict[str, Any]) -> list[Text]:
@@ -149,8 +151,8 @@ def _incomplete(document: dict[str, Any]) -> list[Text]:
     return [Text(f"Incomplete: {one_line(reason)}", _BAD)]
 
 
-def _verdict(counts: str, delivery: dict[str, Any]) -> Text:
-    faults = list(_faults(delivery))
+def _verdict(counts: str, delivery: dict[str, Any], peer_to_peer: bool | None = None) -> Text:
+    faults = list(_faults(delivery, peer_to_peer))
     text = Text(counts, "" if faults else _GOOD)
     for words, style in faults:
         text.append("; ")
@@ -158,7 +160,8 @@ def _verdict(counts: str, delivery: dict[str, Any]) -> Text:
     return text
 
 
-def _faults(delivery: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _faults(delivery: dict[str, Any], peer_to_peer: bool | None) -> Iterator[tuple[str, str]]:
     for key, words, style in _FAULTS:
         if delivery.get(key):
+            words = lost_text(peer_to_peer) if key == "lost" else words
             yield f"{delivery[key]:,} {words}", style

@@ -279,6 +279,8 @@ def _delivery(delivery: dict[str, Any] | None, document: dict[str, Any]) -> str:
         for name, key in _DELIVERY_LINES.items()
         if delivery.get(key) is not None
     ]
+    if delivery.get("unreceived") and delivery["lost"] is None:
+        lines.append(text_field("Lost", "not known"))
     for name, key in (("Released", "released"), ("Rejected", "rejected")):
         if delivery.get(key):
             lines.append(number_field(name, delivery[key], "messages"))

@@ -126,6 +126,7 @@ class Supervisor:
             on_round: called several times a second, after the arrows have been looked at.
         """
         self.forwarder = SignalForwarder(signals)
+        self._signals = signals
         self._on_snapshot = on_snapshot
         self._on_round = on_round
         self._runs: list[ArrowRun] = []
@@ -137,11 +138,24 @@ class Supervisor:
         self._runs = list(runs)
         self._next_snapshot = _last_flush(time.monotonic() + SNAPSHOT_PERIOD)
         while self._runs:
-            self.forwarder.forward(self._runs)
             self._round()
+            self._forward()
             self._on_round()
             if self._runs:
                 time.sleep(_pause(self._next_snapshot - time.monotonic()))
+
+    def _forward(self) -> None:
+        """Forward signals. Receivers of queues get the first one when no sender runs.
+
+        They drain their queues then, after the last outcome and the last commit.
+        """
+        queued = [] if any(run.plan.server for run in self._runs) else self._runs
+        senders = [run for run in queued if run.plan.operation == "send"]
+        if self._signals.count == 1 and self.forwarder.forwarded and not senders:
+            # Those that have got it do not get it again.
+            for run in self._runs:
+                run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
+        self.forwarder.forward(senders if senders and self._signals.count == 1 else self._runs)
 
     def _round(self) -> None:
         ended = [run for run in self._runs if run.poll()]
@@ -152,7 +166,8 @@ class Supervisor:
         if not self._runs or self._is_time():
             self._take_snapshots()
         for run in ended:
-            if not run.ending().complete:
+            # A signal ends all.
+            if not run.ending().complete and not self._signals.count:
                 self._stop_others(run)
 
     def _is_time(self) -> bool:

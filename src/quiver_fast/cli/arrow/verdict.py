@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import set_back_text, step_text
+from quiver_fast.analysis.figures.delivery import lost_text
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.shared.common import report_error
@@ -94,7 +95,8 @@ def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     back = set_back_text(summary["records"])
     if back is not None:
         yield f"{role}: {back}"
-    yield from _delivery_warnings(summary.get("delivery") or {})
+    peer_to_peer = summary["config"]["connection_mode"] == "server"
+    yield from _delivery_warnings(summary.get("delivery") or {}, peer_to_peer)
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:
         yield _missed_text(schedule)
@@ -109,10 +111,12 @@ def _missed_text(schedule: dict[str, Any]) -> str:
     return f"{text}: {schedule['never_sent']:,} of {schedule['due']:,} due were never sent"
 
 
-def _delivery_warnings(delivery: dict[str, Any]) -> Iterator[str]:
+def _delivery_warnings(delivery: dict[str, Any], peer_to_peer: bool) -> Iterator[str]:
     unreceived, lost = delivery.get("unreceived"), delivery.get("lost")
     if unreceived:
-        proven = f"; {lost:,} of them are lost" if lost else ""
+        proven = f"; {lost:,} of them are {lost_text(peer_to_peer)}" if lost else ""
+        if lost is None:
+            proven = "; it is not known whether they are lost"
         sent = counted(delivery["sent"], "message", ("was", "were"))
         yield f"{unreceived:,} of {sent} not received{proven}"
     if delivery.get("older"):

@@ -28,7 +28,7 @@ from quiver_fast.cli.shared.common import (
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import refuse_comparisons, threshold, told
+from quiver_fast.cli.shared.thresholds import judged, refuse_comparisons, threshold, told
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
 from quiver_fast.extras import how_to_install
 from quiver_fast.records.formats import V1, V2
@@ -94,7 +94,7 @@ def _run(argv: list[str]) -> int:
     except spark.SPARK_ERRORS as error:
         raise QuiverError(spark.reason(error)) from None
     named = document | {"name": str(directory)}
-    document["thresholds"] = [limit.check(named) for limit in args.fail_if]
+    document["thresholds"] = judged(args.fail_if, [named], None)
     write_json(directory / _SUMMARY, document)
     return _report(document, console, signals)
 

@@ -52,7 +52,13 @@ from quiver_fast.cli.shared.output import (
     make_output_dir,
     remove_ends,
 )
-from quiver_fast.cli.shared.thresholds import COMPARISON_HELP, THRESHOLD_HELP, Threshold, told
+from quiver_fast.cli.shared.thresholds import (
+    COMPARISON_HELP,
+    THRESHOLD_HELP,
+    Threshold,
+    judged,
+    told,
+)
 from quiver_fast.errors import EXIT_OK, QuiverError
 from quiver_fast.schemas import marked
 
@@ -168,7 +174,7 @@ def _run_once(args: argparse.Namespace, console: Console) -> int:
         document = run.analyse()
     document["workload"] = args.workload
     named = document | {"name": document["output_dir"]}
-    document["thresholds"] = [limit.check(named) for limit in args.fail_if]
+    document["thresholds"] = judged(args.fail_if, [named], None)
     return _report(marked("run", document), console, signals)
 
 

@@ -34,7 +34,8 @@ conditions of --fail-if:
   Figures are of the whole run. Where more than 0.1 % of the messages due were never
   sent, a latency counts each of them at the least that it waited. A figure that a run does
   not have, and a run that is incomplete, are failures too (--allow-incomplete: not the
-  latter).
+  latter). Where nobody knows whether unreceived messages are lost, 'lost>0' is
+  inconclusive: a warning, or exit code 98 with --fail-if inconclusive.
 """
 COMPARISON_HELP = """\
 conditions of --fail-if where runs are compared with a baseline:
@@ -188,13 +189,20 @@ class Threshold:
         value = self._value(document)
         unsent = self._latency(document).get("never_sent")
         missing = None if value is not None else self._missing(document)
+        breached, open_because = value is None or self.holds(value), None
+        most = (document["delivery"] or {}).get("unreceived") if self.figure == "lost" else None
+        if most is not None and value is None:
+            # Between none and all of the unreceived messages are lost.
+            held = self.holds(0), self.holds(most)
+            breached, missing = all(held), f"{most:,} unreceived messages may be lost or not"
+            open_because = missing if any(held) and not breached else None
         return {
             "condition": self.condition,
             "run": document["name"],
             "value": value,
             "unit": self.unit,
-            "breached": value is None or self.holds(value),
-            "inconclusive": None,
+            "breached": breached,
+            "inconclusive": open_because,
             "reason": missing,
             "never_sent": unsent,
         }
@@ -358,7 +366,7 @@ def _units(figure: str) -> tuple[dict[str, float] | None, str]:
 
 
 def judged(
-    limits: Iterable[Threshold],
+    limits: Sequence[Threshold],
     documents: Sequence[dict[str, Any]],
     comparison: dict[str, Any] | None,
 ) -> list[dict[str, Any]]:
@@ -369,7 +377,24 @@ def judged(
             found += [limit.check(document) for document in documents]
         elif comparison is not None:
             found.append(limit.check_comparison(comparison))
+    if comparison is None and any(limit.figure == _INCONCLUSIVE for limit in limits):
+        found.append(_any_open(found))
     return found
+
+
+def _any_open(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the result of ``inconclusive`` where nothing is compared, from the other results."""
+    names = [one["condition"] for one in found if one["inconclusive"]]
+    return {
+        "condition": _INCONCLUSIVE,
+        "run": "all conditions",
+        "value": len(names),
+        "unit": "conditions",
+        "breached": bool(names),
+        "inconclusive": None,
+        "reason": ", ".join(names) or None,
+        "never_sent": None,
+    }
 
 
 def refuse_comparisons(limits: Iterable[Threshold], flag: str, missing: str) -> None:
@@ -384,7 +409,9 @@ def refuse_comparisons(limits: Iterable[Threshold], flag: str, missing: str) -> 
         UsageError: there is such a threshold.
     """
     for limit in limits:
-        if limit.of_comparison:
+        # A run by itself can be inconclusive, too.
+        alone = limit.figure == _INCONCLUSIVE and flag == "--fail-if"
+        if limit.of_comparison and not alone:
             raise UsageError(f"{flag} {limit.condition}: nothing is compared {missing}")
 
 
