@@ -59,6 +59,16 @@ SUMMARIES = {
     "infinity": (changed(duration=float("inf")), "config.duration is Infinity"),
     "a negative number": (changed(credit_window=-1), "config.credit_window is -1"),
     "an operation": (changed(operation="sleep"), 'config.operation is "sleep"'),
+    "no end": (changed(ends={"members": 0}), "config.ends.members is 0"),
+    "more ends than there can be": (
+        changed(ends={"members": 10**12}),
+        "config.ends.members is 1000000000000",
+    ),
+    "no queue": (changed(ends={"queues": 0}), "config.ends.queues is 0"),
+    "a count of an end": (
+        b'{"arrow": {"ends": {"counts": [5, "x"]}}}',
+        "arrow.ends.counts is a list",
+    ),
     "a start": (changed(run_start="now"), 'config.run_start is "now"'),
     "complete": (b'{"complete": "yes"}', 'complete is "yes"'),
     "a reason": (b'{"reason": []}', "reason is a list"),

@@ -281,6 +281,8 @@ def test_pairs_share_processes_without_a_server(tmp_path: Path) -> None:
     assert (document["peer_to_peer"], delivery["received"]) == (True, 3000)
     # Each receiver has a sender of its own, whose order its records show.
     assert [delivery[key] for key in (*FAULTS, "reordered")] == [0] * (len(FAULTS) + 1)
+    assert document["queues"] == []
+    assert {row["queue"] for one in document["ends"] for row in one["members"]} == {None}
     names = ["senders 0 to 5", "senders 6 to 11", "receivers 0 to 5", "receivers 6 to 11"]
     assert [one["name"] for one in document["ends"]] == names
 

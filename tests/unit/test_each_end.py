@@ -160,6 +160,26 @@ def test_a_compressed_and_a_cut_file(role: str, tmp_path: Path) -> None:
     assert min(row["message_count"] for row in rows) > 0
 
 
+def test_numbers_of_ends_that_the_process_does_not_have(tmp_path: Path) -> None:
+    """Records of an end elsewhere count for the process; a report of other ends tells nothing."""
+    made = Ends(10, 2, 2)
+    made.write_processes(tmp_path / "run", 2, 2)
+    for role in ("sender", "receiver"):
+        path = tmp_path / "run" / f"{role}.0-transfers.csv"
+        path.write_text(path.read_text().replace("@1\n", f"@{2**40}\n"))
+    run = loaded(tmp_path / "run")
+    rows = members_of(run, "sender") + members_of(run, "receiver")
+    assert [row["message_count"] for row in rows] == [700, 0, len(made.received[0]), 0]
+    assert (run.delivery or {})["received"] == sum(map(len, made.received))
+    path.write_text("".join(x for x in path.read_text().splitlines(True) if x[0] != "@"))
+    place = tmp_path / "run" / "receiver.0-summary.json"
+    document = json.loads(place.read_text())
+    document["arrow"]["ends"]["counts"] = [1, 2, 3]
+    place.write_text(json.dumps(document))
+    rows = members_of(loaded(tmp_path / "run"), "receiver")
+    assert [row["message_count"] for row in rows] == [None, None]
+
+
 def test_an_end_that_a_killed_process_cannot_report(tmp_path: Path) -> None:
     """Its records tell the messages of each of its ends."""
     made = Ends(5, 2, 4)

@@ -111,12 +111,12 @@ def queues_of(
     """
     asked = [(end["config"] or {}).get("ends") or {} for end in ends]
     queues = next((one["queues"] for one in asked if one.get("queues")), 1)
-    if queues < 2:
-        return []
-    rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
     for end in ends:
         for row in end["members"]:
             rows.setdefault((end["role"], row["queue"]), []).append(row["delivery"])
+    if queues < 2 or ("sender", None) in rows:
+        return []
     found = []
     for queue in range(queues):
         senders, receivers = (rows.get((role, queue), []) for role in ("sender", "receiver"))

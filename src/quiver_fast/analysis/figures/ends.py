@@ -27,6 +27,9 @@ from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.records.formats import V3
 from quiver_fast.records.transfers import RunBatch
 
+# A side has fewer ends.
+_NOBODY = 100_000
+
 
 def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
     """Return the facts of all files of one side together.
@@ -211,9 +214,11 @@ class Owners:
             place: of the first of them.
             batch: the next records of that process.
         """
-        numbers = batch.ends
-        if numbers is None or not len(numbers):
+        if batch.ends is None or not len(batch):
             return
+        # A line that no arrow wrote may have any number.
+        known = (batch.ends >= 0) & (batch.ends < _NOBODY)
+        numbers = np.where(known, batch.ends, _NOBODY)
         firsts = place + np.cumsum(batch.count) - batch.count
         fresh = np.append(numbers[:1] != self._last, numbers[1:] != numbers[:-1])
         self._firsts.append(firsts[fresh])

@@ -58,7 +58,8 @@ class EndRecords:
     def reported(self) -> list[EndFacts]:
         """Return the facts of the ends of its process, as far as the process reported them."""
         report = (self.known.get("arrow") or {}).get("ends") or {}
-        counts = report.get("counts") or [None] * self.members
+        counts = report.get("counts") or []
+        counts = counts if len(counts) == self.members else [None] * self.members
         return [EndFacts(*one) for one in zip(self.numbers, counts, strict=True)]
 
     @property
@@ -131,8 +132,11 @@ def sent_alone(senders: Sequence[EndRecords]) -> bool:
 def queues_told(receivers: Sequence[EndRecords]) -> int:
     """Return the number of queues, of several, whose receivers are told apart; else 0.
 
+    Peers have no queue between them.
+
     Raises:
         OSError: a file cannot be read.
     """
     queues = int(receivers[0].in_all.get("queues") or 1)
-    return 0 if queues < 2 or hides_ends(receivers) else queues
+    without = queues < 2 or receivers[0].config.get("connection_mode") == "server"
+    return 0 if without or hides_ends(receivers) else queues

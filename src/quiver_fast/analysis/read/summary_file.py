@@ -18,6 +18,7 @@ from quiver_fast.rate_steps import parse_rate_steps
 # A summary has a row per second: this is enough for years.
 _LARGEST = 256 << 20
 _MOST = 2**63
+_MOST_ENDS = 100_000
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -70,6 +71,15 @@ def _is_schedule(value: Any) -> bool:
     if over_time is not None and not _is_over_time(over_time):
         return False
     return value["late_us"] is None or _is_lateness(value["late_us"])
+
+
+def _is_ends(value: Any) -> bool:
+    """Say whether it is a number of ends, or of queues, that a side can have."""
+    return _is_count(value) and 1 <= value <= _MOST_ENDS
+
+
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_count, value))
 
 
 def _is_lateness(value: Any) -> bool:
@@ -146,6 +156,10 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("config", "run_start"): _is_count,
     ("config", "warmup"): _is_number,
     ("config", "run_id"): _is_text,
+    ("config", "ends"): _is_object,
+    ("config", "ends", "first"): _is_count,
+    ("config", "ends", "members"): _is_ends,
+    ("config", "ends", "queues"): _is_ends,
     ("complete",): _is_flag,
     ("reason",): _is_text,
     ("exit_code",): lambda value: isinstance(value, int),
@@ -159,6 +173,8 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "released"): _is_count,
     ("arrow", "rejected"): _is_count,
     ("arrow", "schedule"): _is_schedule,
+    ("arrow", "ends"): _is_object,
+    ("arrow", "ends", "counts"): _is_counts,
     ("workload",): _is_object,
     ("results",): _is_object,
     ("results", "message_count"): _is_count,
