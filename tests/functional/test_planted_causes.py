@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.measured, pytest.mark.slow]
 
 QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 RUNS = 10
-ITSELF = r"latency is the sender's, which sent late"
+ITSELF = r"latency arose before sending, because the sender was late"
 CREDIT = r"latency is the time that messages waited for\s+credit"
 
 

@@ -516,7 +516,7 @@ def test_other_sections_of_a_run_have_rows_too():
             "of it",
             "waited for credit p99.9 400 us, max 900 us, late itself p99.9 600 us, max 700 us",
         ),
-        ("", "15 % of the 99 % latency is the sender's, which sent late:"),
+        ("", "15 % of the 99 % latency arose before sending, because the sender was late:"),
         ("", "give it a CPU of its own, or ask for a lower rate"),
         ("Streaming", "812.0 MB/s, first byte p50 50.0 us, p99 99.0 us, max 900 us"),
         ("Shares", "senders 9.8 % to 10.2 %, smallest to largest 0.961"),

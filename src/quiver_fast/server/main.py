@@ -300,9 +300,9 @@ def announce(config: ServerConfig) -> None:
         OutputError: the ready file cannot be written.
     """
     if not config.quiet:
-        what = "; what is in the queues goes with this server" if config.is_temporary else ""
+        kept = "; its queues end when it stops" if config.is_temporary else ""
         url = f"{config.scheme}://{arguments.endpoint(config.host, config.port)}"
-        sys.stderr.write(f"{PROGRAM}: listening on {url}{what}\n")
+        sys.stderr.write(f"{PROGRAM}: listening on {url}{kept}\n")
     if config.ready_file is not None:
         write_ready(config.ready_file)
 

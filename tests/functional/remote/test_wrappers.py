@@ -234,8 +234,7 @@ def test_the_server_command_serves_a_queue_by_its_url(tmp_path: Path) -> None:
         ended = server.wait()
     assert ended.code == 0
     assert ended.stderr == (
-        f"quiver-server-pyfast: listening on csp://127.0.0.1:{port}; "
-        "what is in the queues goes with this server\n"
+        f"quiver-server-pyfast: listening on csp://127.0.0.1:{port}; its queues end when it stops\n"
     )
 
 

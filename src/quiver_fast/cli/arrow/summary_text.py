@@ -30,22 +30,22 @@ _RANKS = ("p99.9", "max")
 # Why messages went late, and advice; None is not known.
 _CAUSES = {
     "credit": (
-        "the time that messages waited for credit",
+        "is the time that messages waited for credit",
         "the target took none then: it, its receivers or the path were slow, or stood still",
     ),
     "socket": (
-        "the time that messages waited for room in the socket",
+        "is the time that messages waited for room in the socket",
         "the target read too slowly, or stood still",
     ),
     "outcomes": (
-        "the time that messages waited for outcomes of others",
+        "is the time that messages waited for outcomes of others",
         "the target was slow to settle or to commit, or stood still",
     ),
     "itself": (
-        "the sender's, which sent late",
+        "arose before sending, because the sender was late",
         "give it a CPU of its own, or ask for a lower rate",
     ),
-    None: ("the delay of messages that went late", "their sender does not say why"),
+    None: ("is the delay of messages that went late", "their sender does not say why"),
 }
 _OWN_SHARE = 0.1
 # A sleeper of the kernel may wake so late: no CPU of its own would change that.
@@ -445,7 +445,7 @@ def lateness_lines(
     cause = max(parts, key=lambda one: parts[one].get(worst, 0), default=None)
     why, advice = _CAUSES[cause]
     rank = "maximum" if worst == "max" else f"{worst.removeprefix('p')} %"
-    lines = [f"{share} % of the {rank} latency is {why}:", advice]
+    lines = [f"{share} % of the {rank} latency {why}:", advice]
     busy = host_use and host_use_text(host_use, notable=True)
     whose = "its" if cause in ("itself", None) else "the sender's"
     return [*lines, f"({whose} host: {busy})"] if busy else lines

@@ -54,7 +54,7 @@ _RANKS = {"p50": 50, "p99": 99, "p99.9": 99.9, "max": 100}
 
 @dataclass(frozen=True)
 class Judged:
-    """A run at a rate or at a point, with the question whether it sustained the load.
+    """Whether a run sustained its load.
 
     Attributes:
         complete: it did all that was asked.

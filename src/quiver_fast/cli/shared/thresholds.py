@@ -107,7 +107,7 @@ _FIGURES = (
 
 @dataclass(frozen=True)
 class Threshold:
-    """A condition that must not hold.
+    """A condition on a figure. The caller knows whether it must hold or must not.
 
     Attributes:
         condition: as the user wrote it.
@@ -291,7 +291,7 @@ def required_conditions(text: str) -> list[Threshold]:
 
 
 def threshold(text: str) -> Threshold:
-    """Parse a condition that must not hold: an argparse type."""
+    """Parse a condition: an argparse type."""
     return _parsed(text, ">", text)
 
 
