@@ -21,7 +21,6 @@ import pytest
 import trustme
 from support.arrows import COMMANDS
 from support.documents import parsed
-from support.measured import Figure
 from support.namespace import Namespace, namespace
 from support.processes import REPOSITORY, Finished, wait_until
 
@@ -422,21 +421,6 @@ def test_program_of_the_queues(place: Namespace) -> None:
         end = finish(place, f"python {file}")
     assert end.code == 0, end
     assert "nails" in end.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.measured
-def test_memory_of_an_arrow(place: Namespace, figure: Figure) -> None:
-    """The page tells how much at most; a margin of a tenth is for other builds of Python."""
-    text = " ".join((REPOSITORY / "docs" / "performance.md").read_text().split())
-    told = re.search(r"A receiver takes (\d+) MB .*? and up to (\d+) MB", text)
-    assert told is not None
-    end = finish(place, "quiver --credit 10k --body-size 1k --output out")
-    assert end.code == 0, end
-    for role, most in (("receiver", told[1]), ("sender", told[2])):
-        rows = (place.directory / "out" / f"{role}-snapshots.csv").read_text().splitlines()
-        taken = max(int(row.split(",")[7]) for row in rows)
-        figure(f"memory of the {role}", taken, at_most=1.1e6 * int(most), unit="B")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
