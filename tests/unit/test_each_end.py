@@ -193,6 +193,45 @@ def test_an_end_that_a_killed_process_cannot_report(tmp_path: Path) -> None:
     assert len(((run.fairness or {})["receivers"])["shares"]) == 4
 
 
+@pytest.mark.parametrize("lost", ["*", "receiver.0", "receiver.1", "sender.0"])
+def test_processes_whose_summaries_are_missing_have_the_ends_of_their_records(
+    lost: str, tmp_path: Path
+) -> None:
+    """A command that was killed wrote none: three ends looked like one with their rates."""
+    made = Ends(9, 5, 5)
+    whole = made.write_processes(tmp_path / "run", 3, 3, queues=5)
+    for path in (tmp_path / "run").glob(f"{lost}-summary.json"):
+        path.unlink()
+    run = loaded(tmp_path / "run")
+    nowhere = {"queue": None} if lost == "*" else {}
+    for role in ("sender", "receiver"):
+        assert members_of(run, role) == [row | nowhere for row in members_of(whole, role)]
+    assert run.queues == ([] if lost == "*" else whole.queues)
+
+
+def test_a_number_of_no_end_where_no_summary_tells_the_ends(tmp_path: Path) -> None:
+    Ends(12, 3, 3).write_processes(tmp_path / "run", 3, 3, ids=False)
+    for path in (tmp_path / "run").glob("*-summary.json"):
+        path.unlink()
+    path = tmp_path / "run" / "receiver.0-transfers.csv"
+    path.write_text(path.read_text().replace("@1\n", f"@{2**40}\n"))
+    run = loaded(tmp_path / "run")
+    rows = members_of(run, "receiver")
+    assert [row["message_count"] == 0 for row in rows] == [False, True, False]
+    # Nothing tells that each queue had one sender.
+    assert (run.delivery or {})["reordered"] is None
+
+
+def test_ends_of_one_message_each_are_shown(tmp_path: Path) -> None:
+    """They have no rate, and looked like a process whose records do not tell its ends."""
+    made = Ends(11, 3, 3, 1)
+    made.received = [[Receipt(key, time, time + 5)] for [(key, time)] in made.sent]
+    run = made.write_processes(tmp_path / "run", 3, 3)
+    for role in ("sender", "receiver"):
+        rows, _ = shown_of_each(run.ends or (), role)
+        assert [row["name"] for row in rows] == [f"{role} {number}" for number in range(3)]
+
+
 def test_messages_after_the_end_of_the_sending_are_in_no_rate(tmp_path: Path) -> None:
     """The rule of a process is that of each of its ends."""
     made = Ends(6, 2, 2)

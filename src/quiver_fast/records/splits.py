@@ -10,6 +10,7 @@ from queue import Empty, Queue
 from threading import Event, Thread
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quiver_fast.records.formats import END_LINE, SEND, V1, V2
 from quiver_fast.records.frames import OpenRecords, open_records
@@ -26,6 +27,8 @@ _THREADS = min(2, os.cpu_count() or 1)
 # A file that does not tell its layout in its first bytes is scanned by one thread.
 _DETECTED_SIZE = 1 << 16
 _JOIN_TICK = 0.05
+# A side has no more.
+_MOST_ENDS = 100_000
 
 Progress = Callable[[int, int], None]
 
@@ -111,6 +114,26 @@ def tells_ends(path: Place) -> bool:
     """
     with open_records(path) as records:
         return records.head(1) in (b"", END_LINE[:1].encode())
+
+
+def ends_told(path: Place) -> range | None:
+    """Return the ends from the first to the last that records are of; None where they tell none.
+
+    Raises:
+        As :func:`tells_ends`.
+    """
+    if not tells_ends(path):
+        return None
+    with open_records(path) as records:
+        found = [_edges(batch.ends) for batch in scan_file(records) if batch.ends is not None]
+    firsts, lasts = zip(*found, strict=True) if found else ((0,), (-1,))
+    return range(min(firsts), max(lasts) + 1) or None
+
+
+def _edges(ends: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the first and the last of some ends; a line that no arrow wrote is of any number."""
+    known = ends[(ends >= 0) & (ends < _MOST_ENDS)]
+    return (int(known.min()), int(known.max())) if len(known) else (_MOST_ENDS, -1)
 
 
 def _in_file(batch: RunBatch, lines_before: int, record_format: str | None) -> RunBatch:

@@ -94,6 +94,7 @@ def end_row(
 
 
 def queues_of(
+    queues: int | None,
     ends: Sequence[Mapping[str, Any]],
     seconds: float | None,
     latencies: Mapping[int, dict[str, Any]],
@@ -105,18 +106,17 @@ def queues_of(
     ``seconds``; ``latency``, of all its receivers. Values that the ends do not tell are None.
 
     Args:
+        queues: how many there are; None where that is not known, or without a server.
         ends: the summaries of all processes.
         seconds: the duration of the run.
         latencies: of each queue, as far as they are known (:func:`.latency.exact_latency`).
     """
-    asked = [(end["config"] or {}).get("ends") or {} for end in ends]
-    queues = next((one["queues"] for one in asked if one.get("queues")), 1)
+    if queues is None or queues < 2:
+        return []
     rows: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
     for end in ends:
         for row in end["members"]:
             rows.setdefault((end["role"], row["queue"]), []).append(row["delivery"])
-    if queues < 2 or ("sender", None) in rows:
-        return []
     found = []
     for queue in range(queues):
         senders, receivers = (rows.get((role, queue), []) for role in ("sender", "receiver"))
@@ -160,12 +160,18 @@ def rows_of(ends: Sequence[Mapping[str, Any]], role: str) -> list[dict[str, Any]
         if end["role"] != role:
             continue
         members = end["members"]
-        if len(members) > 1 and all(row["message_rate"] is None for row in members):
+        if len(members) > 1 and not _tells_ends(members):
             results = {key: end["results"][key] for key in ("message_count", "message_rate")}
             members = [results | {"queue": None, "latency": end.get("latency")}]
         known = {"process": end}
         found += [known | {"name": _name(end, row)} | row for row in members]
     return found
+
+
+def _tells_ends(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether rows have figures of ends; the count is all that there is of one message."""
+    known = (row["message_rate"] is not None or row["latency"] is not None for row in rows)
+    return any(known) or all(row["message_count"] in (0, 1) for row in rows)
 
 
 def _name(end: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import end_of
 from quiver_fast.analysis.read.summary_file import summary_document, summary_path
 from quiver_fast.errors import RecordError
-from quiver_fast.records.splits import tells_ends
+from quiver_fast.records.splits import ends_told, tells_ends
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,20 @@ class EndRecords:
     @property
     def first(self) -> int:
         """The number of the first end of its process, among all of its side."""
-        return int(self.in_all.get("first", self.number))
+        return self.numbers.start
 
     @property
     def members(self) -> int:
         """How many ends its process has."""
-        return int(self.in_all.get("members", 1))
+        return len(self.numbers)
 
-    @property
+    @cached_property
     def numbers(self) -> range:
         """The numbers of the ends of its process."""
-        return range(self.first, self.first + self.members)
+        first, members = self.in_all.get("first", self.number), self.in_all.get("members", 1)
+        # A command that was killed wrote no summary, but the records name their ends.
+        told = None if self.config else ends_told(self.path)
+        return told or range(int(first), int(first) + int(members))
 
     def reported(self) -> list[EndFacts]:
         """Return the facts of the ends of its process, as far as the process reported them."""
@@ -117,8 +121,13 @@ def hides_ends(ends: Sequence[EndRecords]) -> bool:
 
 def _have_own_queues(ends: Sequence[EndRecords], side: str) -> bool:
     """Say whether each end of a side, several of which may share a process, has a queue alone."""
-    asked = ends[0].in_all
-    return bool(asked.get(side) == asked.get("queues"))
+    asked = _asked_of_all(ends)
+    return side in asked and bool(asked[side] == asked.get("queues"))
+
+
+def _asked_of_all(ends: Sequence[EndRecords]) -> dict[str, Any]:
+    """Return the options of all ends, as the first summary tells; empty without one."""
+    return next((end.in_all for end in ends if end.in_all), {})
 
 
 def sent_alone(senders: Sequence[EndRecords]) -> bool:
@@ -129,14 +138,18 @@ def sent_alone(senders: Sequence[EndRecords]) -> bool:
     return len(senders) == 1 or (None not in queues and len({*queues}) == len(queues))
 
 
+def queue_count(receivers: Sequence[EndRecords]) -> int | None:
+    """Return the number of queues of a run; None where no summary tells it, or without a server."""
+    queues = _asked_of_all(receivers).get("queues")
+    without = any(end.config.get("connection_mode") == "server" for end in receivers)
+    return None if queues is None or without else int(queues)
+
+
 def queues_told(receivers: Sequence[EndRecords]) -> int:
     """Return the number of queues, of several, whose receivers are told apart; else 0.
-
-    Peers have no queue between them.
 
     Raises:
         OSError: a file cannot be read.
     """
-    queues = int(receivers[0].in_all.get("queues") or 1)
-    without = queues < 2 or receivers[0].config.get("connection_mode") == "server"
-    return 0 if without or hides_ends(receivers) else queues
+    queues = queue_count(receivers) or 1
+    return 0 if queues < 2 or hides_ends(receivers) else queues

@@ -37,6 +37,7 @@ from quiver_fast.analysis.read.end_records import (
     hides_ends,
     known_bounds,
     of_both_sides,
+    queue_count,
     queues_told,
     sent_alone,
 )
@@ -244,6 +245,7 @@ class MergedEnds:
         self._senders, self._receivers = senders, receivers
         self._sent, self._received = sent, received
         self._run = run
+        self._queues = queue_count(receivers)
 
     def data(self) -> RunData:
         """Return the run."""
@@ -262,7 +264,7 @@ class MergedEnds:
             rate = told_rate(kept["achieved"])
             sender["results"]["message_rate"] = rate
             sections["results"] = (sections["results"] or {}) | {"sender_rate": rate}
-        settlement = sent.settlement
+        settlement, seconds = sent.settlement, (sections["results"] or {}).get("duration")
         return RunData(
             name=self._name,
             sender=sender,
@@ -274,9 +276,7 @@ class MergedEnds:
             settlement=None if settlement is None else settlement.all,
             sections=sections,
             ends=ends,
-            queues=queues_of(
-                ends, (sections["results"] or {}).get("duration"), self._received.queues
-            ),
+            queues=queues_of(self._queues, ends, seconds, self._received.queues),
             fairness={
                 "senders": fairness(_counts_of(senders)),
                 "receivers": fairness(_counts_of(receivers)),
@@ -352,8 +352,7 @@ class MergedEnds:
         return (missing, found["received"] - delivered) == (found["unreceived"], found["duplicate"])
 
     def _queue_of(self, number: int) -> int | None:
-        queues = self._receivers[0].in_all.get("queues")
-        return None if queues is None or self._run.peer_to_peer else number % int(queues)
+        return None if self._queues is None else number % self._queues
 
     @staticmethod
     def _each(
