@@ -72,6 +72,17 @@ def test_thresholds() -> None:
     assert result.breaches[0].startswith("threshold p99>0.001us is breached: ")
 
 
+def test_a_condition_that_nobody_can_judge_is_a_warning(tmp_path: Path) -> None:
+    """Messages that expire may be lost or not: no breach, but not nothing either."""
+    with Server() as server:
+        words = {"count": 200, "ttl": 1, "receive_delay": "20ms", "credit": 1}
+        with pytest.warns(UserWarning, match="fail_if lost>0 is inconclusive: .* may be lost"):
+            result = measure(server.url, drain_timeout="1s", fail_if="lost>0", **words)
+    assert result.unreceived > 0
+    assert result.document["delivery"]["lost"] is None
+    assert result.breaches == ()
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

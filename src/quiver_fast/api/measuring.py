@@ -6,6 +6,7 @@ import io
 import json
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,6 +106,10 @@ class _Run:
             raise QuiverError(lines[-1] if lines else f"quiver failed: {self.child.ending}")
         breached = tuple(lines) if code != EXIT_OK else ()
         document = json.loads(self.document.read_bytes())
+        for one in document["thresholds"]:
+            if one["inconclusive"]:
+                text = f"fail_if {one['condition']} is inconclusive: {one['inconclusive']}"
+                warnings.warn(text, stacklevel=3)
         kind = Runs if document["schema"]["name"] == "run-set" else Result
         return kind(document, breached)
 
