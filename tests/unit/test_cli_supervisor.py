@@ -103,13 +103,25 @@ def test_a_short_run_has_one_row(clock):
 def test_receivers_get_a_signal_when_all_senders_have_ended(clock):
     """Their drains begin after the last commit."""
     log, signals = [], SignalWatch()
-    runs = [Run(clock, "sender", 101), Run(clock, "sender", 102), Run(clock, "receiver", 103)]
+    runs = [Run(clock, "sender", 101), Run(clock, "sender", 101.5), Run(clock, "receiver", 103)]
     for number, run in enumerate(runs):
-        run.stop = lambda reason, _signum, n=number: log.append((n, reason, clock.now > 102))
+        run.stop = lambda reason, _signum, n=number: log.append((n, reason, clock.now > 101.5))
     signals.signum, signals.count = 2, 1
     Supervisor(signals).watch(runs)
     assert log[:2] == [(0, "interrupted by SIGINT", False), (1, "interrupted by SIGINT", False)]
     assert set(log[2:]) == {(2, "interrupted by SIGINT", True)}
+
+
+def test_receivers_do_not_wait_long_for_a_sender_whose_server_is_silent(clock):
+    """The user waits for both, one after the other."""
+    log, signals = [], SignalWatch()
+    runs = [Run(clock, "sender", 103.3), Run(clock, "receiver", 105)]
+    for run in runs:
+        run.stop = lambda _reason, _signum, run=run: log.append((run.plan.role, clock.now))
+    signals.signum, signals.count = 2, 1
+    Supervisor(signals).watch(runs)
+    first = next(moment for role, moment in log if role == "receiver")
+    assert 101.8 <= first < 102
 
 
 def test_peers_get_a_signal_at_once(clock):

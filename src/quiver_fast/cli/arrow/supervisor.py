@@ -19,6 +19,8 @@ _TICK = 0.05
 # Our arrows write their records at the same moments, and report that a little later.
 _FLUSH_PERIOD = 1 / FLUSHES_PER_SECOND
 _TELLING = 0.005
+# After a signal, senders wait a second for outcomes, and then for a peer that may not answer.
+_SENDERS_FIRST = 1.5
 
 SnapshotCallback = Callable[[dict[str, Snapshot]], None]
 RoundCallback = Callable[[], None]
@@ -132,6 +134,7 @@ class Supervisor:
         self._runs: list[ArrowRun] = []
         self._ended: list[ArrowRun] = []
         self._next_snapshot = 0.0
+        self._held_until: float | None = None
 
     def watch(self, runs: Sequence[ArrowRun]) -> None:
         """Return when all of ``runs``, already started, have ended."""
@@ -145,17 +148,22 @@ class Supervisor:
                 time.sleep(_pause(self._next_snapshot - time.monotonic()))
 
     def _forward(self) -> None:
-        """Forward signals. Receivers of queues get the first one when no sender runs.
+        """Forward signals. Receivers of queues get the first one when no sender runs, or soon.
 
         They drain their queues then, after the last outcome and the last commit.
         """
+        if not self._signals.count:
+            return
+        now = time.monotonic()
+        self._held_until = self._held_until or now + _SENDERS_FIRST
         queued = [] if any(run.plan.server for run in self._runs) else self._runs
         senders = [run for run in queued if run.plan.operation == "send"]
-        if self._signals.count == 1 and self.forwarder.forwarded and not senders:
+        waits = senders and self._signals.count == 1 and now < self._held_until
+        if self._signals.count == 1 and self.forwarder.forwarded and not waits:
             # Those that have got it do not get it again.
             for run in self._runs:
                 run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
-        self.forwarder.forward(senders if senders and self._signals.count == 1 else self._runs)
+        self.forwarder.forward(senders if waits else self._runs)
 
     def _round(self) -> None:
         ended = [run for run in self._runs if run.poll()]
