@@ -71,6 +71,21 @@ def test_messages_that_the_peer_refused_are_not_lost() -> None:
     assert [run.lost(unreceived) for unreceived in (0, 4, 5, 7)] == [0, 0, 0, 2]
 
 
+def test_a_router_tells_the_sender_what_the_receiver_rejected() -> None:
+    """Of 5 rejections of each side, the same messages are in both, or others; 2 were lost or 7."""
+    report = settled("a", 1) | {"rejected": 5}
+    run = RunBounds.of(sender(report), {"arrow": drained("a", 9) | {"rejected": 5}})
+    assert [run.lost(unreceived) for unreceived in (0, 2, 7)] == [0, None, None]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_another_queue_was_drained(told: bool) -> None:
+    """A wrapper runs the ends of its queues; two arrows by hand may have queues of their own."""
+    there = {"config": {"url": "//a/q1"}, "arrow": drained("a", 9, told=told)}
+    for url, proven in (("//a/q0", told), ("//a/q1", True)):
+        assert RunBounds.of(sender(settled("a", 1), url=url), there).emptied == proven
+
+
 @pytest.mark.parametrize("complete", [True, False, None])
 def test_no_queue_is_between_peers(complete: bool | None) -> None:
     run = RunBounds(peer_to_peer=True, complete=complete)

@@ -129,9 +129,13 @@ class RunBounds:
 
         Those that the peer refused are not: it never had them. Others are if none can still come.
         """
-        missing = max(unreceived - self.refused, 0)
+        least = max(unreceived - self.refused, 0)
+        # A router gives the sender the outcomes of the receiver, whose rejected messages are not
+        # among the unreceived any more.
+        most = max(unreceived - max(self.refused - (self.rejected or 0), 0), 0)
         alone = self.peer_to_peer is True and self.complete is True
-        return missing if missing == 0 or self.emptied or alone else None
+        known = least == most and (self.emptied or alone)
+        return least if most == 0 or known else None
 
 
 def was_emptied(
@@ -140,7 +144,8 @@ def was_emptied(
     """Say whether all queues were drained and found empty, after all messages were in them.
 
     Each drain must begin after the last outcome and the last commit of every sender. Messages that
-    expire, and those that a filter leaves out, are missing though none is lost.
+    expire, and those that a filter leaves out, are missing though none is lost. Without a wrapper,
+    receivers may have drained another queue.
 
     Args:
         senders: their summaries, see :meth:`RunBounds.of`.
@@ -152,6 +157,9 @@ def was_emptied(
         return False
     settled = [_settled_at(one) for one in senders]
     drained = [((one or {}).get("arrow") or {}).get("drained_at") for one in receivers]
+    alike = {_config(one).get("url") for one in (*senders, *receivers)}
+    if len(alike) > 1 and not all(one is not None and one["senders_ended"] for one in drained):
+        return False
     return bool(settled and drained) and all(
         one is not None and last is not None and _follows(one, last)
         for one in drained
