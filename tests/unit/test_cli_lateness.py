@@ -16,7 +16,7 @@ LATE = {"p50": 9, "p99": 600}
 @pytest.mark.parametrize(
     ("late", "parts", "told"),
     [
-        (LATE, {"credit": 10, "itself": 590}, "60 % of the 99 % latency is the sender's, which"),
+        (LATE, {"credit": 10, "itself": 590}, "60 % of the 99 % latency arose before sending,"),
         (LATE, {"credit": 590, "itself": 10}, "the time that messages waited for credit:"),
         (LATE, {"socket": 590, "itself": 10}, "waited for room in the socket:"),
         (LATE, {"outcomes": 590}, "waited for outcomes of others:"),
