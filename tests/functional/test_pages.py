@@ -193,10 +193,11 @@ def test_the_page_of_many_ends_has_each_share(shown: Any, pages: dict[str, Path]
             / bar.parentElement.getBoundingClientRect().width))""")
     assert bars == [100, 67, 11, 100, 11]
     rows = shown.ask("return [...document.querySelectorAll('[aria-label=Ends] tbody tr')].map("
-                     "row => row.innerText.split('\\t').slice(0, 3))")  # fmt: skip
+                     "row => row.innerText.split('\\t').slice(0, 4))")  # fmt: skip
     assert rows == [
-        ["sender 0", "900", "56.2 %"], ["sender 1", "600", "37.5 %"], ["sender 2", "100", "6.2 %"],
-        ["receiver 0", "900", "90.0 %"], ["receiver 1", "100", "10.0 %"],
+        ["sender 0", "0", "900", "56.2 %"], ["sender 1", "0", "600", "37.5 %"],
+        ["sender 2", "0", "100", "6.2 %"],
+        ["receiver 0", "0", "900", "90.0 %"], ["receiver 1", "0", "100", "10.0 %"],
     ]  # fmt: skip
 
 
