@@ -13,7 +13,7 @@ import trustme
 from support.documents import parsed
 from support.processes import free_port
 
-from quiver_fast.cli.arrow.brief import pair_rows
+from quiver_fast.cli.arrow.headline import run_rows
 from quiver_fast.records.parser import read_transfers
 
 KEYS = ("lost", "foreign", "duplicate", "reordered", "negative_latency")
@@ -164,7 +164,7 @@ def test_a_warm_up_is_in_the_records_and_in_no_figure(tmp_path):
         warmup, results = document[role]["warmup"], document[role]["results"]
         assert warmup["seconds"] == 1
         assert warmup["message_count"] + results["message_count"] == 1500
-    rows = dict(pair_rows(document))
+    rows = dict(run_rows(document))
     early, kept = warmup["message_count"], results["message_count"]
     assert (
         rows["Warm-up"] == f"{early:,} messages left out: figures are of {kept:,} received after it"

@@ -29,6 +29,7 @@ def unknown_labels(page: str) -> list[str]:
         shown = re.sub(r"(: (?!shares).*| of each run| over \d+ runs?)$", "", shown)
         word = re.sub(r" of the (sender|receiver|candidate|baseline)$", "", shown)
         word = re.sub(r"^[\d.]+ %(?= latency$|$)", "N %", word)
+        word = re.sub(r" (p[\d.]+|max|[\d.]+%)$", " N", word)
         if word.startswith("--"):
             if f"`{word} " not in options and f"`{word}`" not in options:
                 missing.append(shown)

@@ -15,7 +15,8 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.cli.arrow.steps_text import step_lines
+from quiver_fast.analysis.show.run_sections import steps_grid
+from quiver_fast.analysis.show.sections import grid_lines
 
 COUNT, RATE, DURATION = 12_000, 2000, 6
 
@@ -63,7 +64,8 @@ def test_a_message_is_of_the_step_in_which_it_was_due(
         for rank in ("50", "99", "99.9", "100"):
             value = np.percentile(latencies, float(rank))
             assert step["latency"]["percentiles"][rank] == pytest.approx(value)
-    assert len(step_lines(steps)) == 1 + len(expected)
+    [grid] = steps_grid(steps)
+    assert len(grid.rows) == len(expected)
 
 
 def test_a_run_of_one_rate_has_no_steps(tmp_path: Path) -> None:
@@ -74,7 +76,8 @@ def test_what_was_asked_of_a_step_is_told(tmp_path: Path) -> None:
     traffic = Traffic(5, 3000, rate=1000)
     steps = read(tmp_path / "run", traffic, "v3", rate_steps="0.5:1s,3..1k:9s").sections["steps"]
     assert [(step["first_rate"], step["last_rate"]) for step in steps] == [(0.5, 0.5), (3, 1000)]
-    head, one, two = step_lines(steps)
+    [grid] = steps_grid(steps)
+    head, one, two = grid_lines(grid)
     assert head.split()[:5] == ["seconds", "asked", "sent", "received", "sent/s"]
     assert one.split()[:3] == ["0-1", "0.5", "1,000"]
     assert two.split()[:2] == ["1-6", "3..1000"]

@@ -10,9 +10,9 @@ from subprocess import Popen
 import pytest
 
 from quiver_fast.analysis.figures.environment import host_use_text, starved_text
+from quiver_fast.analysis.show.lateness import lateness_lines, starved_lines
 from quiver_fast.cli.arrow import host_use
 from quiver_fast.cli.arrow.host_use import HostUse
-from quiver_fast.cli.arrow.summary_text import lateness_lines, starved_lines
 from quiver_fast.process import Usage
 
 QUIET = {"seconds": 9.0, "busy": 0.123, "stolen": 0.0, "waiting": 0.01, "throttled_seconds": 0.0}

@@ -19,9 +19,9 @@ from test_analysis_ends import reordered_by_end
 
 from quiver_fast.analysis.figures.each_end import MOST_SHOWN, shown_of_each
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.show.ends import ends_section
-from quiver_fast.cli.arrow.summary_text import _end_lines as end_lines
-from quiver_fast.cli.arrow.summary_text import section
+from quiver_fast.analysis.show.run_sections import end_sections
+from quiver_fast.analysis.show.run_tables import ends_section
+from quiver_fast.analysis.show.sections import section_text
 
 SECOND = 10**6
 RATES = {"sent_rate": None, "received_rate": None}
@@ -302,11 +302,11 @@ def test_a_page_and_a_text_of_many_ends_have_the_slowest(count: int) -> None:
     shown, which = shown_of_each(ends, "receiver")
     assert [row["number"] for row in shown] == [*range(max(0, count - MOST_SHOWN), count)]
     assert (which is None) == (count <= MOST_SHOWN)
-    page = ends_section({"ends": ends, "fairness": {}})
-    text = section("ENDS", end_lines(ends))
+    page = ends_section({"ends": ends})
+    text = "".join(map(section_text, end_sections({"ends": ends})))
     assert page.count("<tr>") == 1 + len(shown)
     assert len(page) < 60_000
-    assert text.count("Receiver") == len(shown)
+    assert text.count("\nreceiver") == len(shown)
     for output in (page, text):
         assert (f"of {count:,} receivers, those of the highest 99 % latencies" in output) == (
             which is not None

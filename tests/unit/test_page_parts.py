@@ -24,10 +24,10 @@ from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.snapshot_file import read_snapshots
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
-from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import run_facts, run_verdict
 from quiver_fast.analysis.show.heatmap import heat_image, png_url
 from quiver_fast.analysis.show.run_charts import run_charts
+from quiver_fast.analysis.show.run_tables import ends_section
 from quiver_fast.analysis.show.scales import (
     count_scale,
     latency_scale,

@@ -9,13 +9,15 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
+from quiver_fast.analysis.show.sections import PAGE, Grid, Section, is_numeric
 from quiver_fast.analysis.show.style import STYLE
 from quiver_fast.errors import visible
 
 Tile = tuple[str, str]
 """The name of a figure, and its value."""
+Rows = dict[str, str | None]
+"""Names, and their values; None for unknown ones."""
 
-_NUMBER_STARTS = frozenset("+-0123456789")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _WORDS = ("better", "worse", "mixed", "ok", "breached")
 
@@ -84,6 +86,40 @@ def html_table(rows: Mapping[str, str | None]) -> str:
     return f"<table>{''.join(cells)}</table>"
 
 
+def html_columns(tables: Mapping[str, Rows]) -> str:
+    """Return tables of names and values beside each other, without empty ones."""
+    shown = [
+        f"<div><h3>{escape(name)}</h3>{html_table(rows)}</div>"
+        for name, rows in tables.items()
+        if any(rows.values())
+    ]
+    return f'<div class="columns">{"".join(shown)}</div>' if shown else ""
+
+
+def html_section(section: Section, *, titled: bool = False) -> str:
+    """Return the tables and the words of a section; ``titled`` ones have its title."""
+    shown = "".join(
+        html_grid(part.heads, part.rows, part.name)
+        if isinstance(part, Grid)
+        else f"<p>{escape(part.value[:1].upper() + part.value[1:])}</p>"
+        for part in section.of(PAGE)
+        if isinstance(part, Grid) or not part.name
+    )
+    return f"<h3>{escape(section.title.capitalize())}</h3>{shown}" if shown and titled else shown
+
+
+def html_bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
+    """Return bars below a title: for each the name, the length, and the text behind it."""
+    most = max(length for _, length, _ in rows) or 1.0
+    bars = "".join(
+        f"<span>{escape(name)}</span>"
+        f'<span><i class="bar" style="width:{100 * max(length, 0) / most:.1f}%"></i></span>'
+        f'<span class="number">{escape(text)}</span>'
+        for name, length, text in rows
+    )
+    return f'<section><h3>{escape(title)}</h3><div class="bars">{bars}</div></section>'
+
+
 def html_grid(
     heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, *, markup: bool = False
 ) -> str:
@@ -97,7 +133,7 @@ def html_grid(
         name: the name of the table.
         markup: the first and the last cell of a row are HTML.
     """
-    right = [_is_numeric([row[n] for row in rows]) for n in range(len(heads))]
+    right = [is_numeric([row[n] for row in rows]) for n in range(len(heads))]
     head = "".join(
         f'<th scope="col"{_number_class(numeric)}>{escape(text)}</th>'
         for text, numeric in zip(heads, right, strict=True)
@@ -107,11 +143,6 @@ def html_grid(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def _is_numeric(cells: Sequence[str]) -> bool:
-    """Say whether a column has numbers; ``-`` stands for one that is not known."""
-    return all(cell[:1] in _NUMBER_STARTS for cell in cells) and any(cell != "-" for cell in cells)
 
 
 def _row(row: Sequence[str], right: Sequence[bool], markup: bool) -> str:

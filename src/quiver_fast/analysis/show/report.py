@@ -27,7 +27,6 @@ from quiver_fast.analysis.show.answers import (
     answer_title,
 )
 from quiver_fast.analysis.show.chart import Chart
-from quiver_fast.analysis.show.ends import ends_section
 from quiver_fast.analysis.show.headline import (
     environment_facts,
     run_brief,
@@ -48,7 +47,7 @@ from quiver_fast.analysis.show.html import (
 )
 from quiver_fast.analysis.show.overview import overview
 from quiver_fast.analysis.show.run_charts import run_charts
-from quiver_fast.analysis.show.run_tables import run_details
+from quiver_fast.analysis.show.run_tables import ends_section, run_details
 from quiver_fast.analysis.show.sentences import run_sentences
 from quiver_fast.analysis.show.set_charts import (
     change_intervals,

@@ -44,7 +44,6 @@ from quiver_fast.cli.analyze.backends import (
     choose_backend,
     find_files,
 )
-from quiver_fast.cli.analyze.brief import findings_rows
 from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.text import (
     change_point_text,
@@ -299,13 +298,13 @@ class _Analysis:
         console.show_all(self._overview())
         for document in self.documents:
             console.show(self._name(document).rstrip("\n"))
-            found = findings_rows(document["analysis"])
-            told: dict[str, Any] = {"verbose": console.verbose, "findings": found}
+            verbose = console.verbose
             if document["sender"] is not None and document["receiver"] is not None:
-                print_pair(terminal, document, **told)
+                print_pair(terminal, document, verbose=verbose)
             else:
-                print_arrow(terminal, lone_summary(document), summarize=True, **told)
-            console.show_all((findings_text if console.verbose else windows_text)(document))
+                print_arrow(terminal, lone_summary(document), summarize=True, verbose=verbose,
+                            analysed=document)  # fmt: skip
+            console.show_all((findings_text if verbose else windows_text)(document))
         console.show_all(self._verdicts())
 
     def _texts(self) -> Iterator[str]:

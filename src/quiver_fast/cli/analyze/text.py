@@ -6,24 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
-from quiver_fast.analysis.figures.statistics import OF_WHOLE
-from quiver_fast.analysis.model.ranks import HEADLINE, SECTIONS, known_ranks
+from quiver_fast.analysis.model.ranks import HEADLINE
 from quiver_fast.analysis.model.units import (
     PER_SECOND,
     average_text,
     checked_text,
-    fine_text,
     latency_text,
     percent_text,
 )
 from quiver_fast.analysis.show.headline import run_rate, run_state
+from quiver_fast.analysis.show.run_sections import findings
+from quiver_fast.analysis.show.sections import section_text
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
-    latency_field,
-    latency_lines,
-    number_field,
     pair_summary_text,
-    rate_field,
     section,
     text_field,
 )
@@ -75,11 +71,12 @@ def lone_summary(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def findings_text(document: dict[str, Any]) -> Iterator[str]:
-    """Yield our sections after a run's summary."""
-    receiver, analysis = document["receiver"], document["analysis"]
-    yield from (_steady(analysis, receiver or document["sender"]), _stalls(analysis))
+    """Yield our sections after a run's summary; the windows stand before the clock."""
+    sections = findings(document)
+    seconds = [one for one in sections if one.title in ("STEADY STATE", "STALLS")]
+    yield from map(section_text, seconds)
     yield from windows_text(document)
-    yield from (_clock(analysis["clock"]), _omission(analysis["coordinated_omission"]))
+    yield from map(section_text, sections[len(seconds) :])
 
 
 def comparison_text(comparison: dict[str, Any]) -> str:
@@ -185,55 +182,6 @@ def threshold_text(thresholds: list[dict[str, Any]]) -> str:
     return section("THRESHOLDS", [*lines, "", "figures of a run: of the whole run"])
 
 
-def _steady(analysis: dict[str, Any], raw: dict[str, Any]) -> str:
-    """Return the verdict and the figures, those of a steady state beside the whole run's."""
-    found = analysis["steady_state"]
-    if found["figures_of"] == OF_WHOLE:
-        lines = [f"{found['verdict']}: {found['reason']}", "Figures of the whole run:"]
-        lines.append(rate_field("Rate", found["message_rate"]))
-        latency = latency_lines(found["latency"]) if found["latency"] is not None else []
-        return section("STEADY STATE", lines + latency)
-    lines = [
-        number_field("Duration", found["seconds"], "seconds"),
-        number_field("Warm-up left out", found["warm_up_seconds"], "seconds"),
-        number_field("Ramp-down left out", found["ramp_down_seconds"], "seconds"),
-        _beside(
-            rate_field("Rate", found["message_rate"]),
-            _or_dash(raw["results"]["message_rate"], ",.0f"),
-        ),
-    ]
-    if found["detectable_step"] is not None:
-        shown, unit = percent_text(found["detectable_step"]).split(" ")
-        lines.insert(3, number_field("Detectable step", float(shown.replace(",", "")), unit, ",g"))
-    if found["latency"] is not None:
-        unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
-        lines += [
-            _beside(line, latency_text(whole[rank], unit))
-            for rank, line in zip(
-                known_ranks(SECTIONS, found["latency"]["count"]),
-                latency_lines(found["latency"]),
-                strict=True,
-            )
-        ]
-    return section("STEADY STATE", lines)
-
-
-def _beside(line: str, raw: str) -> str:
-    return f"{line} (whole run {raw})"
-
-
-def _stalls(analysis: dict[str, Any]) -> str:
-    stalls = analysis["stalls"]
-    if not stalls:
-        return ""
-    lines = [
-        number_field("Stalls", len(stalls), ""),
-        number_field("Stalled", sum(stall["seconds"] for stall in stalls), "seconds"),
-        number_field("Longest", max(stall["seconds"] for stall in stalls), "seconds"),
-    ]
-    return section("STALLS", [line.rstrip() for line in lines])
-
-
 def windows_text(document: dict[str, Any]) -> Iterator[str]:
     """Yield the table of windows, a row at a time: they may be as many as seconds."""
     windows, receiver = document["analysis"]["windows"], document["receiver"]
@@ -257,36 +205,6 @@ def _window_cell(value: float | None, name: str, unit: str) -> str:
     if value is None or name == "rate":
         return _or_dash(value, ",.0f")
     return latency_text(value * PER_SECOND[unit] / PER_SECOND["ms"], unit)
-
-
-def _clock(clock: dict[str, Any] | None) -> str:
-    if clock is None:
-        return ""
-    bounds = {"Offset at least": "offset_at_least", "Offset at most": "offset_at_most"}
-    lines = [
-        latency_field(name, clock[key], clock["unit"])
-        for name, key in bounds.items()
-        if clock[key] is not None
-    ]
-    if clock["drift_ppm"] is not None:
-        lines.append(number_field("Drift", clock["drift_ppm"], "ppm", ",.2f"))
-        lines.append(number_field("Drift at least", clock["drift_low_ppm"], "ppm", ",.2f"))
-        lines.append(number_field("Drift at most", clock["drift_high_ppm"], "ppm", ",.2f"))
-    return section("CLOCK", lines)
-
-
-def _omission(omission: dict[str, Any] | None) -> str:
-    if omission is None or omission["method"] is None:
-        return ""
-    unit, lines = omission["unit"], [text_field("Correction", omission["method"])]
-    if omission["expected_interval"] is not None:
-        lines.append(text_field("Interval", fine_text(omission["expected_interval"], unit)))
-    raw, corrected = (omission[kind]["percentiles"] for kind in ("raw", "corrected"))
-    for rank in SECTIONS:
-        # The summary has the raw ones.
-        if latency_text(corrected[rank], unit) != latency_text(raw[rank], unit):
-            lines.append(latency_field(f"Corrected {rank}%", corrected[rank], unit))
-    return section("COORDINATED OMISSION", lines)
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -6,7 +6,7 @@ It fits 24 rows; with ``--verbose`` upstream's text follows instead of the rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, TextIO
@@ -16,12 +16,17 @@ from rich.text import Text
 
 from quiver_fast.analysis.figures.delivery import lost_text
 from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
-from quiver_fast.analysis.model.units import NO_RATE, latency_text, short_text
-from quiver_fast.cli.arrow.brief import Row, arrow_rows, pair_rows, rank_name, threshold_rows
-from quiver_fast.cli.arrow.steps_text import step_lines
+from quiver_fast.analysis.model.units import NO_RATE, checked_text, latency_text, short_text
+from quiver_fast.analysis.show.headline import load_facts
+from quiver_fast.analysis.show.run_sections import findings, rank_name, run_of, run_sections
+from quiver_fast.analysis.show.sections import Grid, brief_rows, grid_lines
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
+from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.errors import one_line, visible
 from quiver_fast.words import counted
+
+Row = tuple[str, str]
+"""A name, and figures."""
 
 _GOOD, _WARN, _BAD = "green", "yellow", "red"
 _GAP = "   "
@@ -41,12 +46,10 @@ _FAULTS = (
 )
 
 
-def print_pair(
-    terminal: TextIO, document: dict[str, Any], *, verbose: bool, findings: Sequence[Row] = ()
-) -> None:
+def print_pair(terminal: TextIO, document: dict[str, Any], *, verbose: bool) -> None:
     """Print the summary of a whole run, from the document that ``--json`` prints.
 
-    ``findings`` are of an analysis, and come last. With ``verbose`` the caller prints them as text.
+    Findings of an analysis come last. With ``verbose`` the caller prints them as text.
     """
     verdicts = threshold_rows(document.get("thresholds") or [])
     console = _print_headline(terminal, pair_headline(document))
@@ -54,9 +57,11 @@ def print_pair(
         _print_rows(console, verdicts)
         console.print(fitted(visible(pair_summary_text(document)), console.width))
         return
-    _print_rows(console, [*verdicts, *pair_rows(document), *findings])
-    if document.get("steps"):
-        console.print("\n".join(["", *step_lines(document["steps"])]), soft_wrap=True)
+    _print_rows(console, [*verdicts, *run_rows(document), *finding_rows(document)])
+    steps = [part for one in run_sections(document) for part in one.parts if one.title == "STEPS"]
+    for grid in steps:
+        if isinstance(grid, Grid):
+            console.print("\n".join(["", *grid_lines(grid)]), soft_wrap=True)
 
 
 def print_arrow(
@@ -65,16 +70,45 @@ def print_arrow(
     *,
     summarize: bool,
     verbose: bool,
-    findings: Sequence[Row] = (),
+    analysed: dict[str, Any] | None = None,
 ) -> None:
-    """Print the summary of one arrow; without ``summarize`` only its headline."""
+    """Print the summary of one arrow; without ``summarize`` only its headline.
+
+    ``analysed`` is the document of its analysis, whose findings come last.
+    """
     console = _print_headline(terminal, arrow_headline(summary))
     if not summarize:
         return
     if verbose:
         console.print(fitted(visible(arrow_summary_text(summary)), console.width))
     else:
-        _print_rows(console, [*arrow_rows(summary), *findings])
+        _print_rows(console, [*run_rows(run_of(summary)), *finding_rows(analysed or {})])
+
+
+def run_rows(run: dict[str, Any]) -> list[Row]:
+    """Return the rows of a run: its load, the figures that matter, and its files."""
+    ends = [end for end in (run["sender"], run["receiver"]) if end is not None]
+    config = {} if len(ends) > 1 else ends[0]["config"] or {}
+    files = run.get("output_dir") or config.get("output_dir")
+    return [
+        *((name, text) for name, text in load_facts(run).items() if text),
+        *brief_rows(run_sections(run)),
+        *([("Files", files)] if files else []),
+    ]
+
+
+def finding_rows(run: dict[str, Any]) -> list[Row]:
+    """Return the rows of the findings of an analysis, if the run was analysed."""
+    return brief_rows(findings(run)) if "analysis" in run else []
+
+
+def threshold_rows(thresholds: list[dict[str, Any]]) -> list[Row]:
+    """Return each threshold with its figure, and whether it was breached."""
+    return [
+        ("Threshold", f"{one['condition']}: {one['reason'] or checked_text(one)}, "
+         f"{state_text(one)}")
+        for one in thresholds
+    ]  # fmt: skip
 
 
 def pair_headline(document: dict[str, Any]) -> list[Text]:

@@ -9,7 +9,14 @@ from typing import Any
 from quiver_fast.analysis.model.units import average_text, short_text
 from quiver_fast.analysis.show.chart import Chart
 from quiver_fast.analysis.show.headline import environment_facts
-from quiver_fast.analysis.show.html import escape, html_facts, html_grid, html_page, html_tiles
+from quiver_fast.analysis.show.html import (
+    escape,
+    html_bars,
+    html_facts,
+    html_grid,
+    html_page,
+    html_tiles,
+)
 from quiver_fast.analysis.show.scales import latency_scale, percentile_scale
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 from quiver_fast.cli.bench.table import Result, caption, heads, table_rows
@@ -112,17 +119,9 @@ def _bars(
     if not known:
         return ""
     known.sort(key=lambda pair: -pair[1] if larger_is_better else pair[1])
-    most = max(value for _, value in known) or 1.0
-    rows = "".join(
-        f"<span>{escape(name)}</span>"
-        f'<span><i class="bar" style="width:{100 * max(value, 0) / most:.1f}%"></i></span>'
-        f'<span class="number">{escape(text_of(value))}</span>'
-        for name, value in known
-    )
-    return (
-        f"<section><h3>{escape(title)}: {'more' if larger_is_better else 'less'} is better</h3>"
-        f'<div class="bars">{rows}</div></section>'
-    )
+    better = "more" if larger_is_better else "less"
+    rows = [(name, value, text_of(value)) for name, value in known]
+    return html_bars(f"{title}: {better} is better", rows)
 
 
 def _p99(result: Result) -> float | None:

@@ -1,0 +1,550 @@
+"""The sections of a run: what its text, its rows on a terminal and its page have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from itertools import zip_longest
+from typing import Any
+
+from quiver_fast.analysis.figures.delivery import matching_text
+from quiver_fast.analysis.figures.each_end import shown_of_each, slowest
+from quiver_fast.analysis.figures.statistics import OF_STEADY
+from quiver_fast.analysis.model.ranks import (
+    BRIEF,
+    FEW,
+    NAMES,
+    SECTIONS,
+    STREAMING,
+    SUMMARY,
+    exists,
+    known_ranks,
+    rank_head,
+)
+from quiver_fast.analysis.model.units import (
+    body_rate_text,
+    fine_text,
+    latency_text,
+    mean_text,
+    percent_text,
+    rate_digits,
+    rate_text,
+    seconds_text,
+)
+from quiver_fast.analysis.show.lateness import late_by_rows, lateness_lines, starved_lines
+from quiver_fast.analysis.show.sections import (
+    PAGE,
+    TEXT,
+    Grid,
+    Row,
+    Section,
+    latency,
+    number,
+    rate,
+    told,
+)
+from quiver_fast.rate_steps import rate_text as step_rate
+from quiver_fast.words import counted
+
+Document = Mapping[str, Any]
+_COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
+           "negative_latency")  # fmt: skip
+_END_COUNTS = ("sent", "received", "unreceived", "duplicate", "reordered")
+
+
+def run_sections(run: Document) -> list[Section]:
+    """Return the sections of a run, without those that have nothing to say.
+
+    Args:
+        run: its document; one end may be None.
+    """
+    sender, receiver = run["sender"] or {}, run["receiver"] or {}
+    found = {
+        "INCOMPLETE": _incomplete(run),
+        "RESULTS": _results(run),
+        "LATENCY": _latencies(run),
+        "DELIVERY": _delivery(run),
+        "BACKLOG": _backlog(run.get("backlog")),
+        "SETTLEMENT": _settlement(sender.get("settlement")),
+        "SCHEDULE": _schedule(sender, receiver.get("latency")),
+        "STREAMING": _streaming((receiver or sender).get("streaming")),
+        "CPU": [Row("", text, "", ("CPU", text), TEXT) for text in starved_lines(run)],
+        "STEPS": steps_grid(run.get("steps") or ()),
+    }
+    return [*told(found), *end_sections(run)]
+
+
+def end_sections(run: Document) -> list[Section]:
+    """Return the sections on the ends of a run of many."""
+    return told({
+        "FAIRNESS": _fairness(run.get("fairness") or {}),
+        "ENDS": _ends(run.get("ends") or ()),
+        "QUEUES": _queues(run.get("queues") or ()),
+    })  # fmt: skip
+
+
+def findings(run: Document) -> list[Section]:
+    """Return the sections of the ``analysis`` of a run, which ``docs/analysis.md`` describes."""
+    analysis = run["analysis"]
+    found = {
+        "STEADY STATE": _steady(analysis["steady_state"], run["receiver"] or run["sender"]),
+        "STALLS": _stalls(analysis["stalls"]),
+        "CLOCK": _clock(analysis["clock"]),
+        "COORDINATED OMISSION": _omission(analysis["coordinated_omission"]),
+    }
+    return told(found)
+
+
+def run_of(summary: Document) -> dict[str, Any]:
+    """Return the document of a run of one arrow, from its summary."""
+    config = summary["config"]
+    received = bool({"delivery", "latency"} & summary.keys())
+    sends = not received if config is None else config["operation"] == "send"
+    ends = {"sender": None, "receiver": None} | {"sender" if sends else "receiver": summary}
+    known = {key: summary.get(key) for key in ("complete", "reason", "delivery")}
+    return ends | known | {"results": None, "peer_to_peer": False}
+
+
+def rank_name(rank: str) -> str:
+    """Return the name of a rank on a terminal: ``p99.9``, ``max``."""
+    return {"0": "min", "100": "max"}.get(rank, f"p{rank}")
+
+
+def _rank_words(section: Document, ranks: Sequence[str]) -> list[tuple[str, float, str]]:
+    """Return rank, ticks and words of percentiles: ``p50 10.2 us``."""
+    # Corrected latencies have no count.
+    count = section.get("count")
+    shown = ranks if count is None else known_ranks(ranks, count)
+    known = [(rank, section["percentiles"].get(rank)) for rank in shown]
+    return [
+        (rank, value, f"{rank_name(rank)} {latency_text(value, section['unit'])}")
+        for rank, value in known
+        if value is not None
+    ]
+
+
+def _percentiles(section: Document, name: str, label: str | None) -> list[Row]:
+    """Return the percentiles of a section that ``exact_latency`` made, a row each."""
+    return [
+        latency(f"{name} {rank}%", value, section["unit"], label and (label, words))
+        for rank, value, words in _rank_words(section, SECTIONS)
+    ]
+
+
+def _incomplete(run: Document) -> Iterator[Row]:
+    """Warn that an incomplete run's figures are of a part of it."""
+    if run.get("complete") is False:
+        yield Row("", run["reason"] or "the run does not say why", "", None, TEXT)
+
+
+def _results(run: Document) -> Iterator[Row]:
+    sender, receiver = run["sender"], run["receiver"]
+    if sender is not None and receiver is not None:
+        yield from _results_of_both(run["results"], receiver.get("warmup"))
+    else:
+        yield from _results_of_one(sender or receiver, "send" if receiver is None else "receive")
+    section = (receiver or {}).get("latency")
+    if section is None or section["count"] == 0:
+        return
+    words = ", ".join(words for _, _, words in _rank_words(section, BRIEF))
+    yield Row("", "", "", ("Latency", words) if words else None, TEXT)
+    yield from (Row("", line, "", None, TEXT) for line in _percentile_lines(section))
+    if "with_never_sent" in section:
+        unsent = f"{section['with_never_sent']['never_sent']:,} were due and never sent"
+        yield Row("", "", "", None, TEXT)
+        yield Row("", line := f"of the messages that were sent; {unsent}", "", ("", line))
+
+
+def _results_of_both(results: Document, warmup: Document | None) -> Iterator[Row]:
+    yield number("Count", results["message_count"], "messages")
+    if warmup:
+        left_out = counted(warmup["message_count"], "message")
+        kept = f"{results['message_count']:,} received after it"
+        words = f"{left_out} left out: figures are of {kept}"
+        yield number("Left out", warmup["message_count"], "messages of the warm-up",
+                     ("Warm-up", words))  # fmt: skip
+    yield from _duration(results["duration"])
+    yield rate("Sender rate", results["sender_rate"])
+    yield rate("Receiver rate", results["receiver_rate"])
+    words = ", ".join(_rate_words(results))
+    yield rate("End-to-end rate", results["end_to_end_rate"], ("Rates", words) if words else None)
+    if "body_rate" in results:
+        yield Row("Body rate", body_rate_text(results["body_rate"]))
+
+
+def _duration(seconds: float | None) -> Iterator[Row]:
+    """Yield the seconds as upstream shows them, and for a page as finely as they need."""
+    yield number("Duration", seconds, "seconds", None, ",.1f")._replace(only=TEXT)
+    if seconds is not None:
+        yield Row("Duration", seconds_text(seconds), "", None, PAGE)
+
+
+def _rate_words(results: Document) -> list[str]:
+    known = {
+        done: rate_digits(results[f"{side}_rate"])
+        for side, done in (("sender", "sent"), ("receiver", "received"))
+        if results[f"{side}_rate"] is not None
+    }
+    rates = [f"{rate} {done}/s" for done, rate in known.items()]
+    if len(known) == 2 and len({*known.values()}) == 1:
+        rates = [f"{known['sent']} sent and received/s"]
+    if "body_rate" in results:
+        rates.append(f"bodies {body_rate_text(results['body_rate'])}")
+    seconds = results["duration"]
+    return [*rates, *([] if seconds is None else [f"in {seconds:,.1f} s"])]
+
+
+def _results_of_one(end: Document, event: str) -> Iterator[Row]:
+    results = end["results"]
+    first, last = results[f"first_{event}_time"], results[f"last_{event}_time"]
+    yield number("Count", results["message_count"], "messages")
+    duration = None if first is None else (last - first) / 1000
+    yield from _duration(duration)
+    role = "Sender" if event == "send" else "Receiver"
+    yield rate(f"{role} rate", results["message_rate"])
+
+
+def _percentile_lines(section: Document) -> Iterator[str]:
+    """Yield upstream's two columns of percentiles."""
+    yield from ("Latencies by percentile:", "")
+    for left, right in zip_longest(*SUMMARY):
+        yield f"{_cell(section, left, 'g')} {_cell(section, right, '.2f')}".rstrip()
+
+
+def _cell(section: Document, rank: str | None, digits: str) -> str:
+    """Return a percentile, or as much space where a column has no more of them."""
+    if rank is None:
+        return " " * 26
+    value, unit = latency_text(section["percentiles"][rank], section["unit"]).split(" ")
+    return f"{format(float(rank), digits) + '%':>12} {' ' + value:.>10} {unit:<2}"
+
+
+def _latencies(run: Document) -> Iterator[Grid]:
+    """Yield the percentiles of the whole run, of its steady state, and corrected ones.
+
+    A column that shows the same as that of the whole run is left out.
+    """
+    section = (run["receiver"] or {}).get("latency") or {"count": 0}
+    if not section["count"] or "analysis" not in run:
+        return
+    steady, omission = run["analysis"]["steady_state"], run["analysis"]["coordinated_omission"]
+    whole = _column(section)
+    columns = {"Whole run": whole}
+    if steady["figures_of"] == OF_STEADY and steady["latency"] is not None:
+        columns["Steady state"] = _column(steady["latency"])
+    if omission is not None and omission["method"] is not None:
+        corrected = {"unit": omission["unit"], "count": section["count"]}
+        columns["Corrected"] = _column(omission["corrected"] | corrected)
+    shown = {
+        title: cells
+        for title, cells in columns.items()
+        if cells is whole or any(cells.get(name, whole[name]) != whole[name] for name in whole)
+    }
+    rows = [[name, *(cells.get(name, "-") for cells in shown.values())] for name in whole]
+    yield Grid(f"Latency of {run['name']}", ("Figure", *shown), rows, PAGE)
+
+
+def _column(section: Document) -> dict[str, str]:
+    """Return the percentiles that so many messages have, by their names."""
+    unit, percentiles = section["unit"], section["percentiles"]
+    known = {rank_head(rank): latency_text(percentiles[rank], unit)
+             for rank in NAMES if exists(rank, section["count"])}  # fmt: skip
+    means = {"Mean": section.get("mean"), "Standard deviation": section.get("stddev")}
+    return known | {k: mean_text(v, unit) for k, v in means.items() if v is not None}
+
+
+def _delivery(run: Document) -> Iterator[Row]:
+    """Yield the reckoning of the messages."""
+    delivery = run.get("delivery") or {}
+    if delivery:
+        yield Row("Matching", matching_text(delivery["method"]))
+    for key in _COUNTS:
+        if delivery.get(key) is not None:
+            yield number(key.replace("_", " ").capitalize(), delivery[key], "messages")
+        elif key == "lost" and delivery.get("unreceived"):
+            yield Row("Lost", "not known")
+    for key in ("released", "rejected"):
+        if delivery.get(key):
+            words = ("Outcomes", f"{delivery[key]:,} {key}")
+            yield number(key.capitalize(), delivery[key], "messages", words)
+    if delivery.get("older"):
+        yield number("Older messages", delivery["older"], "(left by an earlier run)")
+    if delivery.get("told_apart_by") and (delivery.get("older") or delivery["foreign"]):
+        yield Row("Recognition", delivery["told_apart_by"])
+    for role in ("sender", "receiver"):
+        malformed = ((run[role] or {}).get("records") or {}).get("malformed")
+        if malformed:
+            yield Row(f"Malformed lines of the {role}", f"{malformed:,}", "", None, PAGE)
+    drain, growth = run.get("drain"), run.get("queue_growth")
+    if drain is not None and not run["peer_to_peer"]:
+        took = f"in {seconds_text(drain['seconds'])}"
+        drained = ("Drained", f"{counted(drain['messages'], 'message')} {took}")
+        brief = drained if drain["messages"] else None
+        yield number("Drained", drain["messages"], f"messages {took}", brief)
+    if growth is not None:
+        grew = ("Queue", f"grew by {growth['per_second']:,.0f} messages/s")
+        brief = grew if growth["per_second"] else None
+        yield number("Queue growth", growth["per_second"], "messages/s", brief)
+
+
+def _backlog(backlog: Document | None) -> Iterator[Row]:
+    """Yield how long the queue took to drain, and latencies to come back."""
+    if backlog is None:
+        return
+
+    def words(key: str, form: str) -> tuple[str, str] | None:
+        return None if backlog[key] is None else ("Backlog", form.format(backlog[key]))
+
+    messages = backlog["messages"]
+    yield number("Backlog", messages, "messages", ("Backlog", counted(messages, "message")))
+    yield number("Drained in", backlog["seconds"], "seconds",
+                 words("seconds", "drained in {:,.1f} s"), ",.1f")  # fmt: skip
+    yield number("Drain rate", backlog["rate"], "messages/s", words("rate", "{:,.0f}/s"))
+    yield latency("Steady latency 50%", backlog["steady_p50_us"], "us")
+    yield number("Latency back after", backlog["recovered_seconds"], "seconds",
+                 words("recovered_seconds", "latency back after {:,.1f} s"), ",.1f")  # fmt: skip
+
+
+def _settlement(settlement: Document | None) -> Iterator[Row]:
+    """Yield the latencies of all settlements, and those of the ``S`` lines beside them."""
+    if settlement is None:
+        return
+    yield from _percentiles(settlement["all"], "Latency", "Settlement")
+    if settlement["sampled"]["count"]:
+        yield from _percentiles(settlement["sampled"], "Sampled", None)
+    yield number("Settled", settlement["all"]["count"], "messages")
+    yield number("Sampled", settlement["sampled"]["count"], "messages")
+    unsettled = settlement["unsettled"]
+    words = ("Settlement", f"{unsettled:,} unsettled") if unsettled else None
+    yield number("Unsettled", unsettled, "messages", words)
+
+
+def _schedule(sender: Document, latencies: Document | None) -> Iterator[Row]:
+    schedule = sender.get("schedule")
+    if schedule is None:
+        return
+    never, missed = schedule["never_sent"], schedule["missed"]
+    asked = f"{rate_text(schedule['rate'])} asked" if schedule["rate"] is not None else "-"
+    yield rate("Target rate", schedule["rate"], ("Schedule", asked))
+    yield rate("Achieved rate", schedule["achieved"], ("Schedule", f"{_kept(schedule)} kept"))
+    yield number("Due", schedule["due"], "messages")
+    words = ("Schedule", f"{never:,} of {schedule['due']:,} never sent") if never else None
+    yield number("Never sent", never, "messages", words)
+    for rank, late in (schedule["late_us"] or {}).items():
+        words = ("Send delay", f"{rank} {latency_text(late, 'us')}")
+        yield latency(f"Send delay {rank}", late, "us", words)
+    for cause, figures in late_by_rows(schedule):
+        yield Row(cause.capitalize(), figures, "", ("of it", f"{cause} {figures}"))
+    if missed is not None:
+        words = ("Schedule", "RATE MISSED") if missed else None
+        yield Row("Rate missed", "Yes" if missed else "No", "", words)
+    if latencies is not None:
+        lines = lateness_lines(schedule, latencies, sender.get("host_use"))
+        yield from (Row("", line, "", ("", line)) for line in lines)
+
+
+def _kept(schedule: Document) -> str:
+    """Return the achieved rate; one that misses the rate does not look like it."""
+    if schedule["achieved"] is None:
+        return "-"
+    kept = rate_digits(schedule["achieved"])
+    alike = schedule["missed"] and kept == rate_digits(schedule["rate"])
+    return f"{schedule['achieved']:,.6g}" if alike else kept
+
+
+def _streaming(streaming: Document | None) -> Iterator[Row]:
+    if streaming is None:
+        return
+    throughput, first = streaming["throughput"], streaming["first_byte_latency"]
+    megabytes = None if throughput is None else throughput / 1e6
+    words = None if megabytes is None else ("Streaming", f"{megabytes:,.1f} MB/s")
+    yield number("Bodies", streaming["body_bytes"], "bytes")
+    yield number("Throughput", megabytes, "MB/s", words, ",.1f")
+    known = ", ".join(text for _, _, text in _rank_words(first, STREAMING))
+    words = ("Streaming", f"first byte {known}") if known else None
+    for rank in STREAMING:
+        yield latency(f"First byte {rank}%", first["percentiles"][rank], first["unit"], words)
+        words = None  # The first one names the others.
+
+
+def steps_grid(steps: Sequence[Document]) -> Iterator[Grid]:
+    """Yield a table with a line for each step, which ``docs/load.md`` describes."""
+    heads = ("seconds", "asked", "sent", "received", "sent/s", *map(rank_name, SECTIONS))
+    if steps:
+        yield Grid("Steps of the rate", heads, [_step_cells(step) for step in steps])
+
+
+def _step_cells(step: Document) -> tuple[str, ...]:
+    first, last = step_rate(step["first_rate"]), step_rate(step["last_rate"])
+    section, achieved = step["latency"], step["achieved"]
+    ticks = [section["percentiles"][rank] for rank in SECTIONS]
+    return (
+        f"{step['begin']:.4g}-{step['end']:.4g}",
+        first if first == last else f"{first}..{last}",
+        f"{step['sent']:,}",
+        f"{step['received']:,}",
+        "-" if achieved is None else rate_digits(achieved),
+        *("-" if value is None else latency_text(value, section["unit"]) for value in ticks),
+    )
+
+
+def _fairness(fairness: Document) -> Iterator[Row]:
+    """Yield how even the shares of each side are: their ratio is 1 where all are equal."""
+    for side in ("senders", "receivers"):
+        found = fairness.get(side)
+        if found is not None:
+            shares = f"{share_text(found['least'])} to {share_text(found['most'])} each"
+            words = f"{shares}, smallest by largest {found['ratio']:.3f}"
+            yield Row(side.capitalize(), words, "", ("Shares", f"{side} {words}"))
+
+
+def share_text(part: float) -> str:
+    """Return a part of all messages as ``6.2 %``."""
+    return f"{100 * part:.1f} %"
+
+
+def _ends(ends: Sequence[Document]) -> Iterator[Row | Grid]:
+    """Yield a table of the ends; of many, of the slowest."""
+    rows, notes = [], []
+    for role in ("sender", "receiver"):
+        shown, which = shown_of_each(ends, role)
+        if shown:
+            total = sum(end["results"]["message_count"] for end in ends if end["role"] == role)
+            rows += [_end_cells(row, total) for row in shown]
+        notes += [] if which is None else [Row("", which)]
+    heads = ("End", "Queue", "Messages", "Share", "Messages/s", *map(rank_head, FEW), "State")
+    if rows:
+        yield Grid("Ends", heads, rows)
+        yield from notes
+
+
+def _end_cells(row: Document, total: int) -> list[str]:
+    state, why = row["process"].get("complete"), row["process"].get("reason")
+    return [
+        row["name"],
+        cell_text(row["queue"], "d"),
+        f"{row['message_count']:,}",
+        share_text(row["message_count"] / total) if total else "-",
+        "-" if row["message_rate"] is None else rate_digits(row["message_rate"]),
+        *few_latencies(row["latency"]),
+        "-" if state is None else "complete" if state else why or "incomplete",
+    ]
+
+
+def cell_text(value: float | None, form: str = ",d") -> str:
+    """Return a number as a cell of a table."""
+    return "-" if value is None else format(value, form)
+
+
+def few_latencies(section: Document | None) -> list[str]:
+    """Return the cells of latencies in a table of several runs, ends or queues."""
+    if not section or not section.get("count"):
+        return ["-"] * len(FEW)
+    return [latency_text(section["percentiles"][rank], section["unit"]) for rank in FEW]
+
+
+def _queues(queues: Sequence[Any]) -> Iterator[Row | Grid]:
+    """Yield the figures of each queue of a run with several; of many, of the slowest."""
+    names = map(str.capitalize, _END_COUNTS)
+    heads = ("Queue", *names, "Sent/s", "Received/s", *map(rank_head, FEW))
+    shown = slowest([dict(one) for one in queues])
+    rows = [
+        [str(one["queue"]), *(cell_text(one[key]) for key in _END_COUNTS)]
+        + ["-" if (speed := one[key]) is None else rate_digits(speed)
+           for key in ("sent_rate", "received_rate")]
+        + few_latencies(one["latency"])
+        for one in shown
+    ]  # fmt: skip
+    if rows:
+        yield Grid("Queues", heads, rows)
+    if len(rows) < len(queues):
+        yield Row("", f"Shown are {len(rows)} of {len(queues):,} queues, the slowest.")
+
+
+def _steady(found: Document, raw: Document) -> Iterator[Row]:
+    """Yield the verdict and the figures, those of a steady state beside the whole run's."""
+    verdict = f"{found['verdict']}: {found['reason']}"
+    yield Row("Verdict", found["verdict"], "", None, PAGE)
+    if found["figures_of"] != OF_STEADY:
+        yield Row("Reason", found["reason"] or "-", "", None, PAGE)
+        yield Row("", verdict, "", ("State", verdict), TEXT)
+        yield Row("", "Figures of the whole run:", "", None, TEXT)
+        whole = [rate("Rate", found["message_rate"])]
+        if found["latency"] is not None:
+            whole += _percentiles(found["latency"], "Latency", None)
+        yield from (row._replace(only=TEXT) for row in whole)
+        return
+    yield Row("First second", moment(found["first_second"]), "", None, PAGE)
+    yield Row("Last second", moment(found["last_second"]), "", None, PAGE)
+    yield Row("Rule", found["rule"], "", None, PAGE)
+    seconds = found["seconds"]
+    yield number("Duration", seconds, "seconds", ("State", f"steady for {seconds:,} s"))
+    for key, part in (("warm_up_seconds", "warm-up"), ("ramp_down_seconds", "ramp-down")):
+        words = ("State", f"{found[key]:,} s of {part} left out") if found[key] else None
+        yield number(f"{part.capitalize()} left out", found[key], "seconds", words)
+    if found["detectable_step"] is not None:
+        yield Row("Detectable step", percent_text(found["detectable_step"]).removesuffix(" %"), "%")
+    speed = found["message_rate"]
+    words = None if speed is None else ("State", f"{speed:,.0f} messages/s")
+    yield _beside(rate("Rate", speed, words), cell_text(raw["results"]["message_rate"], ",.0f"))
+    if found["latency"] is not None:
+        unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
+        ranks = [rank for rank, _, _ in _rank_words(found["latency"], SECTIONS)]
+        rows = _percentiles(found["latency"], "Latency", "State")
+        for rank, row in zip(ranks, rows, strict=True):
+            yield _beside(row, latency_text(whole[rank], unit))._replace(only=TEXT)
+
+
+def _beside(row: Row, raw: str) -> Row:
+    return row._replace(unit=f"{row.unit} (whole run {raw})".lstrip())
+
+
+def moment(second: int) -> str:
+    """Return epoch seconds as date and time."""
+    return f"{datetime.fromtimestamp(second, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _stalls(stalls: Sequence[Document]) -> Iterator[Row | Grid]:
+    if not stalls:
+        return
+    seconds = [stall["seconds"] for stall in stalls]
+    yield Row("Stalls", f"{len(stalls):,}", "", ("Stalls", counted(len(stalls), "stall")))
+    yield number("Stalled", sum(seconds), "seconds", ("Stalls", f"{sum(seconds):,} s in all"))
+    longest = max(seconds)
+    yield number("Longest", longest, "seconds", ("Stalls", f"the longest {longest:,} s"))
+    rows = [(moment(stall["first"]), f"{stall['seconds']:,} s") for stall in stalls]
+    yield Grid("Each stall", ("First second", "Length"), rows, PAGE)
+
+
+def _clock(clock: Document | None) -> Iterator[Row]:
+    if clock is None:
+        return
+    for bound in ("at least", "at most"):
+        value = clock[f"offset_{bound.replace(' ', '_')}"]
+        if value is not None:
+            brief = ("Clocks", f"offset {bound} {latency_text(value, clock['unit'])}")
+            yield latency(f"Offset {bound}", value, clock["unit"], brief)
+    if clock["drift_ppm"] is not None:
+        brief = ("Clocks", f"drift {clock['drift_ppm']:,.2f} ppm")
+        yield number("Drift", clock["drift_ppm"], "ppm", brief, ",.2f")
+        yield number("Drift at least", clock["drift_low_ppm"], "ppm", None, ",.2f")
+        yield number("Drift at most", clock["drift_high_ppm"], "ppm", None, ",.2f")
+
+
+def _omission(omission: Document | None) -> Iterator[Row]:
+    """Yield the corrected latencies, where the correction changes any."""
+    if omission is None or omission["method"] is None:
+        return
+    unit, method = omission["unit"], omission["method"]
+    raw, corrected = (omission[kind] | {"unit": unit} for kind in ("raw", "corrected"))
+    words = ", ".join(words for _, _, words in _rank_words(corrected, SECTIONS))
+    changes = raw["percentiles"] != corrected["percentiles"]
+    brief = ("Omission", f"corrected by {method}: {words}") if changes else None
+    yield Row("Correction", method, "", brief)
+    if omission.get("expected_interval") is not None:
+        yield Row("Interval", fine_text(omission["expected_interval"], unit))
+    for rank in SECTIONS:
+        # The summary has the raw ones.
+        value = corrected["percentiles"][rank]
+        if latency_text(value, unit) != latency_text(raw["percentiles"][rank], unit):
+            yield latency(f"Corrected {rank}%", value, unit)._replace(only=TEXT)
