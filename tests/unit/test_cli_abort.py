@@ -28,7 +28,7 @@ class Run:
 
 def snapshot(seconds: float, count: int, covered: float = 2000, **more: Any) -> Snapshot:
     """Return the snapshot of a period of two seconds in which all messages came."""
-    return Snapshot(round(seconds * 1000), 2000, count, count, 0, 0, 0, 0,
+    return Snapshot(round(seconds * 1000), 2000, count, count,
                     covered_ms=covered, **more)  # fmt: skip
 
 

@@ -17,9 +17,9 @@ from quiver_fast.cli.pair import live_view
 from quiver_fast.cli.pair.live_table import Period, fitting, heading, line, table_columns
 from quiver_fast.cli.pair.live_view import Limits, LiveView
 
-SENDER = Snapshot(2_000, 2_000, 24_000, 20_000, 0, 900, 700, 14_200_000)
+SENDER = Snapshot(2_000, 2_000, 24_000, 20_000, 900, 700, 14_200_000)
 RECEIVER = Snapshot(
-    2_000, 2_000, 23_900, 19_960, 0, 800, 600, 15_000_000,
+    2_000, 2_000, 23_900, 19_960, 800, 600, 15_000_000,
     latency_p50_us=412.3, latency_p99_us=1_204.0,
 )  # fmt: skip
 PERIOD = Period(2_000, "us", False, SENDER, RECEIVER, 100, 50)
@@ -117,7 +117,7 @@ def test_striking_figures_are_coloured(name, style, change):
 
 
 def test_an_unknown_figure_is_a_dash():
-    empty = Snapshot(0, 0, 0, 0, 0, 0, 0, 0)
+    empty = Snapshot()
     shown = cells(replace(PERIOD, sender=None, receiver=empty, queued=None))
     unknown = {name for name, (text, _style) in shown.items() if text == "-"}
     assert unknown == set(shown) - {"Time", "receiver Received", "receiver RSS"}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quiver_fast.cli.arrow import snapshots
+from quiver_fast.cli.arrow import snapshot_taker
 from quiver_fast.cli.arrow.control import Flushed
-from quiver_fast.cli.arrow.snapshots import SnapshotTaker, covered_ns
+from quiver_fast.cli.arrow.snapshot_taker import SnapshotTaker, covered_ns
 
 START = 1_472_344_673_000
 """When the taker begins, in epoch milliseconds."""
@@ -28,7 +28,7 @@ class Arrow:
         clock = SimpleNamespace(
             monotonic_ns=lambda: UPTIME + round(self.now * 1e6),
         )
-        monkeypatch.setattr(snapshots, "time", clock)
+        monkeypatch.setattr(snapshot_taker, "time", clock)
         options = SimpleNamespace(streaming=False, settlement=False, rate=rate, rate_steps=None)
         plan = SimpleNamespace(
             operation=operation, options=options, run_start=None, run_id=None,

@@ -316,8 +316,6 @@ cdef class TransferTail:
             first_time=first_time,
             last_time=last_time,
             latency_sum=latency_sum,
-            latency_p50=self._latencies.percentile(50),
-            latency_p99=self._latencies.percentile(99),
             settled=settled,
             malformed=parser.malformed - malformed,
             time_unit=self._time_unit or "ms",

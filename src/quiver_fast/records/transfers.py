@@ -134,8 +134,6 @@ class TailBatch:
             receive time for a receiver; None where there is none.
         last_time: The same of the last.
         latency_sum: Sum of the latencies (signed, in ``time_unit``); 0 for a sender.
-        latency_p50: Their median, to within 0.2 %; None without any.
-        latency_p99: Their 99th percentile likewise.
         settled: Number of settlements.
         malformed: Number of whole lines that are no record.
         time_unit: ``"ms"``, ``"us"`` or ``"ns"``; ``"ms"`` until the first record.
@@ -154,8 +152,6 @@ class TailBatch:
     body_bytes: int = 0
     sampled: int = 0
     sampled_sum: int = 0
-    latency_p50: float | None = None
-    latency_p99: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,43 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from quiver_fast.analysis.model.units import per_millisecond, seconds_text
+from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.quantities import count, within
 from quiver_fast.metrics.http import LOOPBACK, MetricsServer
-from quiver_fast.records.log_histogram import LogHistogram
 
 BOUNDS = tuple(digit * 10.0**power for power in range(-5, 2) for digit in (1, 2, 5))
 """The upper bounds of the buckets of latencies, in seconds: 10 us to 50 s."""
-
-_LABELS = ["side", "end"]
-
-
-@dataclass(frozen=True)
-class Period:
-    """The work of an arrow from one snapshot to the next.
-
-    Attributes:
-        messages: the number of transfers.
-        cpu_ms: the CPU time.
-        rss: resident bytes at its end.
-        latencies: a receiver's latencies of messages; a sender has none.
-        mean_us: their mean; 0 without any.
-        settlement_us: mean latency of a sender's settlements; None without any.
-        unit: of the ticks in ``latencies``.
-    """
-
-    messages: int
-    cpu_ms: int
-    rss: int
-    latencies: LogHistogram
-    mean_us: float
-    settlement_us: float | None
-    unit: str
 
 
 @dataclass
@@ -56,23 +31,41 @@ class _End:
     sum: float = 0.0
     settlement: float | None = None
 
-    def add(self, period: Period) -> None:
-        self.messages += period.messages
-        self.cpu_seconds += period.cpu_ms / 1000
+    def add(self, period: Snapshot) -> None:
+        self.messages += period.period_count
+        self.cpu_seconds += period.period_cpu_time / 1000
         self.rss = period.rss
+        self.settlement = None if period.settlement_us is None else period.settlement_us / 1e6
+        if period.latencies is None or period.latency_us is None:
+            return
         self.count += period.latencies.count
         # Clocks that differ make latencies below 0; Prometheus takes a falling sum for a restart.
-        self.sum += max(period.mean_us, 0) / 1e6 * period.latencies.count
-        self.settlement = None if period.settlement_us is None else period.settlement_us / 1e6
-        ticks = 1000 * per_millisecond(period.unit)
+        self.sum += max(period.latency_us, 0) / 1e6 * period.latencies.count
+        ticks = 1000 * per_millisecond(period.time_unit)
         found = period.latencies.counts_up_to([bound * ticks for bound in BOUNDS])
         self.counts = [before + new for before, new in zip(self.counts, found, strict=True)]
 
     @property
-    def buckets(self) -> list[tuple[str, int]]:
-        """The cumulative counts, by upper bound."""
+    def latencies(self) -> tuple[list[tuple[str, int]], float] | None:
+        """The cumulative counts by upper bound, and the sum; None without any."""
         bounds = [f"{bound:g}" for bound in BOUNDS]
-        return [*zip(bounds, self.counts, strict=True), ("+Inf", self.count)]
+        buckets = [*zip(bounds, self.counts, strict=True), ("+Inf", self.count)]
+        return (buckets, self.sum) if self.count else None
+
+
+# The kind of each metric, its name and help, and its values of an end; an end may have none.
+_METRICS: tuple[tuple[str, str, str, Callable[[_End], Any]], ...] = (
+    ("Counter", "quiver_messages", "Messages transferred", lambda end: (end.messages,)),
+    ("Counter", "quiver_cpu_seconds", "CPU time of the arrow", lambda end: (end.cpu_seconds,)),
+    ("Gauge", "quiver_resident_bytes", "Memory of the arrow", lambda end: (end.rss,)),
+    ("Histogram", "quiver_latency_seconds", "Latency of messages", lambda end: end.latencies),
+    (
+        "Gauge",
+        "quiver_settlement_seconds",
+        "Mean latency of the settlements between the last two snapshots",
+        lambda end: None if end.settlement is None else (end.settlement,),
+    ),
+)
 
 
 class Meter:
@@ -82,7 +75,7 @@ class Meter:
         self._ends: dict[tuple[str, str], _End] = {}
         self._lock = threading.Lock()
 
-    def note(self, role: str, number: int | None, period: Period) -> None:
+    def note(self, role: str, number: int | None, period: Snapshot) -> None:
         """Add a period of an arrow.
 
         Args:
@@ -95,41 +88,16 @@ class Meter:
 
     def collect(self) -> Iterator[Any]:
         """Return the families of ``prometheus_client``."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client import core
 
-        messages = CounterMetricFamily("quiver_messages", "Messages transferred", labels=_LABELS)
-        cpu = CounterMetricFamily("quiver_cpu_seconds", "CPU time of the arrow", labels=_LABELS)
-        rss = GaugeMetricFamily("quiver_resident_bytes", "Memory of the arrow", labels=_LABELS)
         with self._lock:
-            for labels, end in self._ends.items():
-                messages.add_metric(labels, end.messages)
-                cpu.add_metric(labels, end.cpu_seconds)
-                rss.add_metric(labels, end.rss)
-            yield from (messages, cpu, rss, self._latencies(), self._settlements())
-
-    def _latencies(self) -> Any:
-        from prometheus_client.core import HistogramMetricFamily
-
-        family = HistogramMetricFamily(
-            "quiver_latency_seconds", "Latency of messages", labels=_LABELS
-        )
-        for labels, end in self._ends.items():
-            if end.count:
-                family.add_metric(labels, end.buckets, end.sum)
-        return family
-
-    def _settlements(self) -> Any:
-        from prometheus_client.core import GaugeMetricFamily
-
-        family = GaugeMetricFamily(
-            "quiver_settlement_seconds",
-            "Mean latency of the settlements between the last two snapshots",
-            labels=_LABELS,
-        )
-        for labels, end in self._ends.items():
-            if end.settlement is not None:
-                family.add_metric(labels, end.settlement)
-        return family
+            for kind, name, text, values_of in _METRICS:
+                family = getattr(core, f"{kind}MetricFamily")(name, text, labels=["side", "end"])
+                for labels, end in self._ends.items():
+                    values = values_of(end)
+                    if values is not None:
+                        family.add_metric(labels, *values)
+                yield family
 
 
 def add_metrics_options(parser: argparse.ArgumentParser) -> None:

@@ -19,15 +19,14 @@ from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_
 from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.host_use import HostUse
-from quiver_fast.cli.arrow.meter import Period
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments
-from quiver_fast.cli.arrow.snapshots import Snapshot, SnapshotTaker
+from quiver_fast.cli.arrow.snapshot_taker import SnapshotTaker
+from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.errors import SIGNAL_DURING, QuiverError
 from quiver_fast.process import Child, exit_text
-from quiver_fast.records.log_histogram import LogHistogram
 from quiver_fast.schemas import marked
 from quiver_fast.wall_clock import StepWatch
 from quiver_fast.words import counted
@@ -186,7 +185,7 @@ class ArrowRun:
             self.child.usage, self._flushed, not self.running, self._heard
         )
         if self.plan.meter is not None:
-            self.plan.meter.note(self.plan.role, self.plan.number, self._period(snapshot))
+            self.plan.meter.note(self.plan.role, self.plan.number, snapshot)
         return snapshot
 
     def has_flushed(self, moment: float) -> bool:
@@ -206,26 +205,10 @@ class ArrowRun:
         self._flushed = None if self.control is None else self.control.flushed()
         self._heard = time.monotonic_ns()
 
-    def _period(self, snapshot: Snapshot) -> Period:
-        return Period(
-            messages=snapshot.period_count,
-            cpu_ms=snapshot.period_cpu_time,
-            rss=snapshot.rss,
-            latencies=self._snapshots.latencies,
-            mean_us=snapshot.latency_us,
-            settlement_us=snapshot.settlement_us,
-            unit=self._snapshots.time_unit,
-        )
-
     @property
     def last_snapshot(self) -> Snapshot:
         """The last snapshot that was taken."""
         return self._snapshots.last
-
-    @property
-    def period_latencies(self) -> LogHistogram:
-        """The latencies of the period of the last snapshot, in ticks."""
-        return self._snapshots.latencies
 
     @property
     def _snapshots(self) -> SnapshotTaker:

@@ -1,29 +1,45 @@
-"""Snapshots of a running arrow: its transfers, and its CPU time and memory."""
+"""Snapshots of running arrows: their transfers, and their CPU time and memory."""
 
 from __future__ import annotations
 
-import os
-import time
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from operator import mul
+from typing import Any
 
 from quiver_fast.analysis.model.units import per_millisecond
-from quiver_fast.cli.arrow.control import Flushed
-from quiver_fast.cli.arrow.plan import ArrowPlan
-from quiver_fast.process import Usage
-from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
+from quiver_fast.records.formats import UNITS_PER_SECOND
 from quiver_fast.records.log_histogram import LogHistogram
-from quiver_fast.records.parser import TransferTail
-from quiver_fast.records.transfers import TailBatch
-from quiver_fast.wall_clock import wall_base
 
-# An arrow without a report for two flushes is too busy to flush.
-_STALE_NS = 2 * UNITS_PER_SECOND["ns"] // FLUSHES_PER_SECOND
+# The percentiles that a live table has of each period, by their fields.
+_PERCENTILES = {"latency_p50_us": 50, "latency_p99_us": 99}
+
+
+def _mean(values: Sequence[float], messages: Sequence[int]) -> float:
+    """Return the mean, by the messages of each arrow: settlements are sampled by count."""
+    weights = [count or 1 for count in messages]
+    return sum(map(mul, values, weights), 0.0) / sum(weights)
+
+
+def _merged(values: Sequence[LogHistogram], _messages: Sequence[int]) -> LogHistogram:
+    merged = LogHistogram()
+    for one in values:
+        merged.merge(one)
+    return merged
+
+
+# How the known values of several arrows, with their messages in the period, make one (`join`).
+_SUM = {"rule": lambda values, _: sum(values)}
+_SUM_OF_ALL = _SUM | {"of_ended": True}
+_LARGEST = {"rule": lambda values, _: max(values)}
+_MEAN = {"rule": _mean}
+_MERGED = {"rule": _merged}
+_FINEST = {"rule": lambda values, _: max(values, key=lambda unit: UNITS_PER_SECOND[unit])}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One line of a snapshots file, fields in its order, and finer figures that are not in it.
+    """The work of an arrow, or of several, from one moment to the next.
 
     A receiver's figures are of this run's messages only, whatever else was in the queue.
 
@@ -32,39 +48,42 @@ class Snapshot:
         period: milliseconds since the snapshot before, or since the start.
         count: records since the start; every record is counted.
         period_count: records in this period.
-        latency: mean milliseconds of the period, signed; 0 without any. A receiver's
-            is the latency of messages; a sender's is the latency of settlements.
         cpu_time: CPU milliseconds since the start.
         period_cpu_time: CPU milliseconds in this period.
         rss: resident bytes.
         period_bytes: bytes of bodies in this period; None unless streaming.
-        latency_us: mean latency of a receiver's messages in microseconds, as fine as its
-            clock; 0 without any. Not in the file.
+        latency_us: mean latency of a receiver's messages in microseconds, signed, as fine as its
+            clock; None without any.
         settlement_us: mean settlement latency of the period's ``S`` lines; None without any.
-            Not in the file.
         latency_p50_us: median latency of the period, to within 0.2 %; None without any.
-            Not in the file.
-        latency_p99_us: 99th percentile of the period, to within 0.2 %; None without any. Not in
-            the file.
+        latency_p99_us: 99th percentile of the period, to within 0.2 %; None without any.
         covered_ms: milliseconds of the period in which its records came: the first period with
-            records begins with them, and the last one ends with them. None for all of it. Not
-            in the file.
+            records begins with them, and the last one ends with them. None for all of it.
+        latencies: a receiver's latencies in ticks; valid until the arrow's next snapshot.
+        time_unit: that of the ticks.
     """
 
-    timestamp: int
-    period: int
-    count: int
-    period_count: int
-    latency: int
-    cpu_time: int
-    period_cpu_time: int
-    rss: int
-    period_bytes: int | None = None
-    latency_us: float = 0.0
-    settlement_us: float | None = None
-    latency_p50_us: float | None = None
-    latency_p99_us: float | None = None
-    covered_ms: float | None = None
+    timestamp: int = field(default=0, metadata=_LARGEST)
+    period: int = field(default=0, metadata=_LARGEST)
+    count: int = field(default=0, metadata=_SUM_OF_ALL)
+    period_count: int = field(default=0, metadata=_SUM)
+    cpu_time: int = field(default=0, metadata=_SUM_OF_ALL)
+    period_cpu_time: int = field(default=0, metadata=_SUM)
+    rss: int = field(default=0, metadata=_SUM)
+    period_bytes: int | None = field(default=None, metadata=_SUM)
+    latency_us: float | None = field(default=None, metadata=_MEAN)
+    settlement_us: float | None = field(default=None, metadata=_MEAN)
+    latency_p50_us: float | None = field(default=None, metadata=_LARGEST)
+    latency_p99_us: float | None = field(default=None, metadata=_LARGEST)
+    covered_ms: float | None = field(default=None, metadata=_LARGEST)
+    latencies: LogHistogram | None = field(default=None, compare=False, metadata=_MERGED)
+    time_unit: str = field(default="ms", metadata=_FINEST)
+
+    @property
+    def latency(self) -> int:
+        """Mean milliseconds: a receiver's of messages, a sender's of settlements; 0 without any."""
+        mean = self.latency_us if self.settlement_us is None else self.settlement_us
+        return int((mean or 0.0) / 1000)
 
     @property
     def covered(self) -> float:
@@ -84,7 +103,7 @@ class Snapshot:
         return self.period_bytes * 1000 / self.covered
 
     def line(self) -> str:
-        """Return the comma-separated line, with its end."""
+        """Return its comma-separated line of a snapshots file, with its end."""
         fields = [
             self.timestamp, self.period, self.count, self.period_count, self.latency,
             self.cpu_time, self.period_cpu_time, self.rss,
@@ -94,145 +113,31 @@ class Snapshot:
         return ",".join(map(str, fields)) + "\n"
 
 
-class SnapshotTaker:
-    """Takes snapshots of one arrow and appends them to a file."""
+def join(recent: Sequence[Snapshot], ended: Sequence[Snapshot] = ()) -> Snapshot:
+    """Return one snapshot of several arrows of a side, or of several hosts.
 
-    def __init__(self, plan: ArrowPlan, transfers: Path, snapshots: Path) -> None:
-        """Begin at the present time; ``snapshots`` is created empty, ``transfers`` must exist."""
-        options = plan.options
-        self._streaming = options.streaming
-        self._sends = plan.operation == "send"
-        self._is_scheduled = self._sends and bool(options.rate or options.rate_steps)
-        self._transfers = transfers
-        self._tail = TransferTail(
-            transfers,
-            plan.operation,
-            run_start=plan.run_start,
-            own_ids=plan.run_id is not None and not self._sends,
-            settlements=plan.options.settlement and self._sends,
-        )
-        self._file = snapshots
-        self._file.write_bytes(b"")
-        self._base = wall_base() if plan.clock_base is None else plan.clock_base
-        # On the monotonic clock, as in an arrow's report.
-        self._moment = time.monotonic_ns()
-        self.last = Snapshot((self._moment + self._base) // 1_000_000, 0, 0, 0, 0, 0, 0, 0)
-        """The last one taken."""
-        self.time_unit = "ms"
-        """That of the last snapshot's latencies."""
-        self.problem: str | None = None
-        """Why the file does not have all of them, or None."""
-
-    @property
-    def latencies(self) -> LogHistogram:
-        """The latencies of the last snapshot's period, in ticks."""
-        return self._tail.latencies
-
-    def close(self) -> None:
-        """Close the transfers file."""
-        self._tail.close()
-
-    def take(
-        self,
-        usage: Usage,
-        flushed: Flushed | None = None,
-        ended: bool = False,
-        heard: int | None = None,
-    ) -> Snapshot:
-        """Take a snapshot of the records and of ``usage`` as it stands, and write it.
-
-        Args:
-            usage: CPU time and memory of the arrow.
-            flushed: the last report of the arrow. Records are counted up to its time, or up to now
-                where there is no report or an old one.
-            ended: the arrow has ended: all records are counted.
-            heard: when ``flushed`` was read; None for now.
-        """
-        now = time.monotonic_ns()
-        heard = now if heard is None else heard
-        to_here = None
-        if flushed is not None and not ended and heard - flushed.time <= _STALE_NS:
-            to_here = flushed
-        batch = self._tail.read(None if to_here is None else to_here.size)
-        begin, last = self._moment, self.last
-        self._moment = max(begin, now if to_here is None else to_here.time)
-        timestamp = (self._moment + self._base) // 1_000_000
-        self.time_unit = batch.time_unit
-        settlement = _mean_us(batch.sampled_sum, batch.sampled, batch.time_unit)
-        latency = _mean_us(batch.latency_sum, batch.count, batch.time_unit) or 0.0
-        snapshot = Snapshot(
-            timestamp=timestamp,
-            period=timestamp - last.timestamp,
-            count=last.count + batch.count,
-            period_count=batch.count,
-            latency=int((settlement or 0.0 if self._sends else latency) / 1000),
-            cpu_time=usage.cpu_ms,
-            period_cpu_time=usage.cpu_ms - last.cpu_time,
-            rss=usage.rss,
-            period_bytes=batch.body_bytes if self._streaming else None,
-            latency_us=latency,
-            settlement_us=settlement,
-            latency_p50_us=_microseconds(batch.latency_p50, batch.time_unit),
-            latency_p99_us=_microseconds(batch.latency_p99, batch.time_unit),
-            covered_ms=covered_ns(
-                begin,
-                self._moment,
-                None if last.count else _monotonic(batch.first_time, batch.time_unit, self._base),
-                self._end(batch, flushed) if ended else None,
-            )
-            / 1e6,
-        )
-        self._write(snapshot)
-        self.last = snapshot
-        return snapshot
-
-    def _end(self, batch: TailBatch, flushed: Flushed | None) -> int | None:
-        """Return when the arrow, which has ended, did its last transfer; None if it is unknown."""
-        if not self._is_scheduled:
-            return _monotonic(batch.last_time, batch.time_unit, self._base)
-        # Its records say when messages were due. A sender that was late sent them later.
-        if flushed is None or flushed.size < self._transfers.stat().st_size:
-            return None
-        return flushed.time
-
-    def _write(self, snapshot: Snapshot) -> None:
-        """Append the line; on a full disk keep the whole lines before it, and note the problem."""
-        if self.problem is not None:
-            return
-        size = self._file.stat().st_size
-        try:
-            with self._file.open("a", encoding="ascii") as lines:
-                lines.write(snapshot.line())
-        except OSError as error:
-            os.truncate(self._file, size)
-            self.problem = f"cannot write {self._file}: {error.strerror}"
-
-
-def _mean_us(total: int, count: int, unit: str) -> float | None:
-    """Return the mean of ``count`` times that add up to ``total``, in microseconds."""
-    return total * 1000 / (per_millisecond(unit) * count) if count else None
-
-
-def covered_ns(begin: int, end: int, first: int | None = None, last: int | None = None) -> int:
-    """Return how long records came within a period. All times are in nanoseconds.
+    Each field is joined as it declares. Percentiles are of all latencies together; where hosts
+    report only their own ones, they are the largest of any host.
 
     Args:
-        begin: when the period began.
-        end: when it ended.
-        first: when the first record of all came, if that is in this period.
-        last: when the last record of all came, if that is in this period.
+        recent: those of the present period, at least one.
+        ended: the last ones of arrows that have ended before it.
     """
-    since = begin if first is None else min(max(first, begin), end)
-    until = end if last is None else min(max(last, since), end)
-    return until - since
+    values = {}
+    for one in fields(Snapshot):
+        of = [*recent, *ended] if one.metadata.get("of_ended") else recent
+        known = [each for each in of if getattr(each, one.name) is not None]
+        if known:
+            found = [getattr(each, one.name) for each in known]
+            values[one.name] = one.metadata["rule"](found, [each.period_count for each in known])
+    joined = Snapshot(**values)
+    if joined.latencies is None:
+        return joined
+    return replace(joined, **percentiles_of(joined.latencies, joined.time_unit))
 
 
-def _monotonic(ticks: int | None, unit: str, base: int) -> int | None:
-    """Return the time of a record on the monotonic clock; None without one."""
-    if ticks is None:
-        return None
-    return ticks * (UNITS_PER_SECOND["ns"] // UNITS_PER_SECOND[unit]) - base
-
-
-def _microseconds(ticks: float | None, unit: str) -> float | None:
-    return None if ticks is None else ticks * 1000 / per_millisecond(unit)
+def percentiles_of(latencies: LogHistogram, unit: str) -> dict[str, Any]:
+    """Return the percentiles of ticks in microseconds, by their fields."""
+    found = {name: latencies.percentile(rank) for name, rank in _PERCENTILES.items()}
+    ticks = per_millisecond(unit)
+    return {name: None if value is None else value * 1000 / ticks for name, value in found.items()}

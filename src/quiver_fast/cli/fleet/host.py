@@ -21,7 +21,7 @@ from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.fleet.channel import Channel
 from quiver_fast.cli.fleet.job import HostJob
-from quiver_fast.cli.pair.ends_watch import snapshot_of_all
+from quiver_fast.cli.pair.ends_watch import sides_of
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.errors import QuiverError
@@ -217,15 +217,12 @@ class HostRun:
         return None if ending.complete or not ending.at_fault else ending.reason
 
     def _sides(self) -> dict[str, dict[str, Any]]:
-        """Return one snapshot for each running side, over all its arrows, with latencies."""
-        found = {}
-        for role in ("sender", "receiver"):
-            of_role = [run for run in self._runs if run.plan.role == role]
-            running = [run for run in of_role if run not in self._ended]
-            if running:
-                ended = [run for run in of_role if run in self._ended]
-                found[role] = asdict(snapshot_of_all(running, ended, self._job.time_unit))
-        return found
+        """Return one snapshot for each running side, over all its arrows, for the command."""
+        sides = sides_of(
+            [run for run in self._runs if run not in self._ended],
+            [run for run in self._runs if run in self._ended],
+        )
+        return {role: asdict(replace(side, latencies=None)) for role, side in sides.items()}
 
     def _finish(self) -> None:
         """Report how each arrow ended, and wait until the command has read the report."""

@@ -8,8 +8,6 @@ from typing import Any
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.snapshots import Snapshot
 
-_UNTOLD = Snapshot(0, 0, 0, 0, 0, 0, 0, 0)
-
 
 class RemoteEnd:
     """An end on a host, with the methods of an arrow's run that `QueueDrain` calls."""
@@ -55,7 +53,7 @@ class RemoteEnd:
     @property
     def last_snapshot(self) -> Snapshot:
         """A snapshot that has its count."""
-        return Snapshot(0, 0, self.count, 0, 0, 0, 0, 0)
+        return Snapshot(count=self.count)
 
     def snapshot(self) -> Snapshot:
         """Return :attr:`last_snapshot`: the host reports without being asked."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
-from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.cli.arrow.snapshots import Snapshot, join
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.run import make_view
 from quiver_fast.cli.shared.console import Console
@@ -40,9 +41,13 @@ class FleetTable:
             row = {}
             for role in ("sender", "receiver"):
                 fresh = [told[role] for told in self._fresh.values() if role in told]
+                others = [
+                    told[role]
+                    for host, told in self._hosts.items()
+                    if role in told and role not in self._fresh.get(host, {})
+                ]
                 if fresh:
-                    every = [told[role] for told in self._hosts.values() if role in told]
-                    row[role] = added_up(fresh, every, self._clock.now_ms())
+                    row[role] = replace(join(fresh, others), timestamp=self._clock.now_ms())
             self._fresh = {}
             self._view.add(row)
         self._view.tick()
@@ -50,45 +55,3 @@ class FleetTable:
     def close(self) -> None:
         """Leave the terminal as it was."""
         self._view.close()
-
-
-def added_up(fresh: list[Snapshot], every: list[Snapshot], timestamp: int) -> Snapshot:
-    """Return one snapshot of one side of all hosts.
-
-    Means are weighted by the messages of each host. A percentile is the largest of any host,
-    because hosts report only their own percentiles.
-
-    Args:
-        fresh: the snapshots since the last row, at least one.
-        every: the latest snapshot of each host.
-        timestamp: the present time, epoch milliseconds.
-    """
-    count = sum(one.period_count for one in fresh)
-
-    def mean(values: list[tuple[float, int]]) -> float:
-        weight = sum(each for _, each in values)
-        return sum(value * each for value, each in values) / weight if weight else 0.0
-
-    settled = [
-        (one.settlement_us, one.period_count or 1) for one in fresh if one.settlement_us is not None
-    ]
-    sizes = [one.period_bytes for one in fresh if one.period_bytes is not None]
-    latency = mean([(one.latency_us, one.period_count) for one in fresh])
-    medians = [one.latency_p50_us for one in fresh if one.latency_p50_us is not None]
-    tails = [one.latency_p99_us for one in fresh if one.latency_p99_us is not None]
-    return Snapshot(
-        timestamp=timestamp,
-        period=max(one.period for one in fresh),
-        count=sum(one.count for one in every),
-        period_count=count,
-        latency=int(mean([(one.latency, one.period_count) for one in fresh])),
-        cpu_time=sum(one.cpu_time for one in every),
-        period_cpu_time=sum(one.period_cpu_time for one in fresh),
-        rss=sum(one.rss for one in fresh),
-        period_bytes=sum(sizes) if sizes else None,
-        latency_us=latency,
-        settlement_us=mean(settled) if settled else None,
-        latency_p50_us=max(medians, default=None),
-        latency_p99_us=max(tails, default=None),
-        covered_ms=max(one.covered for one in fresh),
-    )

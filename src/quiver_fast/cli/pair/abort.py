@@ -20,7 +20,7 @@ def _milliseconds(microseconds: float | None) -> float | None:
 _FIGURES: dict[str, Callable[[Snapshot, Snapshot], float | None]] = {
     "p50": lambda _, receiver: _milliseconds(receiver.latency_p50_us),
     "p99": lambda _, receiver: _milliseconds(receiver.latency_p99_us),
-    "mean": lambda _, receiver: receiver.latency_us / 1000 if receiver.period_count else None,
+    "mean": lambda _, receiver: _milliseconds(receiver.latency_us),
     "rate": lambda _, receiver: receiver.rate,
     "sender-rate": lambda sender, _: sender.rate,
 }

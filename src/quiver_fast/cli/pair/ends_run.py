@@ -66,7 +66,7 @@ class EndsRun(RunFrame):
     _data: RunData | None = None
 
     def _make_supervisor(self) -> EndsSupervisor:
-        return EndsSupervisor(self._signals, self._take, self._go_on, self._plans.time_unit)
+        return EndsSupervisor(self._signals, self._take, self._go_on)
 
     def _queue_plans(self) -> list[ArrowPlan]:
         return [self._plans.queue_plan(number) for number in range(self._plans.queues)]

@@ -75,7 +75,7 @@ def table_row(
 
 def _latency(snapshot: Snapshot, unit: str) -> str:
     """Return the mean of the period: whole milliseconds, or at least three digits of us."""
-    if not snapshot.period_count:
+    if snapshot.latency_us is None:
         return "-"
     if unit == "ms":
         return f"{snapshot.latency:,d}"
