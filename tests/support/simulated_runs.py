@@ -16,8 +16,9 @@ from quiver_fast.analysis.compare.comparison import (
     Sample,
     compare,
 )
-from quiver_fast.analysis.compare.sets import FIGURES, compare_figures, in_turns
+from quiver_fast.analysis.compare.sets import compare_figures, in_turns
 from quiver_fast.analysis.figures.run_data import RunFigures
+from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.cli.pair.run_set import turns
 from support.simulated_seconds import autoregression
 
@@ -27,7 +28,7 @@ Shape = Callable[[np.random.Generator, int], Float64Array]
 SCATTER = 0.02
 """Of a run's figure, as a share of it."""
 # Judged together, as the four figures of two sets of runs are.
-LARGER = dict.fromkeys(FIGURES, True)
+LARGER = dict.fromkeys(SET_FIGURES, True)
 # Even the smallest difference is one.
 PLAIN = Rules(relevant=0)
 
@@ -84,10 +85,10 @@ def drifting_alarms(
     order = sorted(order) if one_after_the_other else order
     alarms = refused = 0
     for _ in range(sets):
-        series = autoregression(random, len(FIGURES), 2 * runs, memory)
+        series = autoregression(random, len(SET_FIGURES), 2 * runs, memory)
         series = 1 + SCATTER * (series + drift * np.arange(2 * runs))
         made = [
-            run_of(str(n), 1000 * n, dict(zip(FIGURES, series[:, n].tolist(), strict=True)))
+            run_of(str(n), 1000 * n, dict(zip(SET_FIGURES, series[:, n].tolist(), strict=True)))
             for n in range(2 * runs)
         ]
         sides = [[run for run, at in zip(made, order, strict=True) if at == side] for side in "AB"]
@@ -126,7 +127,7 @@ def detected(
 
     As the command does: it looks at each of :data:`LOOKS`, and a last time when its own is over.
     """
-    names = [name for name in FIGURES if name != "latency_max"]
+    names = [name for name in SET_FIGURES if name != "latency_max"]
     most = LOOKS[-1]
     values = {name: (shape(random, most), shape(random, most) + gain) for name in names}
     end = int(random.integers(6, most + 1))

@@ -31,7 +31,8 @@ from quiver_fast.analysis.compare.comparison import (
     rank_test,
     undecided,
 )
-from quiver_fast.analysis.compare.sets import FIGURES, compare_figures
+from quiver_fast.analysis.compare.sets import compare_figures
+from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.show.set_charts import change_intervals, run_dots
 
 values = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=40)
@@ -419,12 +420,12 @@ def test_intervals_are_drawn_where_there_are_any():
 
 def test_each_run_is_a_dot():
     def run(name, value):
-        return run_of(name, 0, dict.fromkeys(FIGURES, value))
+        return run_of(name, 0, dict.fromkeys(SET_FIGURES, value))
 
     sets = {"base": [1.0, 2.0, 4.0, 2.0, 2.0], "candidate": [3.0, 5.0, 6.0, 5.0, 7.0, 8.0]}
     base, candidate = ([run(str(n), value) for n, value in enumerate(s)] for s in sets.values())
     charts = run_dots(compare_figures(base, candidate))
-    assert len(charts) == len(FIGURES)
+    assert len(charts) == len(SET_FIGURES)
     for chart in charts:
         dots = [shape.xs.tolist() for shape in chart.shapes if not shape.form]
         assert dots == list(sets.values())

@@ -8,10 +8,10 @@ import pytest
 import zstandard
 from support.summaries import config as configured
 
+from quiver_fast.analysis.compare.comparison import overall_verdict
 from quiver_fast.analysis.compare.sets import (
     changes,
     compare_sets,
-    overall_verdict,
     run_figures,
 )
 from quiver_fast.analysis.figures.statistics import ending, run_statistics

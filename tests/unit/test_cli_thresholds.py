@@ -39,6 +39,16 @@ DOCUMENT = {
 }  # fmt: skip
 
 
+def check(limit, document):
+    [found] = judged([limit], [document], None)
+    return found
+
+
+def check_comparison(limit, comparison):
+    [found] = judged([limit], [], comparison)
+    return found
+
+
 @pytest.mark.parametrize(
     ("text", "value", "breached"),
     [
@@ -55,15 +65,15 @@ DOCUMENT = {
     ],
 )  # fmt: skip
 def test_check(text, value, breached):
-    result = threshold(text).check(DOCUMENT)
+    result = check(threshold(text), DOCUMENT)
     assert result["value"] == pytest.approx(value)
     assert (result["condition"], result["run"], result["breached"]) == (text, "run", breached)
 
 
 def test_a_queue_that_did_not_grow_grew_by_nothing():
     limit = threshold("queue-growth>0")
-    assert limit.check(DOCUMENT | {"queue_growth": None})["value"] == 0
-    unknown = limit.check(DOCUMENT | {"queue_growth": None, "drain": None})
+    assert check(limit, DOCUMENT | {"queue_growth": None})["value"] == 0
+    unknown = check(limit, DOCUMENT | {"queue_growth": None, "drain": None})
     assert (unknown["breached"], unknown["reason"]) == (True, "the run has no queue-growth")
 
 
@@ -72,11 +82,11 @@ def test_a_latency_counts_the_messages_that_were_never_sent():
     all_due = LATENCY | {"never_sent": 7, "percentiles": {"99": 80_000.0}, "mean": 2e4}
     receiver = DOCUMENT["receiver"] | {"latency": LATENCY | {"with_never_sent": all_due}}
     document = DOCUMENT | {"receiver": receiver}
-    found = threshold("p99>5ms").check(document)
+    found = check(threshold("p99>5ms"), document)
     assert (found["value"], found["breached"], found["never_sent"]) == (80.0, True, 7)
     assert checked_text(found) == "80 ms with 7 messages that were due and never sent"
-    assert threshold("mean>21ms").check(document)["breached"] is False
-    other = threshold("lost>0").check(document)
+    assert check(threshold("mean>21ms"), document)["breached"] is False
+    other = check(threshold("lost>0"), document)
     assert (other["value"], other["never_sent"], checked_text(other)) == (1, None, "1 message")
 
 
@@ -102,7 +112,7 @@ def test_no_condition(text):
 )  # fmt: skip
 def test_a_figure_that_is_not_there_is_a_breach(text, gone):
     """A threshold that cannot be judged must not pass."""
-    result = threshold(text).check(DOCUMENT | gone)
+    result = check(threshold(text), DOCUMENT | gone)
     figure = text[: text.index(text.strip("abcdefghijklmnopqrstuvwxyz0123456789_")[0])]
     assert (result["breached"], result["value"]) == (True, None)
     assert result["reason"] == f"the run has no {figure}"
@@ -111,7 +121,7 @@ def test_a_figure_that_is_not_there_is_a_breach(text, gone):
 def test_no_latency_is_no_figure():
     empty = {"unit": "ms", "mean": None, "stddev": None, "percentiles": {"99": None}}
     end = {"results": {"message_rate": None}, "latency": empty}
-    assert threshold("p99>1").check(DOCUMENT | {"receiver": end})["breached"]
+    assert check(threshold("p99>1"), DOCUMENT | {"receiver": end})["breached"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +184,7 @@ OPEN = "more runs are needed to tell of latency p99 (+12.5%), latency max"
 
 
 def test_worse_is_inconclusive_where_runs_do_not_show_it(capsys):
-    result = threshold("worse").check_comparison(comparison(0.1))
+    result = check_comparison(threshold("worse"), comparison(0.1))
     more = (
         "more runs are needed to tell of message rate (+10.0%), latency p99 (+12.5%), latency max"
     )
@@ -198,33 +208,33 @@ def test_worse_is_inconclusive_where_runs_do_not_show_it(capsys):
     ],
 )
 def test_a_change_gates_when_its_whole_interval_is_beyond(text, breached, inconclusive):
-    result = threshold(text).check_comparison(comparison(0.1))
+    result = check_comparison(threshold(text), comparison(0.1))
     assert (result["breached"], result["inconclusive"]) == (breached, inconclusive)
 
 
 def test_a_figure_that_is_worse_decides():
-    result = threshold("worse").check_comparison(comparison(-0.1))
+    result = check_comparison(threshold("worse"), comparison(-0.1))
     assert (result["breached"], result["inconclusive"]) == (True, None)
 
 
 def test_an_inconclusive_comparison_can_fail_with_a_code_of_its_own(capsys):
     limit = threshold("inconclusive")
-    result = limit.check_comparison(comparison(-0.1))
+    result = check_comparison(limit, comparison(-0.1))
     assert (result["value"], result["breached"], result["reason"]) == (2, True, OPEN)
     assert told([result], "quiver") == 98
     assert (
         capsys.readouterr().err == f"quiver: error: --fail-if inconclusive: {OPEN} (comparison)\n"
     )
-    worse = threshold("worse").check_comparison(comparison(-0.1))
+    worse = check_comparison(threshold("worse"), comparison(-0.1))
     assert told([result, worse], "quiver") == 99
-    change = threshold("p99-change>10%").check_comparison(comparison(-0.1))
-    clear = limit.check_comparison({"figures": {}})
+    change = check_comparison(threshold("p99-change>10%"), comparison(-0.1))
+    clear = check_comparison(limit, {"figures": {}})
     assert [told(each, "quiver") for each in ([change], [change, clear], [clear])] == [0, 98, 0]
-    few = limit.check_comparison(comparison(0.1, few=True))
+    few = check_comparison(limit, comparison(0.1, few=True))
     assert (few["value"], few["breached"]) == (4, True)
     clear = {"figures": {"message_rate": {"change": 0.0, "verdict": "no difference above 1 %"}}}
-    assert not limit.check_comparison(clear)["breached"]
-    assert threshold("worse").check_comparison(clear)["inconclusive"] is None
+    assert not check_comparison(limit, clear)["breached"]
+    assert check_comparison(threshold("worse"), clear)["inconclusive"] is None
 
 
 def test_where_nothing_is_compared_its_conditions_are_refused():

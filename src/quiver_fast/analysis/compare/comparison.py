@@ -44,6 +44,8 @@ NOT_COMPARABLE = "not comparable: made one after the other"
 
 MINIMUM_RUNS = 5
 TOO_FEW = f"too few runs: at least {MINIMUM_RUNS} of each"
+OPEN = (NOT_SHOWN, MAYBE_RELEVANT, NOT_COMPARABLE)
+"""Verdicts that other runs may decide."""
 EXACT_RUNS = 100
 """Runs of both sides together up to which the test is exact."""
 LOOKS = (6, 8, 11, 15, 21, 29, 41, 57, 80)
@@ -360,6 +362,30 @@ def runs_to_show(runs: int, shown_from: float, change: float | None) -> int | No
         change: the change to show.
     """
     return max(math.ceil(runs * (shown_from / change) ** 2), runs + 1) if change else None
+
+
+def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> str:
+    """Return the verdict that follows from the verdicts of the figures.
+
+    Args:
+        verdicts: of each figure.
+        bounds: of each, the change that is proven not to be exceeded; None where none is.
+    """
+    clear = {verdict for verdict in verdicts if verdict in (BETTER, WORSE)}
+    if clear:
+        return "mixed" if len(clear) == 2 else clear.pop()
+    compared = [one for one in verdicts if not one.startswith(NOT_COMPARED)]
+    for verdict, bound in zip(verdicts, bounds, strict=True):
+        if verdict in (NOT_COMPARABLE, NOT_SHOWN):
+            return verdict
+        if verdict == MAYBE_RELEVANT and bound is None:
+            return verdict
+    if not compared or TOO_FEW in compared:
+        return TOO_FEW if TOO_FEW in verdicts else verdicts[0]
+    proven = [bound for bound in bounds if bound is not None]
+    if len(proven) == len(compared):
+        return no_difference(max(proven))
+    return next(one for one in compared if one.startswith(BELOW))
 
 
 def undecided(comparison: Mapping[str, Any]) -> list[str]:

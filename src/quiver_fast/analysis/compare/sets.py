@@ -12,35 +12,22 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.compare.changepoints import change_points, dependence, detectable_step
 from quiver_fast.analysis.compare.comparison import (
-    BELOW,
-    BETTER,
-    MAYBE_RELEVANT,
     NOT_COMPARABLE,
     NOT_COMPARED,
-    NOT_SHOWN,
-    TOO_FEW,
-    WORSE,
     Rules,
     Sample,
     compare,
-    no_difference,
+    overall_verdict,
 )
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData, RunFigures
 from quiver_fast.analysis.figures.statistics import arrivals, ending, sending_end, steadiness
 from quiver_fast.analysis.figures.steady import NOT_STEADY, Steady, measured_seconds
+from quiver_fast.analysis.model.figures import LATENCY, SET_FIGURES
 from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.tables.latencies import Histogram
 
 Float64Array = NDArray[np.float64]
-
-FIGURES = {
-    "message_rate": ("messages/s", True),
-    "latency_p50": ("ms", False),
-    "latency_p99": ("ms", False),
-    "latency_max": ("ms", False),
-}
-"""The figures that are compared, with their units and whether larger is better."""
 
 MINIMUM_RUNS = 12
 """Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""
@@ -88,13 +75,12 @@ def compare_sets(
     Returns:
         ``base`` and ``candidate`` (names of the runs), ``verdict`` (``better`` or ``worse``
         when every figure that differs says so, ``mixed`` when they disagree, else that of
-        :func:`overall_verdict`),
+        :func:`.comparison.overall_verdict`),
         ``incomplete`` (names of the runs that did not do all that was asked),
-        ``not_steady`` (names of those that are not), and
-        ``figures``: each of
-        :data:`FIGURES` to its :class:`quiver_fast.analysis.compare.comparison.Comparison` with
-        ``unit``, and ``raw_base`` and ``raw_candidate``: the medians over the runs of the figure
-        of each whole run. Latencies are in milliseconds.
+        ``not_steady`` (names of those that are not), and ``figures``: each of
+        :data:`.figures.SET_FIGURES` to its :class:`.comparison.Comparison` with ``unit``, and
+        ``raw_base`` and ``raw_candidate``: the medians over the runs of the figure of each whole
+        run. Latencies are in milliseconds.
     """
     return compare_figures(
         [run_figures(run) for run in base], [run_figures(run) for run in candidate], rules
@@ -110,17 +96,17 @@ def compare_figures(
 ) -> dict[str, Any]:
     """Compare two sets of runs, given their figures, as :func:`compare_sets` does."""
     rules = rules or Rules()
-    larger = {name: larger_is_better for name, (_, larger_is_better) in FIGURES.items()}
+    larger = {name: figure.is_load for name, figure in SET_FIGURES.items()}
     left_out = _left_out(base, candidate, rules)
     found = compare(_samples(base), _samples(candidate), larger, left_out, rules)
     figures = {
         name: {
-            "unit": unit,
+            "unit": figure.unit,
             **asdict(found[name]),
             "raw_base": _raw(base, name),
             "raw_candidate": _raw(candidate, name),
         }
-        for name, (unit, _) in FIGURES.items()
+        for name, figure in SET_FIGURES.items()
     }
     return {
         "base": [run.name for run in base],
@@ -148,7 +134,7 @@ def _left_out(
     if not base or not candidate:
         return {}
     if not rules.trust_order and not in_turns(base, candidate):
-        return dict.fromkeys(FIGURES, NOT_COMPARABLE)
+        return dict.fromkeys(SET_FIGURES, NOT_COMPARABLE)
     fewer, more = sorted(
         float(np.median([run.messages for run in side])) for side in (base, candidate)
     )
@@ -184,39 +170,15 @@ def in_turns(base: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> boo
     return 2 * switches >= min(map(len, times)) and 2 * abs(before - after) <= pairs
 
 
-def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> str:
-    """Return the verdict that follows from the verdicts of the figures.
-
-    Args:
-        verdicts: of each figure.
-        bounds: of each, the change that is proven not to be exceeded; None where none is.
-    """
-    clear = {verdict for verdict in verdicts if verdict in (BETTER, WORSE)}
-    if clear:
-        return "mixed" if len(clear) == 2 else clear.pop()
-    compared = [one for one in verdicts if not one.startswith(NOT_COMPARED)]
-    for verdict, bound in zip(verdicts, bounds, strict=True):
-        if verdict in (NOT_COMPARABLE, NOT_SHOWN):
-            return verdict
-        if verdict == MAYBE_RELEVANT and bound is None:
-            return verdict
-    if not compared or TOO_FEW in compared:
-        return TOO_FEW if TOO_FEW in verdicts else verdicts[0]
-    proven = [bound for bound in bounds if bound is not None]
-    if len(proven) == len(compared):
-        return no_difference(max(proven))
-    return next(one for one in compared if one.startswith(BELOW))
-
-
 def _samples(runs: Sequence[RunFigures]) -> dict[str, list[Sample]]:
     """Return each figure of the runs that have it."""
     return {
         name: [
-            Sample(run.steady[name], run.tick if unit == "ms" else 0.0)
+            Sample(run.steady[name], run.tick if figure.quantity is LATENCY else 0.0)
             for run in runs
             if name in run.steady
         ]
-        for name, (unit, _) in FIGURES.items()
+        for name, figure in SET_FIGURES.items()
     }
 
 
@@ -248,7 +210,7 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
 
     Returns:
         ``runs`` (names in order of their first receive time) and ``figures``: each of
-        :data:`FIGURES` to ``unit``, ``values`` (one per run), ``autocorrelation`` of
+        :data:`.figures.SET_FIGURES` to ``unit``, ``values`` (one per run), ``autocorrelation`` of
         neighbouring runs, ``dependent`` (whether it is more than chance; then no change
         point is told from a drift), ``detectable_step`` (the step in the midst of the series
         that is found in four of five such, as a share of the median; None where runs are
@@ -261,7 +223,7 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
 
 def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
     """Look for change points, given the runs' figures, as :func:`changes` does."""
-    received = [run for run in runs if run.values.keys() == FIGURES.keys()]
+    received = [run for run in runs if run.values.keys() == SET_FIGURES.keys()]
     if len(received) < MINIMUM_RUNS:
         return None
     received.sort(key=lambda run: run.first_receive_time or 0)
@@ -270,8 +232,10 @@ def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
         "runs": names,
         "incomplete": _incomplete(received),
         "figures": {
-            name: _figure_changes(unit, names, np.array([run.values[name] for run in received]))
-            for name, (unit, _) in FIGURES.items()
+            name: _figure_changes(
+                figure.unit, names, np.array([run.values[name] for run in received])
+            )
+            for name, figure in SET_FIGURES.items()
         },
     }
 

@@ -18,7 +18,7 @@ class RunFigures:
         name: its name.
         first_receive_time, last_receive_time: epoch milliseconds; None where nothing was received.
         messages: how many the figures of ``steady`` are of.
-        values: each of :data:`.sets.FIGURES` over the whole run; empty where nothing was received,
+        values: each of ``SET_FIGURES`` over the whole run; empty where nothing was received,
             without the rate where the messages are too few for one.
         steady: each of them over the steady state, likewise; over the whole run where there is
             none.

@@ -50,7 +50,10 @@ STREAMING = ("50", "99", "100")
 """The ranks for first bytes of streamed messages."""
 
 BENCH = ("50", "90", "99", "99.9", "100")
-"""A result of `quiver-bench` keeps these."""
+"""A result of `quiver-bench` keeps these, and so do attempts to connect."""
+
+BENCH_KEYS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
+"""The same, by their keys in documents."""
 
 PER_SECOND = {"latency_p50": 50, "latency_p99": 99, "latency_max": 100}
 """Each second or window has these, by name."""

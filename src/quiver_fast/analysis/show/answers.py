@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from quiver_fast.analysis.model.ranks import exists
+from quiver_fast.analysis.model.figures import SET_FIGURES
+from quiver_fast.analysis.model.ranks import BENCH, BENCH_KEYS, exists, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text, percent_text, seconds_text
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SET, SWEEP, Answer
 from quiver_fast.analysis.read.set_layout import CANDIDATE
@@ -29,10 +30,7 @@ Links = Mapping[str, int]
 """The number of the section of each run on the page, by the run's directory."""
 
 _FINEST = 1e-3
-_FIGURES = {"message_rate": "Rate", "latency_p50": "Median", "latency_p99": "99 %",
-            "latency_max": "Maximum"}  # fmt: skip
-_PERCENTILES = {"p50_us": 50.0, "p90_us": 90.0, "p99_us": 99.0, "p99_9_us": 99.9}
-_PERCENTILE_HEADS = ("Median", "90 %", "99 %", "99.9 %", "Maximum")
+_FIGURE_HEADS = [one.head for one in SET_FIGURES.values()]
 
 
 def answer_sentences(answer: Answer) -> list[str]:
@@ -265,7 +263,7 @@ def _step_charts(answer: Answer) -> list[Chart]:
     if not rows:
         return []
     most = max(int(latency["count"]) for _, latency in rows)
-    values = [latency[key] / 1000 for _, latency in rows for key in (*_PERCENTILES, "max_us")]
+    values = [latency[key] / 1000 for _, latency in rows for key in BENCH_KEYS]
     chart = Chart(
         "steps",
         "Latency by percentile",
@@ -280,8 +278,11 @@ def _step_charts(answer: Answer) -> list[Chart]:
 
 def _draw(chart: Chart, name: str, latency: Document, colour: int) -> None:
     count = int(latency["count"])
-    known = [(1 / (1 - rank / 100), latency[key] / 1000, f"{rank:g} %")
-             for key, rank in _PERCENTILES.items() if exists(f"{rank:g}", count)]  # fmt: skip
+    known = [
+        (1 / (1 - rank / 100), latency[key] / 1000, f"{rank:g} %")
+        for key, rank in BENCH_KEYS.items()
+        if rank < 100 and exists(f"{rank:g}", count)
+    ]
     known.append((max(count, 10), latency["max_us"] / 1000, "maximum"))
     xs, ys = [point[0] for point in known], [point[1] for point in known]
     chart.line(xs, ys, colour, name)
@@ -307,7 +308,7 @@ def _trials_table(answer: Answer, links: Links) -> str:
         ]
         for trial in answer.document["found_rate"]["steps"]
     ]
-    heads = ("Trial", "Target rate", *_FIGURES.values(), "State", "Reason")
+    heads = ("Trial", "Target rate", *_FIGURE_HEADS, "State", "Reason")
     return "<h2>Trials</h2>" + html_grid(heads, rows, "Trials", markup=True)
 
 
@@ -323,7 +324,7 @@ def _points_table(answer: Answer, links: Links) -> str:
         ]
         for point in answer.document["points"]
     ]
-    heads = ("Point", *(f"--{one}" for one in options), *_FIGURES.values(), "State", "Reason")
+    heads = ("Point", *(f"--{one}" for one in options), *_FIGURE_HEADS, "State", "Reason")
     return "<h2>Points</h2>" + html_grid(heads, rows, "Points", markup=True)
 
 
@@ -336,9 +337,7 @@ def _linked(answer: Answer, name: str | None, links: Links) -> str:
 
 def _figures(figures: Mapping[str, float] | None) -> list[str]:
     known = figures or {}
-    return [
-        average_text(known.get(name), "/s" if name == "message_rate" else "ms") for name in _FIGURES
-    ]
+    return [average_text(known.get(name), one.unit) for name, one in SET_FIGURES.items()]
 
 
 def _set_table(answer: Answer, _links: Links) -> str:
@@ -348,7 +347,7 @@ def _set_table(answer: Answer, _links: Links) -> str:
         for name, found in summary["figures"].items():
             low_high = [average_text(one, found["unit"]) for one in found["interval"] or ()]
             median = average_text(found["median"], found["unit"])
-            rows.append([_FIGURES[name], median, " to ".join(low_high) or "-"])
+            rows.append([SET_FIGURES[name].head, median, " to ".join(low_high) or "-"])
         heads = ("Figure", "Median of the runs", "95 % interval")
         tables.append(f"<h2>Medians of the {side}</h2>" + html_grid(heads, rows, side))
     return "".join(tables)
@@ -360,13 +359,13 @@ def _steps_table(answer: Answer, _links: Links) -> str:
             name,
             *(
                 latency_text(latency[key], "us") if exists(f"{rank:g}", latency["count"]) else "-"
-                for key, rank in {**_PERCENTILES, "max_us": 100.0}.items()
+                for key, rank in BENCH_KEYS.items()
             ),
         ]
         for name, latency in _steps(answer.document)
         if latency
     ]
-    shown = html_grid(("Step", *_PERCENTILE_HEADS), rows, "Steps") if rows else ""
+    shown = html_grid(("Step", *map(rank_head, BENCH)), rows, "Steps") if rows else ""
     return ("<h2>Steps</h2>" + shown if rows else "") + _reasons(answer.document)
 
 

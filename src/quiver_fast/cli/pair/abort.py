@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from quiver_fast.analysis.model.figures import FIGURES
 from quiver_fast.analysis.model.units import figure_text
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.thresholds import Threshold, threshold
 
-
-def _milliseconds(microseconds: float | None) -> float | None:
-    return None if microseconds is None else microseconds / 1000
-
-
-# The figures of a period, from the snapshots of both ends, in the units of conditions.
-_FIGURES: dict[str, Callable[[Snapshot, Snapshot], float | None]] = {
-    "p50": lambda _, receiver: _milliseconds(receiver.latency_p50_us),
-    "p99": lambda _, receiver: _milliseconds(receiver.latency_p99_us),
-    "mean": lambda _, receiver: _milliseconds(receiver.latency_us),
-    "rate": lambda _, receiver: receiver.rate,
-    "sender-rate": lambda sender, _: sender.rate,
-}
+_FIGURES = [name for name, one in FIGURES.items() if one.period]
 
 
 def period_condition(text: str) -> Threshold:
@@ -65,7 +54,7 @@ class Abort:
         if not sending or began < self._start + self._warmup * 1000:
             return
         for condition in self._conditions:
-            value = _FIGURES[condition.figure](sender, receiver)
+            value = condition.figure.of_period(snapshots)
             if value is not None and condition.holds(value):
                 seconds = (receiver.timestamp - self._start) / 1000
                 self._stop(runs, condition, value, seconds)
@@ -74,7 +63,7 @@ class Abort:
     def _stop(
         self, runs: Sequence[ArrowRun], condition: Threshold, value: float, seconds: float
     ) -> None:
-        found = f"{condition.figure} was {figure_text(value, condition.unit)}"
+        found = f"{condition.figure.name} was {figure_text(value, condition.figure.unit)}"
         self.reason = f"stopped by --abort-if {condition.condition}: at {seconds:.1f} s {found}"
         for run in runs:
             run.stop(self.reason)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.model.ranks import BENCH, IN_MICROSECONDS
+from quiver_fast.analysis.model.ranks import BENCH_KEYS
 from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.arguments import endpoint
 from quiver_fast.arrow.amqp.ends import allow_files
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     from quiver_fast.arrow.amqp.connection import Connection
     from quiver_fast.arrow.run.delays import DelayHistogram
-
-RANKS = {key: rank for key, rank in IN_MICROSECONDS.items() if str(rank) in BENCH}
-"""The percentiles of a latency, by their keys in documents."""
 
 _WIDTH = 11
 # --timeout 0 means no limit, but the engine takes a number of seconds.
@@ -217,15 +214,15 @@ def latency_of(found: DelayHistogram) -> dict[str, Any] | None:
     """Return the percentiles of latencies in microseconds; None without any."""
     if not found.total:
         return None
-    figures = {key: found.percentile(rank) / 1000 for key, rank in RANKS.items()}
+    figures = {key: found.percentile(rank) / 1000 for key, rank in BENCH_KEYS.items()}
     return {"count": found.total, **figures}
 
 
 def latency_table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Return a head, and a line for each name and its latencies."""
-    heads = ("max" if rank == 100 else f"p{rank:g}" for rank in RANKS.values())
+    heads = ("max" if rank == 100 else f"p{rank:g}" for rank in BENCH_KEYS.values())
     lines = [" " * _WIDTH + "".join(f"{head:>{_WIDTH}}" for head in heads)]
     for name, latency in rows:
-        values = "".join(f"{latency_text(latency[key], 'us'):>{_WIDTH}}" for key in RANKS)
+        values = "".join(f"{latency_text(latency[key], 'us'):>{_WIDTH}}" for key in BENCH_KEYS)
         lines.append(f"{name:<{_WIDTH}}{values}")
     return lines

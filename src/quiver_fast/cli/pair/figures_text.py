@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quiver_fast.analysis.compare.sets import FIGURES
+from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.model.units import average_text
 
 Figures = Mapping[str, float] | None
-LATENCIES = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
-"""The heads of figures, by the figures' names."""
+LATENCIES = {name: one.name for name, one in SET_FIGURES.items() if one.rank}
+"""The heads of latencies, by their names in documents."""
 WIDTH = 12
 
 
@@ -34,4 +34,4 @@ def figures_table(
 
 
 def _cell(figures: Figures, name: str) -> str:
-    return average_text((figures or {}).get(name), FIGURES[name][0])
+    return average_text((figures or {}).get(name), SET_FIGURES[name].unit)

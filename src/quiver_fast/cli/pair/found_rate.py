@@ -14,6 +14,7 @@ from typing import Any
 from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.schedule import LATE_BY
+from quiver_fast.analysis.model.figures import FIGURES
 from quiver_fast.analysis.model.units import figure_text, latency_text
 from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
@@ -49,7 +50,6 @@ _AHEAD = 1.01
 _ALIKE = 8
 # So many void trials in a row show that the sender cannot hold the rate.
 _MOST_VOID = 3
-_RANKS = {"p50": 50, "p99": 99, "p99.9": 99.9, "max": 100}
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def own_lateness(document: dict[str, Any], conditions: list[Threshold]) -> str |
     schedule = document["sender"].get("schedule") or {}
     if not document["complete"] or not schedule.get("late_by_us"):
         return None
-    values = [(one.rank, one.check(document)["value"], one.limit) for one in conditions]
+    values = [(one.figure.rank, one.in_run(document).value, one.limit) for one in conditions]
     found = [(rank, value, limit) for rank, value, limit in values if rank and value is not None]
     if _is_missed(schedule, conditions):
         found.append((100.0, 1000 * _behind(schedule), 1000 * _allowed(schedule, conditions)))
@@ -167,8 +167,9 @@ def _own_delay(causes: Mapping[str, Mapping[str, float]], rank: float) -> float:
 
     It is 0 where messages waited longer for their target at that percentile.
     """
-    known = [name for name, percent in _RANKS.items() if percent <= rank]
-    name = known[-1] if known else "p50"
+    ranks = {name: FIGURES[name].rank or 0 for name in causes["itself"]}
+    known = [name for name, percent in ranks.items() if percent <= rank]
+    name = max(known, key=lambda one: ranks[one], default="p50")
     own = max(causes, key=lambda cause: causes[cause][name]) == "itself"
     return causes["itself"][name] if own else 0.0
 
@@ -197,8 +198,10 @@ def _allowed(schedule: Mapping[str, Any], conditions: Sequence[Threshold]) -> fl
     """
     passed = schedule["due"] / schedule["rate"]
     limits = [
-        one.limit / 1000 + (1 - one.rank / 100) * passed for one in conditions if one.rank
-    ]  # fmt: skip
+        one.limit / 1000 + (1 - one.figure.rank / 100) * passed
+        for one in conditions
+        if one.figure.rank
+    ]
     return float(min([*limits, passed / 10] if limits else [_UNCONDITIONED, passed / 10]))
 
 
@@ -213,16 +216,15 @@ def _waited(schedule: Mapping[str, Any]) -> str:
 
 def _missed(condition: Threshold, document: dict[str, Any]) -> str | None:
     """Return by how much a condition does not hold; None if it holds."""
-    found = condition.check(document)
-    if found["reason"] is not None:
-        return str(found["reason"])
-    # A condition of --fail-if is breached when it holds; one of --find-rate has to hold.
-    if found["breached"]:
+    found = condition.in_run(document)
+    if found.holds:
         return None
-    value, limit = found["value"], condition.limit
-    text = f"{condition.figure} is {figure_text(value, condition.unit)}"
-    if text.endswith(f" {figure_text(limit, condition.unit)}"):
-        return f"{condition.figure} is at the limit of {condition.condition}"
+    value, limit, name = found.value, condition.limit, condition.figure.name
+    if value is None:
+        return found.reason
+    text = f"{name} is {figure_text(value, condition.figure.unit)}"
+    if text.endswith(f" {figure_text(limit, condition.figure.unit)}"):
+        return f"{name} is at the limit of {condition.condition}"
     if not limit:
         return text
     share = abs(value / limit - 1)

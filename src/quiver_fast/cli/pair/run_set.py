@@ -14,9 +14,10 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import LOOKS, WORSE, Rules, undecided
 from quiver_fast.analysis.compare.median import median_interval
-from quiver_fast.analysis.compare.sets import FIGURES, compare_figures, run_figures
+from quiver_fast.analysis.compare.sets import compare_figures, run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures
+from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.read.set_layout import (
     BASELINE,
     CANDIDATE,
@@ -289,11 +290,11 @@ def _reach(name: str, figure: Mapping[str, Any]) -> str:
 def _summary(runs: Sequence[RunFigures]) -> dict[str, Any]:
     """Return the median of each figure over the runs, and its interval."""
     summary: dict[str, Any] = {"runs": len(runs), "figures": {}}
-    for name, (unit, _) in FIGURES.items():
+    for name, figure in SET_FIGURES.items():
         values = [run.steady[name] for run in runs if name in run.steady]
         interval = median_interval(values)
         summary["figures"][name] = {
-            "unit": unit,
+            "unit": figure.unit,
             "median": statistics.median(values) if values else None,
             "interval": interval,
         }

@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from quiver_fast.analysis.compare.comparison import (
-    MAYBE_RELEVANT,
-    NOT_COMPARABLE,
-    NOT_COMPARED,
-    NOT_SHOWN,
-    TOO_FEW,
-    WORSE,
-    in_words,
-)
+from quiver_fast.analysis.compare.comparison import NOT_COMPARED, OPEN, TOO_FEW, WORSE, in_words
 from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
 from quiver_fast.analysis.show.headline import run_tiles
@@ -145,7 +137,7 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
     words = f"{figure['verdict']}: base {base}, candidate {candidate}{change}"
     verdict = figure["verdict"]
     state = _OK
-    if verdict in (NOT_SHOWN, MAYBE_RELEVANT, NOT_COMPARABLE):
+    if verdict in OPEN:
         state = _INCONCLUSIVE if asked else _SKIPPED
     elif verdict == TOO_FEW or verdict.startswith(NOT_COMPARED):
         state = _SKIPPED
