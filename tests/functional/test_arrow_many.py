@@ -50,6 +50,15 @@ class Arrow:
         return report
 
 
+@pytest.mark.parametrize("count", [100, 2000, 20_000])
+def test_settled_messages_end_the_run_without_a_word_of_the_peer(
+    server: Server, count: int
+) -> None:
+    words = arguments("send", server.port, connections=2, count=count, presettled=1)
+    end = run(pyfast(*words), timeout=60)
+    assert (end.code, end.stdout.count("\n") - end.stdout.count("@")) == (0, count)
+
+
 @pytest.mark.parametrize("record_format", ["v3", "v2"])
 def test_two_processes_of_each_side_at_a_server(
     server: Server, tmp_path: Path, record_format: str

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast import sockets
 from quiver_fast.arrow.amqp.ends_loop import EndsLoop
 from quiver_fast.arrow.run.control import Control
-from quiver_fast.arrow.run.delays import Delays
 from quiver_fast.errors import LinkError, MessageError, OutcomeError, PeerError, QuiverError
 from quiver_fast.loop import interrupt
 
@@ -145,7 +144,7 @@ class Ends:
         self._begun = 0
         self.connection: Connection | None = None
         self.endpoints: list[Any] = []
-        self.delays = Delays() if limits.pacer is not None else None
+        self.delays = limits.delays
 
     # ---- opening ---------------------------------------------------------------------
 
@@ -292,19 +291,26 @@ class Ends:
                 connection.confirm(deadline, "open the connection")
                 return False
             self._make_endpoints(one, connection)
-        while one.attached < self._shape.links and one.endpoints[one.attached].try_attach(
-            passive=self._shape.passive
-        ):
-            one.attached += 1
-        # Send our attaches, or our answers to the peer's.
-        one.writes = connection.serve()
+        before = -1
+        while before < one.attached < self._shape.links:
+            before = one.attached
+            # Sends our attaches, or our answers to the peer's, and reads those of the peer.
+            one.writes = connection.serve()
+            self._attach_more(one)
         if one.attached == self._shape.links:
+            connection.serve()
             return True
         for endpoint in one.endpoints[one.attached :]:
             endpoint.check_end()
         what = "attach a link" if self._shape.passive else "attach all links"
         connection.confirm(int(one.deadline * 1e9), what)
         return False
+
+    def _attach_more(self, one: _Opening) -> None:
+        while one.attached < self._shape.links and one.endpoints[one.attached].try_attach(
+            passive=self._shape.passive
+        ):
+            one.attached += 1
 
     def _make_endpoints(self, one: _Opening, connection: Connection) -> None:
         if connection.sessions_allowed() < self._shape.links:
@@ -333,7 +339,7 @@ class Ends:
             MessageError: deliveries were aborted.
             PeerError, LinkError, OutputError: an end failed.
         """
-        self._loop.run(self.delays)
+        self._loop.run()
         if self._shape.sends and self.rejected + self.released + self.modified:
             from quiver_fast.arrow.amqp.outcome_text import not_accepted
 

@@ -161,21 +161,15 @@ cdef class EndsLoop(Lines):
             self.exchange(0)
             self.judge_waiting(monotonic_ns())
 
-    def run(self, delays: Delays | None = None) -> None:
+    def run(self) -> None:
         """Transfer, until all ends are over.
-
-        Args:
-            delays: takes the delays of all schedules.
 
         Raises:
             LinkError, PeerError, MessageError, OutputError: an end failed.
         """
         cdef Endpoint endpoint
-        for endpoint in self.endpoints:
-            if not self.sends:
-                (<Receiver>endpoint).check_selector()
-            elif endpoint.course.schedule is not None:
-                endpoint.course.schedule.delays = delays
+        for endpoint in () if self.sends else self.endpoints:
+            (<Receiver>endpoint).check_selector()
         with nogil:
             if self.sends:
                 self.course.control.say_ready()

@@ -466,18 +466,18 @@ cdef class Sender(Endpoint):
     cdef int64_t next_wake(self, int64_t now) noexcept nogil:
         """Return until when the connection may wait: 0 when there is more to send now."""
         cdef int64_t wake = min(self.course.next_flush, self.course.deadline)
-        cdef int64_t allowance
-        if self.outgoing.is_open:
+        if self.outgoing.is_open and self.end.session.counts.remote_incoming_window:
             # Only a session without a window waits for the peer.
-            if self.end.session.counts.remote_incoming_window:
-                return 0
+            return 0
         if self.course.stopping or self.outgoing.is_open:
             return min(self.course.next_flush, self.course.drain_deadline)
+        if self.course.is_over(now, self.sent):
+            # Settled messages have no outcome that would wake us.
+            return 0
         if self.end.counts.credit == 0 or self.end.session.counts.remote_incoming_window == 0 or (
                 self.course.control.held):
             return wake
-        allowance = self.allowance(now)
-        if allowance > 0:
+        if self.allowance(now) > 0:
             return 0
         if self.course.schedule is not None and self.sent >= self.course.schedule.due(now):
             # Otherwise the transaction is waited for; then the schedule catches up.
@@ -535,7 +535,7 @@ cdef class BacklogSender(Sender):
 
     def __init__(self, connection, writer, limits, *, backlog: int, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
-        self.course.schedule = BacklogSchedule(limits.pacer, self.course.clock_base, backlog)
+        self.course.schedule = BacklogSchedule(limits, backlog)
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
         Sender.await_credit(self, now)

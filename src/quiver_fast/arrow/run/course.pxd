@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.arrow.run.control cimport Control
+from quiver_fast.arrow.run.delays cimport Delays
 from quiver_fast.arrow.run.pacer cimport Pacer, Schedule
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
@@ -21,6 +22,8 @@ cdef class Limits:
     cdef readonly Control control
     # Warnings for the user at the end of the run.
     cdef readonly list warnings
+    # Of all messages of the process; None for as fast as can be.
+    cdef readonly Delays delays
 
 
 @cython.final

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 from quiver_fast.arrow.run.control import Control
+from quiver_fast.arrow.run.delays import Delays
 from quiver_fast.arrow.run.pacer import Pacer
 from quiver_fast.rate_steps import Piece
 
@@ -10,6 +11,7 @@ class Limits:
     pacer: Pacer | None
     control: Control
     warnings: list[str]
+    delays: Delays | None
     def __init__(
         self,
         *,

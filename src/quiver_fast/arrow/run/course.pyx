@@ -58,6 +58,7 @@ cdef class Limits:
         self.clock_base = clock_base
         self.control = control
         self.warnings = []
+        self.delays = None if self.pacer is None else Delays()
 
     def share_of_none(self) -> Limits:
         """Return these limits without the count."""
@@ -81,6 +82,7 @@ cdef class Limits:
             run_start=self.run_start_ms, clock_base=self.clock_base, control=control)
         part.duration_ns = self.duration_ns
         part.warnings = self.warnings
+        part.delays = self.delays
         if self.pacer is not None:
             part.pacer = SharePacer(self.pacer, number, ends)
         return part
@@ -129,7 +131,7 @@ cdef class Course:
     cdef int follow_schedule(self) except -1:
         """Have messages go out when the limits say; this is for a sender."""
         if self.limits.pacer is not None:
-            self.schedule = Schedule(self.limits.pacer, self.clock_base)
+            self.schedule = Schedule(self.limits)
             # The kernel may wake a sleeper 50 us late to save power; a schedule must not wait.
             prctl(PR_SET_TIMERSLACK, 1)
         return 0

@@ -40,7 +40,7 @@ cdef class SharePacer(Pacer):
 cdef class Schedule:
     cdef Pacer pacer
     # The schedules of many ends share one.
-    cdef public Delays delays
+    cdef readonly Delays delays
     cdef Waits waits
     # When its sender asked to be woken; 0 for at once.
     cdef int64_t wakes

@@ -130,14 +130,13 @@ cdef class Schedule:
     """A pacer with a start: the first call of `due`.
 
     Args:
-        pacer: says when each message is due.
-        clock_base: see `quiver_fast.arrow.run.course.Limits`.
+        limits: of the run, or of one of its ends: with a pacer.
     """
 
-    def __init__(self, pacer: Pacer, clock_base: int) -> None:
-        self.pacer = pacer
-        self.clock_base = clock_base
-        self.delays = Delays()
+    def __init__(self, limits) -> None:
+        self.pacer = limits.pacer
+        self.clock_base = limits.clock_base
+        self.delays = limits.delays
         self.waits = Waits()
 
     cdef int begin(self, int64_t now) noexcept nogil:
@@ -197,12 +196,12 @@ cdef class BacklogSchedule(Schedule):
         message backlog, backlog + 1, …    due by the schedule, which begins then
 
     Args:
-        pacer, clock_base: see Schedule.
+        limits: see Schedule.
         backlog: how many messages go before it.
     """
 
-    def __init__(self, pacer, clock_base, backlog: int) -> None:
-        super().__init__(pacer, clock_base)
+    def __init__(self, limits, backlog: int) -> None:
+        super().__init__(limits)
         self.backlog = backlog
 
     cdef int64_t due(self, int64_t now) noexcept nogil:
