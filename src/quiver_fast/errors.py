@@ -7,6 +7,8 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INCONCLUSIVE = 98
 EXIT_THRESHOLD = 99
+EXIT_SIGNAL = 128
+"""A process that a signal ended exits with this and the signal's number, as shells have it."""
 EXIT_INTERRUPTED = 130
 
 # Between a signal and the work that it ended.
@@ -70,7 +72,7 @@ class SignalError(QuiverError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.signal_number = signal_number
-        self.exit_code = 128 + signal_number
+        self.exit_code = EXIT_SIGNAL + signal_number
 
     def during(self, work: str) -> SignalError:
         """Return this error with the work that the signal ended."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import socket
 import sys
 import threading
 import time
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +18,7 @@ from support.metrics import Metrics, scrape, without_prometheus_client
 from support.processes import Running, free_port, run, wait_until
 from support.server import running_server
 
-from quiver_fast.cli.arrow.meter import BOUNDS, Meter
+from quiver_fast.cli.arrow.meter import BOUNDS, Meter, metered
 from quiver_fast.extras import how_to_install
 from quiver_fast.metrics import http
 
@@ -102,9 +106,29 @@ def test_how_long_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
             now = until
             stays.append(server.seconds_to_scrape)
         assert stays == [0, 10, 0, 60]
-        assert not server.wait_for_scrape(0)
+        for request in ("HEAD /metrics", "GET /favicon.ico", "POST /metrics"):
+            with socket.create_connection((http.LOOPBACK, server.port)) as sock:
+                sock.sendall(f"{request} HTTP/1.0\r\n\r\n".encode())
+                while sock.recv(4096):
+                    pass
+        assert not server.wait_for_scrape(0.2), "these have no figures"
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_for_a_scrape(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(http.MetricsServer, "seconds_to_scrape", 60.0)
+    args = Namespace(metrics_port=0, metrics_host=http.LOOPBACK, init_only=False, quiet=False)
+    killer = threading.Timer(0.2, os.kill, (os.getpid(), number))
+    killer.start()
+    assert metered("quiver", args, lambda: 99) == 99
+    killer.join()
+    assert "stay for the next scrape" in capsys.readouterr().err
+    assert metered("quiver", args, lambda: 128 + number) == 128 + number
+    assert "stay for the next scrape" not in capsys.readouterr().err
 
 
 @pytest.mark.measured

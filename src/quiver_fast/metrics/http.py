@@ -129,7 +129,7 @@ class MetricsServer:
             self._end(request)
 
     def _end(self, request: _Request) -> None:
-        if request.answered:
+        if request.answered and request.scraped:
             self._note_scrape()
         self._requests.remove(request)
         self._selector.unregister(request.sock)
@@ -173,6 +173,7 @@ class _Request:
     Attributes:
         events: those of its socket that it waits for.
         answered: whether the whole answer was written.
+        scraped: whether it has the metrics.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -182,7 +183,7 @@ class _Request:
         self._until = time.monotonic() + _REQUEST_SECONDS
         self._input = bytearray()
         self._unsent = memoryview(b"")
-        self.answered = False
+        self.answered = self.scraped = False
 
     def seconds_left(self) -> float:
         """Return the time that request and answer may still take."""
@@ -206,7 +207,8 @@ class _Request:
         if piece and not _END_OF_HEAD.search(self._input, max(before - 3, 0)):
             return len(self._input) < _HEAD_MAX
         if self._input:
-            self._unsent = memoryview(_answer(bytes(self._input), registry))
+            answer, self.scraped = _answer(bytes(self._input), registry)
+            self._unsent = memoryview(answer)
             self.events = selectors.EVENT_WRITE
         return bool(self._input)
 
@@ -218,15 +220,15 @@ class _Request:
             self.events = selectors.EVENT_READ
 
 
-def _answer(request: bytes, registry: Any) -> bytes:
-    """Return the answer to a request."""
+def _answer(request: bytes, registry: Any) -> tuple[bytes, bool]:
+    """Return the answer to a request, and whether it has the metrics."""
 
     class Handler(_Handler):
         metrics = registry
 
     handler: Any = Handler
-    answer: bytes = handler(request, None, None).wfile.getvalue()
-    return answer
+    made = handler(request, None, None)
+    return made.wfile.getvalue(), made.scraped
 
 
 def _encoder(accept: str) -> tuple[Any, str]:
@@ -281,6 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Makes the answer to one request, whose bytes are its ``request``."""
 
     metrics: Any
+    scraped = False
 
     def setup(self) -> None:
         """Read from bytes, and write to bytes."""
@@ -302,6 +305,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode())
             return
         self._answer(HTTPStatus.OK, text, content_type)
+        self.scraped = self.command == "GET"
 
     # The answer to HEAD is that to GET without its content (RFC 9110, 9.3.2).
     do_HEAD = do_GET  # noqa: N815  # the name that the base class looks for

@@ -81,8 +81,7 @@ def _run(argv: list[str]) -> int:
     implementation = find_arrow(_implementation_name(args))
     if args.info:
         return print_information(implementation)
-    with metered(_NAME, args):
-        return _run_arrow(args, implementation)
+    return metered(_NAME, args, lambda: _run_arrow(args, implementation))
 
 
 def _run_arrow(args: argparse.Namespace, implementation: Implementation) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from quiver_fast.analysis.model.units import per_millisecond, seconds_text
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.quantities import count, within
+from quiver_fast.errors import EXIT_SIGNAL
 from quiver_fast.metrics.http import LOOPBACK, MetricsServer
 
 BOUNDS = tuple(digit * 10.0**power for power in range(-5, 2) for digit in (1, 2, 5))
@@ -118,35 +120,44 @@ def add_metrics_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@contextmanager
-def metered(name: str, args: argparse.Namespace) -> Iterator[None]:
-    """Serve metrics within the block, if ``args`` ask for it; ``args.meter`` adds up.
+def metered(name: str, args: argparse.Namespace, work: Callable[[], int]) -> int:
+    """Do work, and serve metrics meanwhile if ``args`` ask for it; ``args.meter`` adds up.
+
+    Args:
+        name: the command's.
+        args: its options.
+        work: returns the exit code, which is returned.
 
     Raises:
         QuiverError: ``prometheus_client`` is missing, or the address cannot be used.
     """
     args.meter = None
     if args.metrics_port is None or args.init_only:
-        yield
-        return
+        return work()
     args.meter = Meter()
     server = MetricsServer(args.metrics_host, args.metrics_port, args.meter)
     try:
         if not args.quiet or args.metrics_port == 0:
             print(f"{name}: metrics at {server.url}", file=sys.stderr, flush=True)
-        yield
-        _stay(name, server, args.quiet)
+        code = work()
+        if code < EXIT_SIGNAL:
+            _stay(name, server, args.quiet)
+        return code
     finally:
         server.close()
 
 
 def _stay(name: str, server: MetricsServer, quiet: bool) -> None:
-    """Leave the figures of the end for a client that comes at intervals; Ctrl-C ends that."""
+    """Leave the figures of the end for a client that comes at intervals; a signal ends that."""
     seconds = server.seconds_to_scrape
     if not seconds:
         return
     if not quiet:
         most = f"{seconds_text(seconds)} at most"
         print(f"{name}: the metrics stay for the next scrape, {most}", file=sys.stderr, flush=True)
-    with suppress(KeyboardInterrupt):
-        server.wait_for_scrape(seconds)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            server.wait_for_scrape(seconds)
+    finally:
+        signal.signal(signal.SIGTERM, before)

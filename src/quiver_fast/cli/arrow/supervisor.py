@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
-from quiver_fast.errors import SignalError
+from quiver_fast.errors import EXIT_SIGNAL, SignalError
 from quiver_fast.records.formats import FLUSHES_PER_SECOND
 
 SNAPSHOT_PERIOD = 2.0
@@ -44,7 +44,7 @@ class SignalWatch:
     @property
     def exit_code(self) -> int | None:
         """The exit code for a shell, or None without a signal."""
-        return None if self.signum is None else 128 + self.signum
+        return None if self.signum is None else EXIT_SIGNAL + self.signum
 
     @property
     def reason(self) -> str | None:

@@ -113,11 +113,14 @@ def _run(argv: list[str]) -> int:
         print_text(workload_text(parser, args))
         return EXIT_OK
     console = _PageConsole(args)
-    with metered(_NAME, args):
-        try:
-            return _measure(args, console)
-        finally:
-            console.write_page()
+    return metered(_NAME, args, lambda: _measure_and_show(args, console))
+
+
+def _measure_and_show(args: argparse.Namespace, console: _PageConsole) -> int:
+    try:
+        return _measure(args, console)
+    finally:
+        console.write_page()
 
 
 def _measure(args: argparse.Namespace, console: Console) -> int:
