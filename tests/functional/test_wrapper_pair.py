@@ -9,14 +9,14 @@ from support.documents import parsed
 from support.processes import wait_until
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
-from quiver_fast.cli.pair.table import heading
+from quiver_fast.cli.pair.table import heading, upstream_columns
 
 
 def test_peer_to_peer(fake, tmp_path):
     out = tmp_path / "out"
     done = fake.run("pair", "-c", "2000", "--output", str(out))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(heading("ms") + "\n")
+    assert done.stdout.startswith(heading(upstream_columns("ms")) + "\n")
     assert "\nCONFIGURATION\n\nSender ................................................. fake\n" in (
         done.stdout
     )

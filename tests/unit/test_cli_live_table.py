@@ -13,9 +13,16 @@ from quiver_fast.analysis.model.units import short_text
 from quiver_fast.cli.arrow.headline import arrow_headline, fitted, pair_headline
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import number_field, text_field
-from quiver_fast.cli.pair import live_view
-from quiver_fast.cli.pair.live_table import Period, fitting, heading, line, table_columns
-from quiver_fast.cli.pair.live_view import Limits, LiveView
+from quiver_fast.cli.pair import live_table
+from quiver_fast.cli.pair.live_table import (
+    Limits,
+    LiveView,
+    fitting,
+    heading,
+    line,
+    table_columns,
+)
+from quiver_fast.cli.pair.table import Period
 
 SENDER = Snapshot(2_000, 2_000, 24_000, 20_000, 900, 700, 14_200_000)
 RECEIVER = Snapshot(
@@ -41,7 +48,7 @@ def cells(period, columns=COLUMNS):
 
 def test_the_words_of_a_view_are_these():
     """A mass rename of code once changed "Filling the queue"."""
-    pair = Path(live_view.__file__).parent
+    pair = Path(live_table.__file__).parent
     words = {
         word
         for path in pair.glob("*.py")

@@ -51,6 +51,7 @@ def slept_clock(monkeypatch):
 
     fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
     monkeypatch.setattr(supervisor, "time", fake)
+    monkeypatch.setattr(supervisor, "join", lambda recent, _ended: recent[-1])
     return clock
 
 

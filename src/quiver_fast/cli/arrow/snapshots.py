@@ -123,6 +123,8 @@ def join(recent: Sequence[Snapshot], ended: Sequence[Snapshot] = ()) -> Snapshot
         recent: those of the present period, at least one.
         ended: the last ones of arrows that have ended before it.
     """
+    if len(recent) == 1 and not ended:
+        return recent[0]
     values = {}
     for one in fields(Snapshot):
         of = [*recent, *ended] if one.metadata.get("of_ended") else recent

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from quiver_fast.cli.arrow.run import ArrowRun
-from quiver_fast.cli.arrow.snapshots import Snapshot
+from quiver_fast.cli.arrow.snapshots import Snapshot, join
 from quiver_fast.errors import EXIT_SIGNAL, SignalError
 from quiver_fast.records.formats import FLUSHES_PER_SECOND
 
@@ -131,6 +131,7 @@ class Supervisor:
         self._signals = signals
         self._on_snapshot = on_snapshot
         self._on_round = on_round
+        self._all: list[ArrowRun] = []
         self._runs: list[ArrowRun] = []
         self._ended: list[ArrowRun] = []
         self._next_snapshot = 0.0
@@ -138,7 +139,7 @@ class Supervisor:
 
     def watch(self, runs: Sequence[ArrowRun]) -> None:
         """Return when all of ``runs``, already started, have ended."""
-        self._runs = list(runs)
+        self._all, self._runs = list(runs), list(runs)
         self._next_snapshot = _last_flush(time.monotonic() + SNAPSHOT_PERIOD)
         while self._runs:
             self._round()
@@ -191,17 +192,28 @@ class Supervisor:
         for run in self._runs:
             run.snapshot()
         fresh, self._ended = [*self._runs, *self._ended], []
-        self._on_snapshot(self._sides(fresh))
+        self._on_snapshot(sides_of(fresh, [run for run in self._all if run not in fresh]))
         while self._next_snapshot <= time.monotonic():
             self._next_snapshot += SNAPSHOT_PERIOD
-
-    def _sides(self, fresh: Sequence[ArrowRun]) -> dict[str, Snapshot]:
-        """Return the snapshot of each role, of arrows with new snapshots."""
-        return {run.plan.role: run.last_snapshot for run in fresh}
 
     def _stop_others(self, failed: ArrowRun) -> None:
         for run in self._runs:
             run.stop(f"stopped because the {failed.plan.title} failed")
+
+
+def sides_of(recent: Sequence[ArrowRun], ended: Sequence[ArrowRun]) -> dict[str, Snapshot]:
+    """Return one snapshot of each side, over all its arrows, by role.
+
+    Args:
+        recent: arrows with snapshots of the present period; a side without any has no snapshot.
+        ended: those that have ended before it.
+    """
+
+    def of(runs: Sequence[ArrowRun], role: str) -> list[Snapshot]:
+        return [run.last_snapshot for run in runs if run.plan.role == role]
+
+    roles = dict.fromkeys(run.plan.role for run in recent)
+    return {role: join(of(recent, role), of(ended, role)) for role in roles}
 
 
 def _last_flush(moment: float) -> float:

@@ -17,10 +17,9 @@ from quiver_fast.analysis.read.end_records import EndRecords
 from quiver_fast.analysis.read.ends import analyse_ends
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
-from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback
+from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.pair.ends_drain import Crew, QueueDrain
 from quiver_fast.cli.pair.ends_plan import EndsPlans, has_ends
-from quiver_fast.cli.pair.ends_watch import EndsSupervisor
 from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun, RunFrame
 from quiver_fast.cli.pair.workload import workload_of
@@ -58,6 +57,19 @@ def make_run(
     return PairRun(plans, output_dir, console, signals, on_snapshot)
 
 
+class _EndsSupervisor(Supervisor):
+    """Ends the sending when an arrow fails.
+
+    Receivers that we can tell when to end go on: they take all messages in the queues, also those
+    that a failed receiver had not accepted.
+    """
+
+    def _stop_others(self, failed: ArrowRun) -> None:
+        for run in self._runs:
+            if run.plan.role == "sender" or run.control is None:
+                run.stop(f"stopped because {failed.plan.title} failed")
+
+
 class EndsRun(RunFrame):
     """One run of many ends."""
 
@@ -65,8 +77,8 @@ class EndsRun(RunFrame):
     _begun = False
     _data: RunData | None = None
 
-    def _make_supervisor(self) -> EndsSupervisor:
-        return EndsSupervisor(self._signals, self._take, self._go_on)
+    def _make_supervisor(self) -> Supervisor:
+        return _EndsSupervisor(self._signals, self._take, self._go_on)
 
     def _queue_plans(self) -> list[ArrowPlan]:
         return [self._plans.queue_plan(number) for number in range(self._plans.queues)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
@@ -28,7 +28,7 @@ from quiver_fast.cli.arrow.verdict import judge
 from quiver_fast.cli.pair.abort import Abort
 from quiver_fast.cli.pair.ends_drain import QueueDrain
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
-from quiver_fast.cli.pair.table import UpstreamView
+from quiver_fast.cli.pair.table import UpstreamView, View
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import Implementation, find_arrow
 from quiver_fast.cli.shared.thresholds import Threshold
@@ -447,28 +447,6 @@ class PairRun(RunFrame):
         }
 
 
-class View(Protocol):
-    """A view of a run while it goes on."""
-
-    def open(self) -> None:
-        """Begin to show."""
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-
-    def begin(self) -> None:
-        """Note that both arrows have been started."""
-
-    def state(self, words: str) -> None:
-        """Show the state of the run in words."""
-
-    def tick(self) -> None:
-        """Draw the view again, if it is time to."""
-
-    def add(self, snapshots: dict[str, Snapshot]) -> None:
-        """Show the snapshots of one moment, by role."""
-
-
 def make_view(console: Console, plans: PairPlans) -> View:
     """Return a view for the terminal, or upstream's table where there is none."""
     terminal = console.terminal
@@ -478,7 +456,7 @@ def make_view(console: Console, plans: PairPlans) -> View:
     # Only terminals pay for the import.
     from rich.console import Console as Terminal
 
-    from quiver_fast.cli.pair.live_view import Limits, LiveView
+    from quiver_fast.cli.pair.live_table import Limits, LiveView
 
     options = plans.plan("send").options
     return LiveView(
