@@ -61,7 +61,7 @@ def test_an_analysis_is_one_screen_too(tmp_path):
     alone = Terminal(100).run(command("analyze", str(runs[0])), environment())
     assert alone.find("100 sent, 100 received") < alone.find("State") < 24
     both = Terminal(100).run(command("analyze", *map(str, runs)), environment())
-    assert both.find("RUNS") < both.find("unreceived") < both.find("two ") < both.find("Target")
+    assert both.find("RUNS") < both.find("Unreceived") < both.find("two ") < both.find("Target")
 
 
 def test_an_arrow_says_what_it_did(tmp_path):

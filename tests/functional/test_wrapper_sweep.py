@@ -44,7 +44,7 @@ def test_each_point_is_measured_told_and_kept(tmp_path: Path) -> None:
         assert str(config["body_size"]) == point["values"]["body-size"]
         assert (out / f"{point['name']}.txt").read_text()
     assert len(re.findall(r"^\[\d/6\] rate=\d+ body-size=\d+: throughput", end.stderr, re.M)) == 6
-    assert re.search(r"^ *4000 +100 ", end.stderr, re.MULTILINE)
+    assert re.search(r"^run-\d+ +4000 +100 ", end.stderr, re.MULTILINE)
 
 
 def test_an_earlier_sweep_is_replaced(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Documents of whole runs and of sets of runs."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,8 @@ from quiver_fast.analysis.figures.statistics import ending, run_statistics
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.cli.analyze.text import change_point_text
+from quiver_fast.analysis.show.sections import section_text
+from quiver_fast.analysis.show.set_sections import change_section
 from quiver_fast.errors import RecordError
 from quiver_fast.records.frames import open_records, write_frames
 
@@ -236,9 +238,9 @@ def test_changes_over_runs(tmp_path):
     # All have the same rate, to the message.
     assert rate["detectable_step"] == 0
     assert ours["figures"]["latency_p50"]["detectable_step"] == 0
-    said = change_point_text(ours)
-    assert f"latency p50: from 5.00 ms to 20.0 ms with {runs[6].name}" in said
-    assert "steps that so many runs show: message rate 0 %" in said
+    said = section_text(change_section(ours))
+    assert re.search(rf"latency p50 +{runs[6].name} +5.00 ms +20.0 ms$", said, re.MULTILINE)
+    assert re.search(r"message rate +0 %$", said, re.MULTILINE)
     assert changes(runs[:11]) is None
 
 

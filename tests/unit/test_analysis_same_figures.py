@@ -134,18 +134,18 @@ def check_comparison(comparison: dict[str, Any], page: str) -> None:
     text = comparison_text(comparison)
     for name, figure in comparison["figures"].items():
         title, unit = name.replace("_", " "), figure["unit"]
-        verdict, before, after, change, _, p, effect, raw, raw_after = rows[title][:9]
+        before, after, change, interval, p, effect, raw, raw_after, verdict = rows[title]
         assert (verdict, before, after) == (
             figure["verdict"],
             average_text(figure["base"], unit),
             average_text(figure["candidate"], unit),
         )
         [line] = re.findall(rf"^{title}(?!:) +(.*)$", text, re.MULTILINE)
-        table = re.split(r"(?<=[\d%s-]) +(?=[-+\d])|  +", line)
-        assert table[:3] == [before, after, change]
-        assert table[5:] == [raw, raw_after, verdict]
+        table = re.split(r"  +", line)
+        assert table[:4] == [before, after, change, interval]
+        assert table[6:] == [raw, raw_after, verdict]
         for shown, on_page, value in zip(
-            table[3:5], (p, effect), (figure["adjusted_p_value"], figure["effect"]), strict=True
+            table[4:6], (p, effect), (figure["adjusted_p_value"], figure["effect"]), strict=True
         ):
             if value is None:
                 assert shown == on_page == "-"

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from quiver_fast.analysis.read.answer_file import CHURN, HOLD
 from quiver_fast.arrow.amqp.churn import Churn
-from quiver_fast.cli.pair.churn import churn_text
 from quiver_fast.cli.pair.command import main
-from quiver_fast.cli.pair.connecting import failures, failures_text, server_at
-from quiver_fast.cli.pair.hold import cost_of, hold_text
+from quiver_fast.cli.pair.connecting import failures, server_at
+from quiver_fast.cli.pair.figures_text import campaign_text
+from quiver_fast.cli.pair.hold import cost_of
 
 URL = "//localhost/q0"
 LATENCY = {
@@ -56,22 +57,24 @@ def test_options_without_effect_are_refused(
 
 
 def test_the_report() -> None:
-    lines = churn_text(DOCUMENT).splitlines()
+    lines = campaign_text(CHURN, DOCUMENT).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("Server memory")] == [
         ["12.3", "MB"],
         ["20.0", "MB"],
     ]
     table = lines[lines.index("STEPS") + 2 :][:3]
     assert [line.split() for line in table] == [
-        ["p50", "p90", "p99", "p99.9", "max"],
-        ["begin", "120", "us", "1.50", "ms", *["2.00", "s"] * 3],
-        ["all", "120", "us", "1.50", "ms", *["2.00", "s"] * 3],
+        ["Step", "Median", "90", "%", "99", "%", "99.9", "%", "Maximum"],
+        # Three values have no 90th percentile.
+        *([step, "120", "us", "-", "-", "-", "2.00", "s"] for step in ("begin", "all")),
     ]
-    assert lines[-1] == "2  gone"
+    assert lines[-2:] == ["Count  Reason", "    2  gone"]
 
 
 def test_without_a_success_there_is_no_table() -> None:
-    text = churn_text(DOCUMENT | {"latency": None, "steps": [], "failures": [], "server": None})
+    text = campaign_text(
+        CHURN, DOCUMENT | {"latency": None, "steps": [], "failures": [], "server": None}
+    )
     assert "STEPS" not in text
     assert "FAILURES" not in text
     assert "Server" not in text
@@ -80,8 +83,6 @@ def test_without_a_success_there_is_no_table() -> None:
 def test_the_commonest_failure_is_first() -> None:
     found = failures({"rare": 1, "common": 1200})
     assert [one["reason"] for one in found] == ["common", "rare"]
-    assert failures_text(found) == ["1,200  common", "    1  rare"]
-    assert failures_text([]) == []
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1%eth0"])
@@ -118,12 +119,16 @@ def held(opened: int) -> dict[str, Any]:
 
 
 def test_the_cost_of_a_connection() -> None:
-    [line] = [line for line in hold_text(held(1000)).splitlines() if line.startswith("own")]
+    [line] = [
+        line for line in campaign_text(HOLD, held(1000)).splitlines() if line.startswith("quiver")
+    ]
     assert line.split() == [
-        "own", "10.0", "MB", "31.0", "MB", "20.0", "kB", "20", "us", "5.0", "%",
+        "quiver", "10.0", "MB", "31.0", "MB", "20.0", "kB", "20", "us", "5.0", "%",
     ]  # fmt: skip
 
 
 def test_without_a_connection_there_is_no_cost_of_one() -> None:
-    [line] = [line for line in hold_text(held(0)).splitlines() if line.startswith("own")]
+    [line] = [
+        line for line in campaign_text(HOLD, held(0)).splitlines() if line.startswith("quiver")
+    ]
     assert line.split()[5:] == ["-", "-", "5.0", "%"]

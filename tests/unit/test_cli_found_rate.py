@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from quiver_fast.analysis.read.answer_file import SEARCH
+from quiver_fast.cli.pair.figures_text import campaign_text
 from quiver_fast.cli.pair.found_rate import failure, own_lateness
-from quiver_fast.cli.pair.found_rate_text import found_rate_text
 from quiver_fast.cli.pair.warm_up import is_steady, warm_up_text
 from quiver_fast.cli.shared.thresholds import required_conditions
 
@@ -145,14 +146,14 @@ def found_document(**changed: Any) -> dict[str, Any]:
 
 
 def test_an_answer_without_confirmation_says_so_first() -> None:
-    lines = found_rate_text(found_document(confirmed=False, confirmation=None)).splitlines()
+    lines = campaign_text(SEARCH, found_document(confirmed=False, confirmation=None)).splitlines()
     assert lines[3].startswith("Sustained ..")
     assert lines[3].endswith(" 4,000/s (unconfirmed)")
-    assert found_rate_text(found_document()).splitlines()[3].endswith(". 4,000/s")
+    assert campaign_text(SEARCH, found_document()).splitlines()[3].endswith(". 4,000/s")
 
 
 def test_trials_that_fail_at_any_rate_are_told() -> None:
-    text = found_rate_text(found_document(stalled={"failed": 2, "runs": 9}))
+    text = campaign_text(SEARCH, found_document(stalled={"failed": 2, "runs": 9}))
     assert re.search(r"Stalled \.+ 2 of 9 trials below failed: not by the rate", text)
 
 
@@ -169,6 +170,6 @@ def test_a_warm_up_ends_when_the_rate_is_steady() -> None:
 def test_a_search_that_failed_says_so() -> None:
     """A target that is not there: "Confirmation ... none: there was no time"."""
     document = found_document(rate=None, confirmed=False, confirmation=None)
-    assert re.search(r"Confirmation \.+ none: there was no time", found_rate_text(document))
-    failed = found_rate_text(document | {"reason": "run-01: cannot connect"})
+    assert re.search(r"Confirmation \.+ none: there was no time", campaign_text(SEARCH, document))
+    failed = campaign_text(SEARCH, document | {"reason": "run-01: cannot connect"})
     assert re.search(r"Confirmation \.+ none: the search failed", failed)

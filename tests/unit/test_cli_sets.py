@@ -295,5 +295,5 @@ def test_no_cell_of_the_table_touches_another() -> None:
     [line] = [
         one for one in comparison_text(document).splitlines() if one.startswith("message rate ")
     ]
-    cells = "2,332,747/s 223,245,690/s +100.0% 0.01 -0.20 2,332,747/s 2,245,690/s"
+    cells = "2,332,747/s 223,245,690/s +100.0% - 0.01 -0.20 2,332,747/s 2,245,690/s"
     assert line.split() == f"message rate {cells} not shown".split()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from quiver_fast.analysis.model.figures import SET_FIGURES
-from quiver_fast.analysis.model.ranks import BENCH, BENCH_KEYS, exists, rank_head
-from quiver_fast.analysis.model.units import average_text, latency_text, percent_text, seconds_text
+from quiver_fast.analysis.model.ranks import BENCH_KEYS, exists
+from quiver_fast.analysis.model.units import average_text, latency_text, seconds_text
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SET, SWEEP, Answer
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
@@ -20,7 +19,13 @@ from quiver_fast.analysis.show.scales import (
     latency_scale,
     percentile_scale,
 )
+from quiver_fast.analysis.show.sections import PAGE, Grid
 from quiver_fast.analysis.show.set_charts import sweep_charts
+from quiver_fast.analysis.show.set_sections import (
+    campaign_sections,
+    steps_of,
+    trial_state,
+)
 from quiver_fast.errors import RecordError
 from quiver_fast.words import counted
 
@@ -30,7 +35,6 @@ Links = Mapping[str, int]
 """The number of the section of each run on the page, by the run's directory."""
 
 _FINEST = 1e-3
-_FIGURE_HEADS = [one.head for one in SET_FIGURES.values()]
 
 
 def answer_sentences(answer: Answer) -> list[str]:
@@ -70,7 +74,7 @@ def answer_tables(answer: Answer, links: Links) -> str:
     Raises:
         RecordError: the document is damaged.
     """
-    return _checked(answer, lambda: _TABLES[answer.kind](answer, links))
+    return _checked(answer, lambda: _tables(answer, links))
 
 
 def _checked(answer: Answer, work: Callable[[], Shown]) -> Shown:
@@ -82,13 +86,6 @@ def _checked(answer: Answer, work: Callable[[], Shown]) -> Shown:
         ) from None
     except (TypeError, ValueError, AttributeError):
         raise RecordError(f"{answer.place} is no {answer.kind}: a value has a wrong type") from None
-
-
-def trial_state(trial: Document) -> str:
-    """Return the state of a trial or a point in a word or two."""
-    if trial.get("void") or trial["sustained"] is None:
-        return "void"
-    return "sustained" if trial["sustained"] else "not sustained"
 
 
 def _target(document: Document) -> str:
@@ -259,7 +256,7 @@ def _in_order(found: Document) -> Chart:
 
 def _step_charts(answer: Answer) -> list[Chart]:
     """Return the latencies by percentile: a curve for each step."""
-    rows = [(name, latency) for name, latency in _steps(answer.document) if latency]
+    rows = steps_of(answer.document)
     if not rows:
         return []
     most = max(int(latency["count"]) for _, latency in rows)
@@ -290,119 +287,27 @@ def _draw(chart: Chart, name: str, latency: Document, colour: int) -> None:
     chart.dots(xs, ys, colour, None, texts)
 
 
-def _steps(document: Document) -> list[tuple[str, Document | None]]:
-    if "opening" in document:
-        return [("open", document["opening"]["latency"])]
-    steps = [(one["step"], one["latency"]) for one in document["steps"]]
-    return [*steps, ("all", document["latency"])]
-
-
-def _trials_table(answer: Answer, links: Links) -> str:
-    rows = [
-        [
-            _linked(answer, trial["name"], links),
-            f"{trial['rate']:,}/s",
-            *_figures(trial["figures"]),
-            trial_state(trial),
-            escape(trial["reason"] or ""),
-        ]
-        for trial in answer.document["found_rate"]["steps"]
-    ]
-    heads = ("Trial", "Target rate", *_FIGURE_HEADS, "State", "Reason")
-    return "<h2>Trials</h2>" + html_grid(heads, rows, "Trials", markup=True)
-
-
-def _points_table(answer: Answer, links: Links) -> str:
-    options = answer.document["options"]
-    rows = [
-        [
-            _linked(answer, point.get("name"), links),
-            *(point["values"][option] for option in options),
-            *_figures(point["figures"]),
-            trial_state(point),
-            escape(point.get("reason") or ""),
-        ]
-        for point in answer.document["points"]
-    ]
-    heads = ("Point", *(f"--{one}" for one in options), *_FIGURE_HEADS, "State", "Reason")
-    return "<h2>Points</h2>" + html_grid(heads, rows, "Points", markup=True)
-
-
-def _linked(answer: Answer, name: str | None, links: Links) -> str:
-    """Return a name that leads to the run's section, where the page has one."""
-    number = links.get(str(answer.place.parent / name)) if name else None
-    text = escape(name or "-")
-    return text if number is None else f'<a href="#run-{number}">{text}</a>'
-
-
-def _figures(figures: Mapping[str, float] | None) -> list[str]:
-    known = figures or {}
-    return [average_text(known.get(name), one.unit) for name, one in SET_FIGURES.items()]
-
-
-def _set_table(answer: Answer, _links: Links) -> str:
-    tables = []
-    for side, summary in answer.document["summary"].items():
-        rows = []
-        for name, found in summary["figures"].items():
-            low_high = [average_text(one, found["unit"]) for one in found["interval"] or ()]
-            median = average_text(found["median"], found["unit"])
-            rows.append([SET_FIGURES[name].head, median, " to ".join(low_high) or "-"])
-        heads = ("Figure", "Median of the runs", "95 % interval")
-        tables.append(f"<h2>Medians of the {side}</h2>" + html_grid(heads, rows, side))
-    return "".join(tables)
-
-
-def _steps_table(answer: Answer, _links: Links) -> str:
-    rows = [
-        [
-            name,
-            *(
-                latency_text(latency[key], "us") if exists(f"{rank:g}", latency["count"]) else "-"
-                for key, rank in BENCH_KEYS.items()
-            ),
-        ]
-        for name, latency in _steps(answer.document)
-        if latency
-    ]
-    shown = html_grid(("Step", *map(rank_head, BENCH)), rows, "Steps") if rows else ""
-    return ("<h2>Steps</h2>" + shown if rows else "") + _reasons(answer.document)
-
-
-def _hold_tables(answer: Answer, links: Links) -> str:
-    document = answer.document
-    opened, seconds = document["opening"]["opened"], document["holding"]["seconds"]
-    rows = [
-        [
-            {"server": "server", "own": "quiver"}[key],
-            f"{cost['memory_begin'] / 1e6:,.1f} MB",
-            f"{cost['memory_end'] / 1e6:,.1f} MB",
-            "-" if cost["memory_each"] is None else f"{cost['memory_each'] / 1e3:,.1f} kB",
-            f"{cost['cpu_opening'] / opened * 1e6:,.0f} us" if opened else "-",
-            percent_text(cost["cpu_holding"] / seconds) if seconds else "-",
-        ]
-        for key in ("server", "own")
-        if (cost := document[key])
-    ]
-    heads = ("Process", "Memory before", "Memory held", "Memory of each", "CPU time to open each",
-             "CPU to hold")  # fmt: skip
-    return "<h2>Cost</h2>" + html_grid(heads, rows, "Cost") + _steps_table(answer, links)
-
-
-def _reasons(document: Document) -> str:
-    """Return the tables of failed attempts and lost connections."""
+def _tables(answer: Answer, links: Links) -> str:
     shown = ""
-    for key, title in (("failures", "Failures"), ("losses", "Losses")):
-        rows = [[f"{one['count']:,}", one["reason"]] for one in document.get(key) or ()]
-        if rows:
-            shown += f"<h2>{title}</h2>" + html_grid(("Count", "Reason"), rows, title)
+    for section in campaign_sections(answer.kind, answer.document):
+        for grid in section.of(PAGE):
+            if isinstance(grid, Grid):
+                rows = [
+                    [_linked(answer, name, links), *cells, escape(last)]
+                    for name, *cells, last in grid.rows
+                ]
+                table = html_grid(grid.heads, rows, grid.name, markup=True)
+                shown += f"<h2>{escape(grid.name)}</h2>{table}"
     return shown
+
+
+def _linked(answer: Answer, name: str, links: Links) -> str:
+    """Return a name that leads to the run's section, where the page has one."""
+    number = links.get(str(answer.place.parent / name))
+    text = escape(name)
+    return text if number is None else f'<a href="#run-{number}">{text}</a>'
 
 
 _SENTENCES = {SEARCH: _search, SWEEP: _sweep, SET: _set, CHURN: _churn, HOLD: _hold}
 # The report draws all sweeps in one chart.
 _CHARTS = {SEARCH: _rate_charts, CHURN: _step_charts, HOLD: _step_charts}
-_TABLES: Mapping[str, Callable[[Answer, Links], str]] = {
-    SEARCH: _trials_table, SWEEP: _points_table, SET: _set_table, CHURN: _steps_table,
-    HOLD: _hold_tables,
-}  # fmt: skip

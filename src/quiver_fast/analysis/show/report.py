@@ -11,12 +11,8 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.model.units import (
-    average_text,
-    checked_text,
-    percent_text,
-    three_digits,
-)
+from quiver_fast.analysis.figures.statistics import arrivals
+from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.answer_file import Answer, any_compares
 from quiver_fast.analysis.read.sweep_file import SweptValues
 from quiver_fast.analysis.show.answers import (
@@ -26,7 +22,7 @@ from quiver_fast.analysis.show.answers import (
     answer_tables,
     answer_title,
 )
-from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.chart import Chart, sparkline
 from quiver_fast.analysis.show.headline import (
     environment_facts,
     run_brief,
@@ -35,17 +31,18 @@ from quiver_fast.analysis.show.headline import (
     run_verdict,
 )
 from quiver_fast.analysis.show.html import (
+    Rows,
     escape,
+    html_columns,
     html_details,
     html_facts,
     html_grid,
     html_page,
+    html_section,
     html_sentences,
-    html_table,
     html_tiles,
     html_verdict,
 )
-from quiver_fast.analysis.show.overview import overview
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.run_tables import ends_section, run_details
 from quiver_fast.analysis.show.sentences import run_sentences
@@ -56,14 +53,16 @@ from quiver_fast.analysis.show.set_charts import (
     series_charts,
     sweep_charts,
 )
+from quiver_fast.analysis.show.set_sections import (
+    change_section,
+    comparison_section,
+    overview,
+)
 from quiver_fast.analysis.show.sides import sides_section
 from quiver_fast.words import counted
 
 ReportPart = tuple[Mapping[str, Any], RunData]
 """The document of a run, and the run as a backend returned it."""
-
-# Numbers from here on are shown without decimals.
-_WHOLE = 100
 
 
 def html_report(
@@ -97,7 +96,7 @@ def html_report(
         body.append(_charts(comparison_charts(base, [run for _, run in parts])))
     body += [_thresholds(document["thresholds"]), _changes(document["change_points"])]
     if len(parts) > 1 and not any_compares(answers):
-        body.append("<h2>Runs</h2>" + overview(parts))
+        body.append("<h2>Runs</h2>" + _overview(parts))
     for number, (one, run) in enumerate(parts, start=1):
         body.append(_run(number, one, run, folded=len(parts) > 1))
     analysed = environment_facts(document["analysed_with"])
@@ -177,98 +176,39 @@ def _html(charts: Sequence[Chart]) -> str:
     return "".join(chart.html() for chart in charts)
 
 
-def _narrow(table: str) -> str:
-    return f'<div class="columns"><div>{table}</div></div>'
-
-
 def _comparison(comparison: Mapping[str, Any] | None) -> str:
     if comparison is None:
         return ""
-    heads = ("figure", "verdict", "base", "candidate", "change", "95 % interval of the difference")
-    more = ("p", "effect", "raw base", "raw candidate")
-    rows = [
-        [
-            name.replace("_", " "),
-            figure["verdict"],
-            average_text(figure["base"], figure["unit"]),
-            average_text(figure["candidate"], figure["unit"]),
-            _change(figure),
-            _interval(figure["interval"], figure["unit"]),
-            _number(figure["adjusted_p_value"]),
-            _number(figure["effect"]),
-            average_text(figure["raw_base"], figure["unit"]),
-            average_text(figure["raw_candidate"], figure["unit"]),
-        ]
-        for name, figure in comparison["figures"].items()
-    ]
     # The top of the page names the runs of each side.
     keys = {"Incomplete runs": "incomplete", "Unsteady runs": "not_steady"}
-    names = {name: ", ".join(comparison[key]) for name, key in keys.items() if comparison[key]}
+    names: Rows = {
+        name: ", ".join(comparison[key]) for name, key in keys.items() if comparison[key]
+    }
     return (
         f"<h2>Comparison: {html_verdict(comparison['verdict'])}</h2>"
-        + (_narrow(html_table(names)) if names else "")
+        + html_columns({"Runs": names})
         + f'<div class="small-charts">{_html(run_dots(comparison))}</div>'
         + _html(change_intervals(comparison))
-        + html_grid((*heads, *more), rows, "Comparison")
-        + "<p>Base and candidate are medians of the steady states, or of the whole run where there "
-        "is none, raw ones of whole runs. The change is the median of the differences of all "
-        "pairs of runs. Intervals and p are for all figures at once.</p>"
-        + _reach(comparison["figures"])
+        + html_section(comparison_section(comparison))
     )
-
-
-def _label(key: str) -> str:
-    return key.replace("_", " ").capitalize()
-
-
-def _reach(figures: Mapping[str, Any]) -> str:
-    """Return from which change on so many runs show it, and how many would show this one."""
-    rows = [
-        [
-            name.replace("_", " "),
-            "-" if figure["shown_from"] is None else f"{figure['shown_from']:.0%}",
-            "-" if figure["runs_to_show"] is None else f"{figure['runs_to_show']:,}",
-        ]
-        for name, figure in figures.items()
-        if figure["shown_from"] is not None or figure["runs_to_show"] is not None
-    ]
-    heads = (
-        "figure",
-        "change that so many runs show",
-        "runs of each set that show this change",
-    )
-    return html_grid(heads, rows, "Changes that are not shown") if rows else ""
-
-
-def _change(figure: Mapping[str, Any]) -> str:
-    return "-" if figure["change"] is None else f"{figure['change']:+.1%}"
 
 
 def _changes(changes: Mapping[str, Any] | None) -> str:
     if changes is None:
         return ""
-    rows = [
-        [
-            name.replace("_", " "),
-            change["run"],
-            average_text(change["before"], figure["unit"]),
-            average_text(change["after"], figure["unit"]),
-        ]
-        for name, figure in changes["figures"].items()
-        for change in figure["change_points"]
-    ]
-    named = f"<p>Incomplete: {escape(', '.join(changes['incomplete']))}</p>"
-    heads = ("figure", "from run", "before", "after")
-    found = html_grid(heads, rows, "Change points") if rows else "<p>None.</p>"
-    marks = named if changes["incomplete"] else ""
-    steps = {
-        _label(name): percent_text(figure["detectable_step"])
-        for name, figure in changes["figures"].items()
-        if figure["detectable_step"] is not None
-    }
-    seen = f"<h3>Steps that so many runs show</h3>{_narrow(html_table(steps))}" if steps else ""
     title = f"<h2>Change points over {counted(len(changes['runs']), 'run')}</h2>"
-    return title + found + marks + _charts(series_charts(changes)) + seen
+    return title + html_section(change_section(changes)) + _charts(series_charts(changes))
+
+
+def _overview(parts: Sequence[ReportPart]) -> str:
+    """Return a line and a small chart for each run; its name leads to its section."""
+    grid = overview([run for run, _ in parts])
+    rows = [
+        [f'<a href="#run-{number}">{escape(name)}</a>', *cells,
+         sparkline(arrivals(data).rates, f"Throughput of {name} over time")]
+        for number, ((name, *cells), (_, data)) in enumerate(zip(grid.rows, parts, strict=True), 1)
+    ]  # fmt: skip
+    return html_grid((*grid.heads, "Over time"), rows, grid.name, markup=True)
 
 
 def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
@@ -300,16 +240,3 @@ def _run(number: int, run: Mapping[str, Any], data: RunData, *, folded: bool) ->
     # A link opens the folded part that its target is in.
     section = f'<section class="run" id="run-{number}">' + "\n".join(blocks) + "</section>"
     return html_details(f"Run {name}: {run_brief(run)}", section) if folded else section
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, int):
-        return f"{value:,}"
-    # As on the terminal: three digits would show another number.
-    return f"{value:,.0f}" if abs(value) >= _WHOLE else three_digits(value)
-
-
-def _interval(bounds: Sequence[float] | None, unit: str) -> str:
-    return "-" if bounds is None else " to ".join(average_text(bound, unit) for bound in bounds)

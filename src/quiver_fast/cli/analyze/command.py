@@ -32,12 +32,14 @@ from quiver_fast.analysis.show.parquet import write_parquet
 from quiver_fast.analysis.show.plots import drawn
 from quiver_fast.analysis.show.report import html_report
 from quiver_fast.analysis.show.run_charts import run_charts
+from quiver_fast.analysis.show.sections import section_text
 from quiver_fast.analysis.show.set_charts import (
     comparison_charts,
     run_dots,
     series_charts,
     sweep_charts,
 )
+from quiver_fast.analysis.show.set_sections import change_section
 from quiver_fast.cli.analyze.backends import (
     BACKENDS,
     backend_of,
@@ -46,7 +48,6 @@ from quiver_fast.cli.analyze.backends import (
 )
 from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.text import (
-    change_point_text,
     comparison_text,
     findings_text,
     lone_summary,
@@ -329,7 +330,7 @@ class _Analysis:
         if self.document["comparison"] is not None:
             yield comparison_text(self.document["comparison"])
         if self.document["change_points"] is not None:
-            yield change_point_text(self.document["change_points"])
+            yield section_text(change_section(self.document["change_points"]))
         if self.document["thresholds"]:
             yield threshold_text(self.document["thresholds"])
 

@@ -6,19 +6,18 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from quiver_fast.analysis.read.answer_file import CHURN
 from quiver_fast.arrow.amqp.attempts import STEPS
 from quiver_fast.arrow.amqp.churn import MOST_PENDING, Churn
 from quiver_fast.arrow.main import address_at, make_template
-from quiver_fast.cli.arrow.summary_text import number_field, section, text_field
 from quiver_fast.cli.pair.connecting import (
     ConnectingRun,
     Process,
     failures,
-    failures_text,
     latency_of,
-    latency_table,
     server_at,
 )
+from quiver_fast.cli.pair.figures_text import campaign_text
 from quiver_fast.cli.shared.progress import Progress
 
 
@@ -94,44 +93,7 @@ class ChurnRun(ConnectingRun):
             )
 
     def _text(self, document: dict[str, Any]) -> str:
-        return churn_text(document)
-
-
-def churn_text(document: dict[str, Any]) -> str:
-    """Return the report that `quiver --churn` prints, from its document."""
-    attempts, unit = document["attempts"], f"{document['of']}s"
-    fields = [
-        text_field("Target", document["target"]),
-        number_field("Target rate", document["rate"], f"{unit}/s"),
-        number_field("Achieved rate", document["achieved_rate"], f"{unit}/s"),
-        *(number_field(name.capitalize(), count, unit) for name, count in attempts.items()),
-        *_server(document["server"]),
-        text_field("Output files", document["output_dir"]),
-    ]
-    text = section("CHURN", fields)
-    if document["latency"]:
-        text += section("STEPS", _steps(document))
-    if document["failures"]:
-        text += section("FAILURES", failures_text(document["failures"]))
-    return text
-
-
-def _steps(document: dict[str, Any]) -> list[str]:
-    """Return a line for each step, and one for all of them together."""
-    rows = [(one["step"], one["latency"]) for one in document["steps"]]
-    table = latency_table([*rows, ("all", document["latency"])])
-    return [*table, "", "Of attempts that succeeded; 'all' from when each was due to its end"]
-
-
-def _server(found: dict[str, Any] | None) -> list[str]:
-    """Return lines of a server's memory and CPU time; none where its process is not known."""
-    if found is None:
-        return []
-    return [
-        number_field("Server memory before", found["memory_begin"] / 1e6, "MB", ",.1f"),
-        number_field("Server memory after", found["memory_end"] / 1e6, "MB", ",.1f"),
-        number_field("Server CPU time", found["cpu_seconds"], "seconds", ",.2f"),
-    ]
+        return campaign_text(CHURN, document)
 
 
 def _cost(server: Process) -> dict[str, Any]:

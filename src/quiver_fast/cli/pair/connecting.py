@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import psutil
 
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.model.ranks import BENCH_KEYS
-from quiver_fast.analysis.model.units import latency_text
 from quiver_fast.arguments import endpoint
 from quiver_fast.arrow.amqp.ends import allow_files
 from quiver_fast.arrow.contract import parse
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from quiver_fast.arrow.amqp.connection import Connection
     from quiver_fast.arrow.run.delays import DelayHistogram
 
-_WIDTH = 11
 # --timeout 0 means no limit, but the engine takes a number of seconds.
 _FOR_EVER = 10**9
 
@@ -204,25 +202,9 @@ def failures(reasons: Mapping[str, int]) -> list[dict[str, Any]]:
     return [{"reason": one, "count": count} for one, count in Counter(reasons).most_common()]
 
 
-def failures_text(found: list[dict[str, Any]]) -> list[str]:
-    """Return a line for each reason of failures."""
-    width = max((len(f"{one['count']:,}") for one in found), default=0)
-    return [f"{one['count']:>{width},}  {one['reason']}" for one in found]
-
-
 def latency_of(found: DelayHistogram) -> dict[str, Any] | None:
     """Return the percentiles of latencies in microseconds; None without any."""
     if not found.total:
         return None
     figures = {key: found.percentile(rank) / 1000 for key, rank in BENCH_KEYS.items()}
     return {"count": found.total, **figures}
-
-
-def latency_table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Return a head, and a line for each name and its latencies."""
-    heads = ("max" if rank == 100 else f"p{rank:g}" for rank in BENCH_KEYS.values())
-    lines = [" " * _WIDTH + "".join(f"{head:>{_WIDTH}}" for head in heads)]
-    for name, latency in rows:
-        values = "".join(f"{latency_text(latency[key], 'us'):>{_WIDTH}}" for key in BENCH_KEYS)
-        lines.append(f"{name:<{_WIDTH}}{values}")
-    return lines

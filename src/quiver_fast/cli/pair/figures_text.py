@@ -1,37 +1,68 @@
-"""The figures of runs in printed reports: a part of a line, or a table."""
+"""The figures of runs as a part of a line, and the report of a campaign."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
+from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.model.figures import SET_FIGURES
-from quiver_fast.analysis.model.units import average_text
+from quiver_fast.analysis.model.units import NO_RATE, average_text
+from quiver_fast.analysis.read.answer_file import SET
+from quiver_fast.analysis.show.sections import section_text
+from quiver_fast.analysis.show.set_sections import campaign_sections
+from quiver_fast.cli.analyze.text import comparison_text, threshold_text
+from quiver_fast.cli.arrow.summary_text import section, text_field
 
-Figures = Mapping[str, float] | None
-LATENCIES = {name: one.name for name, one in SET_FIGURES.items() if one.rank}
-"""The heads of latencies, by their names in documents."""
-WIDTH = 12
+_LATENCIES = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
 
 
-def figures_text(heads: Mapping[str, str], figures: Figures) -> str:
+def campaign_text(kind: str, document: dict[str, Any]) -> str:
+    """Return the report that a campaign prints, from its document.
+
+    Args:
+        kind: one of those of :mod:`quiver_fast.analysis.read.answer_file`.
+        document: the one that ``--json`` prints.
+    """
+    text = "".join(map(section_text, campaign_sections(kind, document)))
+    if kind != SET:
+        return text
+    if document["comparison"] is not None:
+        text += comparison_text(document["comparison"])
+    detect = document["detect"]
+    if detect is not None:
+        end = "decided" if detect["decided"] else f"inconclusive: {detect['reason']}"
+        text += section("DETECTION", [text_field("Change", f"{100 * detect['change']:g} %"), end])
+    return text + (threshold_text(document["thresholds"]) if document["thresholds"] else "")
+
+
+def trial_text(trial: dict[str, Any]) -> str:
+    """Return the result of a trial that has ended, as a part of one line."""
+    word = "sustained" if trial["sustained"] else f"not sustained: {trial['reason']}"
+    word = trial["reason"] if trial["void"] else word
+    return f"{word} ({_figures(_LATENCIES, trial['figures'])})" if trial["figures"] else word
+
+
+def place_text(place: dict[str, Any]) -> str:
+    """Return the result at one point of a sweep, as a part of one line."""
+    if place["figures"] is None:
+        return str(place["reason"] or NO_RATE)
+    figures = _figures({"message_rate": "throughput", **_LATENCIES}, place["figures"])
+    return f"{figures}; {place['reason']}" if place["reason"] else figures
+
+
+def progress_text(figures: RunFigures | None, reason: str | None) -> str:
+    """Return the result of a run of a set that has ended, as a part of one line."""
+    parts = [] if reason is None else [f"INCOMPLETE: {reason}"]
+    if figures is not None:
+        parts.append(_figures({"message_rate": "rate", **_LATENCIES}, figures.steady))
+        parts += [] if "message_rate" in figures.steady else [NO_RATE]
+    return "; ".join(parts)
+
+
+def _figures(heads: Mapping[str, str], figures: Mapping[str, float]) -> str:
     """Return figures with their heads: ``p50 1.02 ms, p99 3.4 ms``."""
-    return ", ".join(f"{head} {_cell(figures, name)}" for name, head in heads.items())
-
-
-def figures_table(
-    heads: Mapping[str, str],
-    rows: Sequence[tuple[str, Figures, str]],
-    label: str = "",
-    width: int = WIDTH,
-) -> list[str]:
-    """Return a head, which begins with ``label``, and a line for each label, figures, remark."""
-    longest = max(map(len, (label, *(row[0] for row in rows))))
-    lines = [f"{label:<{longest}}" + "".join(f"{head:>{width}}" for head in heads.values())]
-    for name, figures, remark in rows:
-        cells = "".join(f"{_cell(figures, figure):>{width}}" for figure in heads)
-        lines.append(f"{name:<{longest}}{cells}{remark and f'  {remark}'}")
-    return lines
-
-
-def _cell(figures: Figures, name: str) -> str:
-    return average_text((figures or {}).get(name), SET_FIGURES[name].unit)
+    return ", ".join(
+        f"{head} {average_text(figures.get(name), SET_FIGURES[name].unit)}"
+        for name, head in heads.items()
+    )

@@ -16,11 +16,12 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.figures import FIGURES
 from quiver_fast.analysis.model.units import figure_text, latency_text
+from quiver_fast.analysis.read.answer_file import SEARCH
 from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import exit_code
-from quiver_fast.cli.pair.found_rate_text import found_rate_text, trial_text
+from quiver_fast.cli.pair.figures_text import campaign_text, trial_text
 from quiver_fast.cli.pair.rate_search import (
     MOST_TRIALS,
     OVERHEAD,
@@ -428,7 +429,7 @@ def find_rate(command: str, args: argparse.Namespace, target: str, console: Cons
     except OSError as error:
         problem = problem or error_text(error)
     console.document(document)
-    console.show(found_rate_text(document).rstrip("\n"))
+    console.show(campaign_text(SEARCH, document).rstrip("\n"))
     return exit_code(command, signals, "the search was not over", problem)
 
 

@@ -18,6 +18,7 @@ from quiver_fast.analysis.compare.sets import compare_figures, run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.model.figures import SET_FIGURES
+from quiver_fast.analysis.read.answer_file import SET
 from quiver_fast.analysis.read.set_layout import (
     BASELINE,
     CANDIDATE,
@@ -31,9 +32,9 @@ from quiver_fast.analysis.read.set_layout import (
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import exit_code
+from quiver_fast.cli.pair.figures_text import campaign_text, progress_text
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.set_sides import LOG, Measured, Place, Side, measured
-from quiver_fast.cli.pair.set_text import progress_text, set_text
 from quiver_fast.cli.shared.common import error_text, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, make_output_dir, remove_ends, write_json
@@ -237,7 +238,7 @@ class RunSet:
         except OSError as error:
             self._failure = self._failure or error_text(error)
         self._console.document(document)
-        self._console.show(set_text(document).rstrip("\n"))
+        self._console.show(campaign_text(SET, document).rstrip("\n"))
         self._warn_of_units(document)
         verdict = told(document["thresholds"], self._command)
         done = f"{self._complete} of {counted(self._asked, 'run', ('is', 'are'))} complete"

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiver_fast.analysis.figures.environment import environment
+from quiver_fast.analysis.read.answer_file import SWEEP
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
 from quiver_fast.analysis.read.sweep_file import sweep_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import exit_code
+from quiver_fast.cli.pair.figures_text import campaign_text, place_text
 from quiver_fast.cli.pair.found_rate import Judged, judged
 from quiver_fast.cli.pair.run_set import remove_runs, remove_set
 from quiver_fast.cli.pair.set_sides import OwnSide, Place, measured, pair_label
 from quiver_fast.cli.pair.sweep_points import Point
-from quiver_fast.cli.pair.sweep_text import place_text, sweep_text
 from quiver_fast.cli.shared.common import error_text, report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
@@ -160,7 +161,7 @@ class Sweep:
         """Save and print the report, and return the exit code."""
         document = self._save()
         self._console.document(document)
-        self._console.show(sweep_text(document).rstrip("\n"))
+        self._console.show(campaign_text(SWEEP, document).rstrip("\n"))
         incomplete = [place for place in self._places if not place.found.complete]
         if self._fault is None and incomplete:
             self._fault = f"{incomplete[0].name}: {incomplete[0].found.failure}"
