@@ -158,7 +158,6 @@ REASON = "the peer closed <b>"
 
 
 def test_an_incomplete_run_is_marked_everywhere(failed, run, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
     report, images = tmp_path / "r.html", tmp_path / "svg"
     code, out, err = analyze(capsys, failed, "--html", report, "--svg", images)
     assert (code, err) == (0, f"quiver-analyze: warning: {failed} is incomplete: {REASON}\n")
@@ -250,7 +249,7 @@ def test_numpy_is_local(run, capsys):
     ("module", "words", "extra"),
     [
         ("spark_analysis", ["--engine", "spark"], "spark"),
-        ("matplotlib", ["--png", "x"], "analysis"),
+        ("resvg_py", ["--png", "x"], "analysis"),
         ("hdrh", ["--hlog", "x.hlog"], "analysis"),
         ("pyarrow", ["--parquet", "x"], "analysis"),
     ],
@@ -412,7 +411,8 @@ def test_parquet_has_settlements_and_ids_as_they_are(tmp_path, capsys):
 
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_images(run, tmp_path, capsys, form):
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    if form == "png":
+        pytest.importorskip("resvg_py", reason="resvg is optional")
     assert analyze(capsys, run, f"--{form}", tmp_path / "plots")[0] == 0
     files = list((tmp_path / "plots").iterdir())
     assert {file.name for file in files} == {f"{name}.{form}" for name in PLOTS}
@@ -427,7 +427,8 @@ def test_images(run, tmp_path, capsys, form):
 @pytest.mark.parametrize("form", [pytest.param("png", marks=pytest.mark.slow), "html"])
 def test_a_series_is_drawn_with_its_change_points(tmp_path, capsys, form):
     """Twelve runs, of which the last five are slower."""
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    if form == "png":
+        pytest.importorskip("resvg_py", reason="resvg is optional")
     for number in range(12):
         latency = 5 if number < 7 else 50
         write_run(tmp_path / "runs" / str(number), latency, 1, start=EPOCH + 60_000 * number)
@@ -495,7 +496,6 @@ def test_html_opens_in_a_browser(report):
 
 def test_a_name_that_is_not_utf_8(tmp_path, capsys):
     """Each was a traceback."""
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is optional")
     run = tmp_path / "run\udcff"
     write_run(run)

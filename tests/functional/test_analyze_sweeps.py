@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +34,6 @@ def point(reached: float, p99: float, *, sustained: bool = True, **values: str) 
 
 
 def drawn(tmp_path: Path, *sweeps: Path) -> str:
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
     words = [*map(str, sweeps), "--svg", str(tmp_path / "pictures"), "--quiet"]
     assert main(words) == 0
     return (tmp_path / "pictures" / "sweep.svg").read_text()
@@ -53,7 +49,7 @@ def test_one_option(tmp_path: Path) -> None:
     assert labels(picture) == {"99 %", "median"}
     assert ">Latency over throughput<" in picture
     # The mark of what was not sustained is hollow, once on each line.
-    assert picture.count("fill: #ffffff; stroke: #0072b2") == 2
+    assert picture.count('class="hole"') == 2
 
 
 def test_the_option_with_fewer_values_parts_the_curves(tmp_path: Path) -> None:
@@ -74,23 +70,10 @@ def test_sweeps_side_by_side(tmp_path: Path) -> None:
     assert labels(drawn(tmp_path, *sweeps)) == expected
 
 
-@pytest.mark.parametrize("backend", ["no such", "qtagg"])
-def test_names_are_drawn_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
-) -> None:
-    """To matplotlib "_" would hide a name, and "$" and "^" would begin a formula."""
-    settings = tmp_path / "matplotlibrc"
-    settings.write_text("text.usetex: True\n")
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     names = ("_hidden", "$x^2$", "$open", "back\\slash", "bell\x07")
     sweeps = [write_sweep(tmp_path / name, [point(1000, 1, rate="1k")], ["rate"]) for name in names]
-    words = [*map(str, sweeps), "--svg", str(tmp_path / "pictures")]
-    ended = subprocess.run(
-        [Path(sys.executable).with_name("quiver-analyze"), *words, "--quiet"],
-        env=os.environ | {"MPLBACKEND": backend, "MATPLOTLIBRC": str(settings)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (0, "")
-    picture = (tmp_path / "pictures" / "sweep.svg").read_text()
+    picture = drawn(tmp_path, *sweeps)
     shown = {html.unescape(text) for text in labels(picture)}
     paths = [str(sweep).replace("\x07", "\\x07") for sweep in sweeps]
     assert shown == {f"{path}, {part}" for path in paths for part in ("99 %", "median")}
@@ -107,7 +90,6 @@ def test_points_are_no_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_points_without_figures_are_left_out(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
     points = [{"values": {"rate": "1k"}, "sustained": False, "figures": None}]
     sweep = write_sweep(tmp_path / "none", points, ["rate"])
     assert main([str(sweep), "--svg", str(tmp_path / "pictures"), "--quiet"]) == 0

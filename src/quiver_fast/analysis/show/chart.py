@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quiver_fast.analysis.show.heatmap import Pixels, png_url
+from quiver_fast.analysis.show.heatmap import Pixels, key_html, png_url
 from quiver_fast.analysis.show.html import escape
 from quiver_fast.analysis.show.scales import Scale
 
@@ -71,7 +71,8 @@ class Chart:
         wide: the marks of the y axis are words.
         shapes: in the order in which they are drawn.
         picture: colours of pixels that fill the height, their begin and end on the x axis, and
-            HTML with the meaning of the colours.
+            the meaning of the darkest colour.
+        size: width and height of the drawing in its own units.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Chart:
     wide: bool = False
     shapes: list[Shape] = field(default_factory=list)
     picture: tuple[Pixels, float, float, str] | None = None
+    size: tuple[float, float] = (_SIDE, _SIDE)
 
     def _draw(
         self,
@@ -149,24 +151,40 @@ class Chart:
 
     def html(self) -> str:
         """Return the chart as a ``figure``."""
-        legend = {shape.label: shape.css for shape in self.shapes if shape.label is not None}
-        named = ", ".join(legend)
+        named = ", ".join(self.legend)
         label = f"{self.title}: {self.y.name} over {self.x.name}" + (f"; {named}" if named else "")
         kind = "chart words" if self.wide else "chart"
         many = " many" if len(self.x.marks) > _FEW_MARKS else ""
         note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
-        key = "" if self.picture is None else self.picture[-1]
+        key = "" if self.picture is None else key_html(self.picture[-1])
         return (
             f'<figure id="{escape(self.name)}"><figcaption>{escape(self.title)}</figcaption>'
-            f"{_legend_html(legend)}"
+            f"{_legend_html(self.legend)}"
             f'<div class="{kind}" role="img" aria-label="{escape(label)}">'
             f'<div class="y-name">{escape(self.y.name)}</div>'
             f'<div class="y-marks">{self._y_marks()}</div>'
             f'<div class="plot"><svg viewBox="0 0 {_SIDE} {_SIDE}" preserveAspectRatio="none">'
-            f"{self._grid()}{self._picture()}{self._svg()}</svg></div>"
+            f"{self.drawing()}</svg></div>"
             f'<div class="x-marks{many}">{self._x_marks()}</div>'
             f'<div class="x-name">{escape(self.x.name)}</div></div>{key}{note}</figure>'
         )
+
+    @property
+    def legend(self) -> dict[str, Shape]:
+        """The last shape of each name."""
+        return {shape.label: shape for shape in self.shapes if shape.label is not None}
+
+    def drawing(self) -> str:
+        """Return grid and shapes as SVG; those with a tooltip of their own are above others."""
+        layers = (("band",), ("line", "rule"), ("dots", "span", "tip"))
+        shapes = (one for kinds in layers for one in self.shapes if one.kind in kinds)
+        return self._grid() + self._picture() + "".join(map(self._shape_svg, shapes))
+
+    def _across(self, place: float) -> str:
+        return _at(place * self.size[0])
+
+    def _down(self, place: float) -> str:
+        return _at((1 - place) * self.size[1])
 
     def _picture(self) -> str:
         if self.picture is None:
@@ -175,19 +193,9 @@ class Chart:
         # Its first and last column may begin before the axes, and end after them.
         ends = self.x.places([left, right]).tolist()
         return (
-            f'<svg width="{_SIDE}" height="{_SIDE}"><image href="{png_url(pixels)}" '
-            f'x="{_at(ends[0])}" y="0" width="{_at(ends[1] - ends[0])}" '
-            f'height="{_SIDE}" preserveAspectRatio="none"/></svg>'
-        )
-
-    def _svg(self) -> str:
-        """Return the shapes; those with a tooltip of their own are above the others."""
-        layers = (("band",), ("line", "rule"), ("dots", "span", "tip"))
-        return "".join(
-            self._shape_svg(shape)
-            for kinds in layers
-            for shape in self.shapes
-            if shape.kind in kinds
+            f'<svg width="{self.size[0]}" height="{self.size[1]}"><image href="{png_url(pixels)}" '
+            f'x="{self._across(ends[0])}" y="0" width="{self._across(ends[1] - ends[0])}" '
+            f'height="{self.size[1]}" preserveAspectRatio="none"/></svg>'
         )
 
     def _shape_svg(self, shape: Shape) -> str:
@@ -197,23 +205,25 @@ class Chart:
             kind = f"c{shape.colour}{shape.form}"
             return f'<path class="line {kind}" d="{path}">{titles[0]}</path>' if path else ""
         if shape.kind == "rule":
-            return f'<path class="rule" d="M{_at(self.x.places(shape.xs)[0])} 0v{_SIDE}"/>'
+            place = self._across(self.x.places(shape.xs)[0])
+            return f'<path class="rule" d="M{place} 0v{self.size[1]}"/>'
         if shape.kind == "dots":
             return "".join(self._dots(shape, titles))
         left, right = self.x.places(shape.xs).clip(0, 1).tolist()
         if shape.kind == "span":
             return (
-                f'<path class="span c{shape.colour}" d="M{_at(left)} '
-                f'{_at(1 - self.y.places(shape.ys)[0])}H{_at(right)}">{titles[0]}</path>'
+                f'<path class="span c{shape.colour}" d="M{self._across(left)} '
+                f'{self._down(self.y.places(shape.ys)[0])}H{self._across(right)}">{titles[0]}</path>'
             )
-        box = f'class="{shape.kind}" x="{_at(left)}" y="0" width="{_at(right - left)}"'
+        width = self._across(right - left)
+        box = f'class="{shape.kind}" x="{self._across(left)}" y="0" width="{width}"'
         end = f">{titles[0]}</rect>" if titles else "/>"
-        return f'<rect {box} height="{_SIDE}"{end}'
+        return f'<rect {box} height="{self.size[1]}"{end}'
 
     def _dots(self, shape: Shape, titles: Sequence[str]) -> Iterable[str]:
         places = self.x.places(shape.xs).tolist(), self.y.places(shape.ys).tolist()
         for x, y, title in zip(*places, titles, strict=True):
-            spot = f"M{_at(x)} {_at(1 - y)}h0"
+            spot = f"M{self._across(x)} {self._down(y)}h0"
             hole = f'<path class="hole" d="{spot}"/>' if shape.form else ""
             yield f'<g>{title}<path class="dot c{shape.colour}" d="{spot}"/>{hole}</g>'
 
@@ -224,7 +234,7 @@ class Chart:
             if y != y:
                 pen_down = False
                 continue
-            words.append(f"{'L' if pen_down else 'M'}{_at(x)} {_at(1 - y)}")
+            words.append(f"{'L' if pen_down else 'M'}{self._across(x)} {self._down(y)}")
             pen_down = True
         alone = [n for n, word in enumerate(words) if word[0] == "M" and _ends(words, n + 1)]
         for number in alone:
@@ -233,8 +243,9 @@ class Chart:
         return "".join(words)
 
     def _grid(self) -> str:
-        lines = [f"M0 {_at(1 - self.y.place(value))}H{_SIDE}" for value, _ in self.y.marks]
-        lines += [f"M{_at(self.x.place(value))} 0V{_SIDE}" for value, _ in self.x.marks]
+        width, height = self.size
+        lines = [f"M0 {self._down(self.y.place(value))}H{width}" for value, _ in self.y.marks]
+        lines += [f"M{self._across(self.x.place(value))} 0V{height}" for value, _ in self.x.marks]
         return f'<path class="grid" d="{"".join(lines)}"/>'
 
     def _y_marks(self) -> str:
@@ -250,10 +261,10 @@ class Chart:
         )
 
 
-def _legend_html(legend: Mapping[str, str]) -> str:
+def _legend_html(legend: Mapping[str, Shape]) -> str:
     if not legend:
         return ""
-    items = (f'<li><i class="{kind}"></i>{escape(label)}</li>' for label, kind in legend.items())
+    items = (f'<li><i class="{one.css}"></i>{escape(label)}</li>' for label, one in legend.items())
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
@@ -264,9 +275,10 @@ def sparkline(values: ArrayLike, label: str) -> str:
     top = float(np.nanmax(ys)) if len(ys) and not np.isnan(ys).all() else 0.0
     width = float(xs[-1]) if len(xs) > 1 else 1.0
     points = [(x / width, 1 - y / top) for x, y in zip(xs, ys, strict=True) if y == y and top]
-    path = "".join(f"{'L' if n else 'M'}{_at(x)} {_at(y)}" for n, (x, y) in enumerate(points))
+    places = [f"{_at(x * _SIDE)} {_at(y * _SIDE)}" for x, y in points]
+    path = "".join(f"{'L' if n else 'M'}{place}" for n, place in enumerate(places))
     if len(points) == 1:
-        path = f"M0 {_at(points[0][1])}H{_SIDE}"
+        path = f"M0 {_at(points[0][1] * _SIDE)}H{_SIDE}"
     return (
         f'<svg class="spark" role="img" aria-label="{escape(label)}" '
         f'viewBox="0 -60 {_SIDE} {_SIDE + 120}" preserveAspectRatio="none">'
@@ -303,5 +315,5 @@ def _ends(words: Sequence[str], number: int) -> bool:
 
 
 def _at(place: float) -> str:
-    """Return a place from 0 to 1 in the units of the drawing."""
-    return f"{place * _SIDE:.1f}".removesuffix(".0")
+    """Return a place in the units of the drawing."""
+    return f"{place:.1f}".removesuffix(".0")

@@ -1,13 +1,13 @@
-"""Files for other tools: HdrHistogram logs and percentile files, plot images."""
+"""Files for other tools: HdrHistogram logs and percentile files."""
 
 from __future__ import annotations
 
 import heapq
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter, methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.errors import OutputError
 from quiver_fast.extras import optional_module
 from quiver_fast.output_file import write_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _DIGITS = 3
 _NS_PER_MS = 10**6
@@ -117,37 +114,3 @@ def _check_length(latencies: Distribution, unit: str) -> None:
     if latencies.maximum > HIGHEST_NS // 10**9 * PER_SECOND[unit]:
         shown = latency_text(latencies.maximum, unit)
         raise OutputError(f"a latency of {shown} is too long for HdrHistogram")
-
-
-def write_images(directory: Path, plots: Mapping[str, Figure], form: str) -> list[Path]:
-    """Write each plot to ``directory/NAME.FORM`` and return the files.
-
-    Args:
-        directory: made if it is not there.
-        plots: figures by name.
-        form: ``png`` or ``svg``.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    files = []
-    for name, figure in plots.items():
-        file = directory / f"{name}.{form}"
-        image = svg_text(figure).encode() if form == "svg" else _png(figure)
-        write_file(file, methodcaller("write", image))
-        files.append(file)
-    return files
-
-
-def _png(figure: Figure) -> bytes:
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=144)
-    return image.getvalue()
-
-
-def svg_text(figure: Figure) -> str:
-    """Return ``figure`` as SVG with its text as text, the same for the same figures."""
-    matplotlib = optional_module("matplotlib", "drawing plots")
-    image = io.StringIO()
-    # The date and random ids would make equal plots differ.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "quiver"}):
-        figure.savefig(image, format="svg", metadata={"Date": None})
-    return image.getvalue()

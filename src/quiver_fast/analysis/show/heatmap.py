@@ -76,15 +76,16 @@ class Heat:
         return _coloured(shown)
 
     def key(self) -> str:
-        """Return HTML with the meaning of the colours."""
-        colours = ", ".join(f"rgb({r:.0f} {g:.0f} {b:.0f})" for r, g, b in _ANCHORS)
-        most = short_text(float(self.cells.max()))
-        noun = "message" if self.cells.max() == 1 else "messages"
-        return (
-            '<p class="note key">1 '
-            f'<i style="background:linear-gradient(to right, {colours})"></i> '
-            f"{most} {noun} in a cell</p>"
-        )
+        """Return the meaning of the darkest colour; the lightest one is one message."""
+        most = self.cells.max()
+        return f"{short_text(float(most))} message{'' if most == 1 else 's'} in a cell"
+
+
+def key_html(meaning: str) -> str:
+    """Return the colours from one message to ``meaning``."""
+    colours = ", ".join(f"rgb({r:.0f} {g:.0f} {b:.0f})" for r, g, b in _ANCHORS)
+    style = f"background:linear-gradient(to right, {colours})"
+    return f'<p class="note key">1 <i style="{style}"></i> {meaning}</p>'
 
 
 def heat_image(histogram: Histogram) -> Heat:

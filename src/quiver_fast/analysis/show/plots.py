@@ -1,108 +1,107 @@
-"""Charts as images: matplotlib draws the axes, marks and shapes of a page without a display."""
+"""Charts as images: a drawing of a page with its words around it, as SVG and as PNG."""
 
 from __future__ import annotations
 
-import os
-import re
-from types import ModuleType
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from operator import methodcaller
+from pathlib import Path
 
-from quiver_fast.analysis.show.chart import Chart, Float64Array, Shape
-from quiver_fast.analysis.show.style import STYLE
-from quiver_fast.errors import visible
+from quiver_fast.analysis.show.chart import Chart, Shape
+from quiver_fast.analysis.show.html import escape
+from quiver_fast.analysis.show.style import IMAGE_STYLE
 from quiver_fast.extras import optional_module
+from quiver_fast.output_file import write_file
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_WIDTH, _HEIGHT = 9.0, 3.6
-# The light ones: an image has a white ground.
-_COLOURS = dict(reversed(re.findall(r"--(c\d): (#\w+)", STYLE)))
-_BAND, _RULE = _COLOURS["c2"], _COLOURS["c7"]
+_WIDTH, _HEIGHT, _SMALL = 864, 346, 242
+_LEFT, _RIGHT, _TOP, _BOTTOM = 110, 30, 68, 44
+_SWATCH, _LINE = 18, 18
+# Words are narrower than so many units a letter.
+_LETTER = 7.5
+_ZOOM = 1.5
 
 
-def drawn(*charts: Chart) -> Figure:
-    """Return an image of charts, one below the other.
+def write_images(directory: Path, images: Mapping[str, str], form: str) -> list[Path]:
+    """Write each image to ``directory/NAME.FORM`` and return the files.
+
+    Args:
+        directory: made if it is not there.
+        images: SVG by name.
+        form: ``png`` or ``svg``.
 
     Raises:
-        QuiverError: matplotlib is not installed.
+        QuiverError: PNG is asked for, and its renderer is not installed.
     """
-    matplotlib = _matplotlib()
-    # A user's own settings are for the user's own plots.
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        figure: Figure = matplotlib.figure.Figure(
-            figsize=(_WIDTH, _HEIGHT * max(1, 0.7 * len(charts))), layout="constrained"
-        )
-        places = figure.subplots(len(charts), squeeze=False)[:, 0]
-        for axes, chart in zip(places, charts, strict=True):
-            _draw(axes, chart)
-    return figure
+    directory.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, text in images.items():
+        files.append(directory / f"{name}.{form}")
+        image = text.encode() if form == "svg" else _png(text)
+        write_file(files[-1], methodcaller("write", image))
+    return files
 
 
-def _matplotlib() -> ModuleType:
-    # An image needs no display. The import fails if the variable names a display of other tools.
-    backend = os.environ.pop("MPLBACKEND", None)
-    try:
-        optional_module("matplotlib.figure", "drawing plots")
-        return optional_module("matplotlib", "drawing plots")
-    finally:
-        if backend is not None:
-            os.environ["MPLBACKEND"] = backend
+def _png(text: str) -> bytes:
+    renderer = optional_module("resvg_py", "drawing PNG")
+    return bytes(renderer.svg_to_bytes(svg_string=text, zoom=_ZOOM))
 
 
-def _draw(axes: Axes, chart: Chart) -> None:
-    # With math, "$" and "^" in a name would have a meaning.
-    axes.set_title(chart.title, loc="left", parse_math=False)
-    axes.set(xlabel=chart.x.name, xlim=(0, 1), ylim=(0, 1))
-    axes.set_ylabel(chart.y.name, fontsize="small")
-    for axis, scale in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
-        axis.set_ticks(
-            [scale.place(at) for at, _ in scale.marks], [text for _, text in scale.marks]
-        )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, color="#dddddd", lw=0.5)
-    axes.set_axisbelow(True)
-    if chart.picture is not None:
-        pixels, left, right, key = chart.picture
-        ends = chart.x.places([left, right])
-        axes.imshow(pixels, extent=(*ends, 0, 1), aspect="auto", interpolation="nearest")
-        axes.set_xlim(0, 1)
-        words = re.sub(r"<[^>]*>", "", key.replace("</i>", "to"))
-        axes.set_title(words, loc="right", fontsize="small")
-    once: dict[str | None, Artist | None] = {}
-    for shape in chart.shapes:
-        once[shape.label] = _draw_shape(
-            axes, shape, chart.x.places(shape.xs), chart.y.places(shape.ys)
-        )
-    named = {label: artist for label, artist in once.items() if label is not None and artist}
-    if named:
-        _add_legend(axes, named)
+def image(*charts: Chart) -> str:
+    """Return an image of charts, one below the other, as SVG."""
+    drawn, bottom = "", 0
+    for chart in charts:
+        parts, height = _parts(chart, _HEIGHT if len(charts) == 1 else _SMALL)
+        drawn += f'<g transform="translate(0 {bottom})">{"".join(parts)}</g>'
+        bottom += height
+    size = f'width="{_WIDTH}" height="{bottom}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{IMAGE_STYLE}</style>'
+        f'<rect class="paper" {size}/>{drawn}</svg>\n'
+    )
 
 
-def _add_legend(axes: Axes, handles: dict[str, Artist]) -> None:
-    # A label that begins with "_" is left out of a legend, but not the text of another label.
-    legend = axes.legend(handles.values(), map(str, range(len(handles))), frameon=False)
-    for text, label in zip(legend.get_texts(), handles, strict=True):
-        text.set(text=visible(label), parse_math=False)
+def _parts(chart: Chart, height: int) -> tuple[list[str], int]:
+    """Return the drawing and its words, and their height: names may need several lines."""
+    names, lines = _names(chart)
+    top, width, high = _TOP + (lines - 1) * _LINE, _WIDTH - _LEFT - _RIGHT, height - _TOP - _BOTTOM
+    bottom, right = top + high, _LEFT + width
+    parts = [
+        _text(_LEFT, 18, chart.title, "title"),
+        *names,
+        _text(_LEFT, top - 10, chart.y.name),
+        _text(right, bottom + 34, chart.x.name, "end"),
+        *([] if chart.picture is None else [_text(right, 18, f"1 to {chart.picture[-1]}", "end")]),
+    ]
+    for value, text in chart.x.marks:
+        parts.append(_text(_LEFT + width * chart.x.place(value), bottom + 17, text, "middle"))
+    for value, text in chart.y.marks:
+        parts.append(_text(_LEFT - 8, bottom - high * chart.y.place(value) + 4, text, "end"))
+    inner = replace(chart, size=(width, high)).drawing()
+    parts.append(f'<g transform="translate({_LEFT} {top})">{inner}</g>')
+    return parts, bottom + _BOTTOM
 
 
-def _draw_shape(axes: Axes, shape: Shape, xs: Float64Array, ys: Float64Array) -> Artist | None:
-    """Draw a shape, and return the part of it that a legend shows."""
-    colour = _COLOURS[f"c{shape.colour}"]
-    if shape.kind == "line":
-        style, width = ":" if "dashed" in shape.form else "-", 0.8 if "thin" in shape.form else 1.3
-        # The dots are for points between gaps, which have no line.
-        return axes.plot(xs, ys, style, color=colour, lw=width, marker=".", ms=2.5)[0]
-    if shape.kind == "dots":
-        fill = "white" if shape.form else colour
-        return axes.plot(xs, ys, "o", color=colour, mfc=fill, ms=4.5, clip_on=False)[0]
-    if shape.kind == "span":
-        return axes.hlines(ys, xs[0], xs[1], color=colour, lw=2)
+def _names(chart: Chart) -> tuple[list[str], int]:
+    """Return the legend, and the number of its lines."""
+    parts, x, y = [], _LEFT, 34
+    for label, shape in chart.legend.items():
+        width = _SWATCH + 22 + round(_LETTER * len(label))
+        if x > _LEFT and x + width > _WIDTH:
+            x, y = _LEFT, y + _LINE
+        parts += [_swatch(shape, x, y), _text(x + _SWATCH + 6, y + 4, label)]
+        x += width
+    return parts, (y - 34) // _LINE + 1
+
+
+def _text(x: float, y: float, text: str, kind: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{escape(text)}</text>'
+
+
+def _swatch(shape: Shape, x: float, y: float) -> str:
+    """Return the form of a shape beside its name."""
     if shape.kind == "band":
-        return axes.axvspan(xs[0], xs[1], color=_BAND, alpha=0.12, lw=0)
-    if shape.kind == "rule":
-        return axes.axvline(xs[0], color=_RULE, ls="--", lw=1)
-    return None  # the text of a pointer
+        return f'<rect class="band" x="{x}" y="{y - 6}" width="{_SWATCH}" height="12"/>'
+    if shape.kind == "dots":
+        return f'<path class="dot c{shape.colour}" d="M{x + _SWATCH / 2} {y}h0"/>'
+    kind = "rule" if shape.kind == "rule" else f"line c{shape.colour}{shape.form}"
+    return f'<path class="{kind}" d="M{x} {y}h{_SWATCH}"/>'

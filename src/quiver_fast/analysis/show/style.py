@@ -1,13 +1,15 @@
-"""The style of every page, in CSS; colours of lines after Okabe and Ito (2008)."""
+"""The style of pages and images, in CSS; colours of lines after Okabe and Ito (2008)."""
 
 from __future__ import annotations
+
+_LINES = ("#0072b2", "#d55e00", "#009e73", "#b0568f", "#7a6a00", "#2f8fc4", "#b07800", "#6b7480")
+_ON_PAPER = "; ".join(f"--c{number}: {colour}" for number, colour in enumerate(_LINES))
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #57606a;
   --rule: #d5dae0; --grid: #e7eaee; --panel: #f6f8fa; --good: #00694e; --bad: #a83200;
   --band: #009e7324; --link: #0a58ca;
-  --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b0568f; --c4: #7a6a00; --c5: #2f8fc4;
-  --c6: #b07800; --c7: #6b7480; }
+  COLOURS; }
 @media (prefers-color-scheme: dark) { :root { --paper: #12161b; --ink: #e6e9ed; --soft: #a3adb8;
   --rule: #39424c; --grid: #262d35; --panel: #1a2027; --good: #4fd0a5; --bad: #ff9466;
   --band: #4fd0a524; --link: #7db8ff;
@@ -114,10 +116,28 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
 @media print {
   :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb;
     --grid: #e3e3e3; --panel: #f4f4f4; --good: #00694e; --bad: #a83200; --link: #000;
-    --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b0568f; --c4: #7a6a00; --c5: #2f8fc4;
-    --c6: #b07800; --c7: #6b7480; }
+    COLOURS; }
   * { print-color-adjust: exact; } body { font-size: 11px; } main { max-width: none; padding: 0; }
   details::details-content { content-visibility: visible; block-size: auto; opacity: 1; }
   h2, h3 { break-after: avoid; } tr { break-inside: avoid; } .scroll { overflow: visible; }
   .scroll table { width: 100%; } .scroll .number, .scroll a, thead th { white-space: normal; } }
+""".replace("COLOURS", _ON_PAPER)
+
+# An image has a white ground, and its renderer knows no variables.
+IMAGE_STYLE = (
+    """
+text { font: 12px "DejaVu Sans", Helvetica, Arial, sans-serif; fill: #57606a; }
+.title { font-size: 14px; font-weight: 600; fill: #1b1f24; } .middle { text-anchor: middle; }
+.end { text-anchor: end; } .paper { fill: #fff; } image { image-rendering: optimizeSpeed; }
+path { fill: none; }
+.grid { stroke: #e7eaee; } .line { stroke-width: 1.8; stroke-linecap: round; }
+.line.thin { stroke-width: 1; } .line.dashed { stroke-dasharray: 5 4; } .tip { fill: none; }
+.dot { stroke-width: 8; stroke-linecap: round; }
+.span { stroke-width: 4; stroke-linecap: round; opacity: .55; }
+.rule { stroke: #6b7480; stroke-width: 1.5; stroke-dasharray: 4 4; } .band { fill: #009e7324; }
 """
+    + "".join(f".c{number} {{ stroke: {colour}; }}" for number, colour in enumerate(_LINES))
+    + """
+.hole { stroke: #fff; stroke-width: 4; stroke-linecap: round; }
+"""
+)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quiver_fast.analysis.compare.comparison import Rules
 from quiver_fast.analysis.compare.sets import changes, compare_sets
@@ -29,7 +29,7 @@ from quiver_fast.analysis.read.sweep_file import read_sweeps
 from quiver_fast.analysis.show import export
 from quiver_fast.analysis.show.answers import answer_charts, answer_sentences
 from quiver_fast.analysis.show.parquet import write_parquet
-from quiver_fast.analysis.show.plots import drawn
+from quiver_fast.analysis.show.plots import image, write_images
 from quiver_fast.analysis.show.report import html_report
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.sections import section_text
@@ -88,9 +88,6 @@ from quiver_fast.cli.shared.thresholds import (
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.output_file import write_file
 from quiver_fast.records.layout import malformed_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _NAME = "quiver-analyze"
 
@@ -257,8 +254,8 @@ class _Analysis:
             found += filter(None, map(incomplete, self.documents))
         return found
 
-    def images(self) -> dict[str, Figure]:
-        """Return the charts of the page as images; those of several runs have its number first."""
+    def images(self) -> dict[str, str]:
+        """Return the charts of the page as SVG; those of several runs have its number first."""
         comparison, series = self.document["comparison"], self.document["change_points"]
         charts = sweep_charts(self._sweeps)
         charts += [chart for one in self.answers for chart in answer_charts(one)]
@@ -269,9 +266,9 @@ class _Analysis:
         ):
             prefix = f"run-{number}-" if len(self.runs) > 1 else ""
             charts += run_charts(run, document["analysis"], prefix)
-        images = {chart.name: drawn(chart) for chart in charts}
+        images = {chart.name: image(chart) for chart in charts}
         dots = [] if comparison is None else run_dots(comparison)
-        return images | ({"comparison-runs": drawn(*dots)} if dots else {})
+        return images | ({"comparison-runs": image(*dots)} if dots else {})
 
     def html(self) -> str:
         """Return the HTML report."""
@@ -397,7 +394,7 @@ def _page(analysis: _Analysis) -> bytes:
 
 
 def _write_images(directory: Path, analysis: _Analysis, form: str) -> None:
-    export.write_images(directory, analysis.images(), form)
+    write_images(directory, analysis.images(), form)
 
 
 def _write_latencies(
