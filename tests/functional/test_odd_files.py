@@ -10,6 +10,9 @@ import pytest
 from support.documents import parsed
 from support.summaries import config
 
+from quiver_fast.cli.analyze.command import main as analyze
+from quiver_fast.cli.pair.command import main as measure
+
 EPOCH = 1_700_000_000_000
 PROGRAM = "import sys; from quiver_fast.cli.analyze.command import main; sys.exit(main())"
 
@@ -101,6 +104,41 @@ def test_a_huge_summary(run):
         file.truncate(1 << 40)
     line = error_line(analyse(run), 1)
     assert f"{place} is no summary: it has 1,099,511,627,776 bytes" in line
+
+
+def places(value, names=()):
+    """Yield the path of each value in a document, but those of the environment."""
+    if names:
+        yield names
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name != "environment":
+                yield from places(one, (*names, name))
+    elif isinstance(value, list) and value:
+        yield from places(value[0], (*names, 0))
+
+
+@pytest.mark.parametrize("ends", [(), ("--senders", "2", "--receivers", "2")], ids=["pair", "ends"])
+def test_no_value_of_a_summary_is_trusted(tmp_path, ends, capsys):
+    """Each value in turn is a list, or is not there: an error or a figure, no traceback."""
+    words = ["--count", "40", "--rate", "1k", *ends, "--output", str(tmp_path / "run")]
+    assert measure([*words, "--quiet"]) == 0
+    for place in (tmp_path / "run").glob("*-summary.json"):
+        text = place.read_text()
+        for names in places(json.loads(text)):
+            for value in (["x"], None):
+                document = json.loads(text)
+                parent = document
+                for name in names[:-1]:
+                    parent = parent[name]
+                if value is None:
+                    del parent[names[-1]]
+                else:
+                    parent[names[-1]] = value
+                place.write_text(json.dumps(document))
+                assert analyze([str(tmp_path / "run")]) in (0, 1), (names, value)
+        place.write_text(text)
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize("name", ["receiver-summary.json", "sender-transfers.csv"])

@@ -85,7 +85,7 @@ def starved_text(role: str, use: Mapping[str, Any] | None) -> str | None:
         role: "sender" or "receiver".
         use: its section ``host_use``, if it has one.
     """
-    if use is None or not use["seconds"]:
+    if use is None or not use.get("seconds"):
         return None
     throttled = (use["throttled_seconds"] or 0) / use["seconds"] >= _THROTTLED
     starved = use.get("starved") or 0

@@ -52,10 +52,9 @@ def _is_object(value: Any) -> bool:
 
 def _is_steps(value: Any) -> bool:
     try:
-        parse_rate_steps(value)
-    except (TypeError, UsageError):
+        return _is_text(value) and bool(parse_rate_steps(value) or not value)
+    except UsageError:
         return False
-    return True
 
 
 def _is_schedule(value: Any) -> bool:
@@ -111,14 +110,32 @@ def _is_clock_step(value: Any) -> bool:
 def _is_host_use(value: Any) -> bool:
     """Say whether it has the keys of :meth:`.host_use.HostUse.section`."""
     keys = ("busy", "stolen", "waiting", "throttled_seconds")
-    return _is_object(value) and all(
-        key in value and _or_null(_is_number)(value[key]) for key in keys
+    return (
+        _is_object(value)
+        and all(key in value and _or_null(_is_number)(value[key]) for key in keys)
+        and all(_or_null(_is_number)(value.get(key)) for key in ("seconds", "starved"))
+        and _or_null(_is_peer_use)(value.get("peer"))
+    )
+
+
+def _is_peer_use(value: Any) -> bool:
+    return (
+        _is_object(value)
+        and _is_text(value.get("name"))
+        and "cores" in value
+        and _or_null(_is_number)(value["cores"])
+        and _is_number(value.get("memory_bytes"))
     )
 
 
 def _is_moment(value: Any) -> bool:
     """Say whether it is a time of the monotonic clock of some boot."""
-    return _is_object(value) and _is_count(value.get("ns")) and "boot" in value
+    return (
+        _is_object(value)
+        and _is_count(value.get("ns"))
+        and "boot" in value
+        and _or_null(_is_text)(value["boot"])
+    )
 
 
 def _is_drain(value: Any) -> bool:
@@ -156,7 +173,15 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("config", "run_start"): _is_count,
     ("config", "warmup"): _is_number,
     ("config", "run_id"): _is_text,
+    ("config", "backlog"): _is_count,
+    ("config", "properties"): _is_object,
     ("config", "ends"): _is_object,
+    ("config", "ends", "url"): _is_text,
+    ("config", "ends", "count"): _is_count,
+    ("config", "ends", "rate"): _is_number,
+    ("config", "ends", "rate_steps"): _is_steps,
+    ("config", "ends", "senders"): _is_ends,
+    ("config", "ends", "receivers"): _is_ends,
     ("config", "ends", "first"): _is_count,
     ("config", "ends", "members"): _is_ends,
     ("config", "ends", "queues"): _is_ends,
@@ -170,8 +195,10 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "queue_empty"): _is_flag,
     ("arrow", "settled_at"): _is_moment,
     ("arrow", "drained_at"): _is_drain,
-    ("arrow", "released"): _is_count,
     ("arrow", "rejected"): _is_count,
+    ("arrow", "released"): _is_count,
+    ("arrow", "modified"): _is_count,
+    ("arrow", "aborted"): _is_count,
     ("arrow", "schedule"): _is_schedule,
     ("arrow", "ends"): _is_object,
     ("arrow", "ends", "counts"): _is_counts,
