@@ -74,7 +74,8 @@ def run(config: ArrowConfig) -> None:
     interrupt.install()
     writer = RecordWriter(STDOUT)
     endpoint: Sender | Receiver | Purger | RemoteSender | RemoteReceiver | Ends | None = None
-    connection: Connection | None = None
+    # Over csp the endpoint has the connection.
+    connection: Connection | RemoteSender | RemoteReceiver | None = None
     reason: str | None = None
     limits = Limits(
         count=config.count,
@@ -86,7 +87,7 @@ def run(config: ArrowConfig) -> None:
     )
     try:
         if config.scheme == "csp":
-            endpoint = make_remote_endpoint(config, writer, limits)
+            endpoint = connection = make_remote_endpoint(config, writer, limits)
             endpoint.transfer(SETUP_TIMEOUT)
         elif config.has_many_ends:
             endpoint = make_ends(config, writer, limits)
@@ -100,7 +101,7 @@ def run(config: ArrowConfig) -> None:
             transfer(config, connection, endpoint)
         for warning in limits.warnings:
             warn(PROGRAM, warning)
-        if endpoint.course.interrupted:
+        if endpoint.interrupted:
             interrupt.raise_if_pending()
     except QuiverError as error:
         reason = str(error)
@@ -113,7 +114,14 @@ def run(config: ArrowConfig) -> None:
                 # Nothing of it is measured.
                 from quiver_fast.arrow.report import write_report
 
-                write_report(config, config.report_file, connection, endpoint, reason)
+                write_report(
+                    config,
+                    config.report_file,
+                    peer=None if connection is None else connection.identity(),
+                    account=None if endpoint is None else endpoint.account(),
+                    delays=limits.delays,
+                    reason=reason,
+                )
 
 
 def open_connection(config: ArrowConfig, control: Control) -> Connection:

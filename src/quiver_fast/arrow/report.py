@@ -8,12 +8,15 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from quiver_fast.arrow.run.account import Account
 from quiver_fast.errors import QuiverError
 from quiver_fast.queuefile.durability import boot_id
 
 if TYPE_CHECKING:
-    from quiver_fast.arrow.amqp.connection import Connection
+    from collections.abc import Mapping
+
     from quiver_fast.arrow.contract import ArrowConfig
+    from quiver_fast.arrow.run.delays import Delays
 
 UNKNOWN_PEER = dict.fromkeys(("product", "version", "container", "address", "port"))
 
@@ -21,44 +24,48 @@ UNKNOWN_PEER = dict.fromkeys(("product", "version", "container", "address", "por
 def write_report(
     config: ArrowConfig,
     path: str,
-    connection: Connection | None,
-    endpoint: object | None,
+    *,
+    peer: Mapping[str, object] | None,
+    account: Account | None,
+    delays: Delays | None,
     reason: str | None,
 ) -> None:
-    """Write the run's own counts as JSON, renamed into place when complete."""
+    """Write the run's own counts as JSON, renamed into place when complete.
+
+    Args:
+        config: the configuration of the arrow.
+        path: where to write.
+        peer: see `Connection.identity`; None if there was no connection.
+        account: what the end did, or all ends; None if there was none.
+        delays: how late messages left; None without a rate.
+        reason: why the run is not complete; None if it is.
+    """
+    did = account or Account()
     report: dict[str, object] = {
         "operation": config.operation,
         "complete": reason is None,
         "reason": reason,
         "record_format": config.record_format,
         "time_unit": config.time_unit,
+        **did.outcomes,
+        "queue_empty": did.queue_empty,
+        **_moments(did),
+        "peer": peer or UNKNOWN_PEER,
+        "address": did.address,
     }
-    for name in (
-        "sent", "received", "older", "foreign", "accepted", "rejected", "released", "modified",
-        "unsettled", "aborted", "transactions",
-    ):  # fmt: skip
-        report[name] = getattr(endpoint, name, 0)
-    report["queue_empty"] = getattr(endpoint, "queue_empty", None)
-    report |= _moments(endpoint)
-    # Over csp the endpoint has the connection.
-    identity = getattr(connection or endpoint, "identity", None)
-    report["peer"] = identity() if identity else UNKNOWN_PEER
-    report["address"] = getattr(endpoint, "address", None)
     if config.has_many_ends:
-        report["ends"] = {"first": config.first_end, "counts": getattr(endpoint, "counts", [])}
+        report["ends"] = {"first": config.first_end, "counts": did.counts}
     if config.purge:
-        report["purged"] = getattr(endpoint, "purged", 0)
+        report["purged"] = did.purged
     if config.streaming:
-        report["bytes"] = getattr(endpoint, "bytes", 0)
-    course = getattr(endpoint, "course", None)
-    delays = getattr(course, "delays", None)
-    if delays is not None:
+        report["bytes"] = did.bytes
+    if config.sends and delays is not None:
         report["schedule"] = {
             "rate": float(config.rate) or None,
             "late_us": delays.late_us(),
             "late_by_us": delays.late_by_us(),
             "over_time": delays.over_time(),
-            "sending_ns": getattr(course, "sending_ns", None),
+            "sending_ns": did.sending_ns,
         }
     staged = f"{path}.{os.getpid()}"
     try:
@@ -71,17 +78,16 @@ def write_report(
         raise QuiverError(f"cannot write the report {path}: {error.strerror}") from None
 
 
-def _moments(endpoint: object | None) -> dict[str, object]:
+def _moments(did: Account) -> dict[str, object]:
     """Return when a sender's messages were all settled, and when a queue was found empty.
 
     The clocks of two arrows are one if they have the same ``boot``.
     """
     boot = f"{boot_id():x}" if boot_id() else None
-    settled = getattr(endpoint, "has_all_outcomes", False)
-    drained = getattr(endpoint, "drained_at", None)
-    if drained is not None:
-        drained = {"boot": boot, "ns": drained[0], "senders_ended": drained[1]}
+    drained = did.drained_at and {
+        "boot": boot, "ns": did.drained_at[0], "senders_ended": did.drained_at[1]
+    }  # fmt: skip
     return {
-        "settled_at": {"boot": boot, "ns": time.monotonic_ns()} if settled else None,
+        "settled_at": {"boot": boot, "ns": time.monotonic_ns()} if did.has_all_outcomes else None,
         "drained_at": drained,
     }

@@ -91,7 +91,7 @@ cdef class Purger(Endpoint):
     cdef bint was_drained
     # When the peer has been silent for too long.
     cdef int64_t silence_end
-    cdef readonly int64_t purged
+    cdef int64_t purged
     # Messages purged before the last drain.
     cdef int64_t drained_at
 
@@ -107,10 +107,9 @@ cdef class Purger(Endpoint):
     def prepare(self) -> None:
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
 
-    @property
-    def queue_empty(self) -> bool | None:
-        """Whether the queue was read to its end; None where the peer cannot say."""
-        return self.was_drained if self.drainable else None
+    def account(self) -> object:
+        return super().account()._replace(
+            purged=self.purged, queue_empty=self.was_drained if self.drainable else None)
 
     def run(self) -> None:
         """Take messages until there are no more, or a signal comes.

@@ -7,7 +7,7 @@ import resource
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from quiver_fast.loop import interrupt
 if TYPE_CHECKING:
     from quiver_fast.arrow.amqp.connection import Connection
     from quiver_fast.arrow.amqp.link import Endpoint
+    from quiver_fast.arrow.run.account import Account
     from quiver_fast.arrow.run.course import Limits
     from quiver_fast.records.writer import RecordWriter
 
@@ -144,7 +145,6 @@ class Ends:
         self._begun = 0
         self.connection: Connection | None = None
         self.endpoints: list[Any] = []
-        self.delays = limits.delays
 
     # ---- opening ---------------------------------------------------------------------
 
@@ -340,93 +340,33 @@ class Ends:
             PeerError, LinkError, OutputError: an end failed.
         """
         self._loop.run()
-        if self._shape.sends and self.rejected + self.released + self.modified:
+        account = self.account()
+        if self._shape.sends and account.refused:
             from quiver_fast.arrow.amqp.outcome_text import not_accepted
 
-            raise OutcomeError(not_accepted(self._shape.place, self))
-        if not self._shape.sends and self.aborted and not self.interrupted:
-            raise MessageError(f"{self._shape.place}: {self.aborted} deliveries were aborted")
+            raise OutcomeError(not_accepted(self._shape.place, account))
+        if not self._shape.sends and account.aborted and not self.interrupted:
+            raise MessageError(f"{self._shape.place}: {account.aborted} deliveries were aborted")
 
     def close(self, *, ended: bool = False) -> None:
         """Close all connections; never raises. See Connection.close."""
         self._loop.close(ended=ended)
 
-    # ---- sums of all ends ------------------------------------------------------------
+    def account(self) -> Account:
+        """Return the account of all ends."""
+        from quiver_fast.arrow.run.account import account_of_all
 
-    def _sum(self, name: str) -> int:
-        return sum(getattr(one, name, 0) for one in self.endpoints)
-
-    def __getattr__(self, name: str) -> int:
-        """Return the sum of a count, which has the name of the count of one end."""
-        if name in _COUNTS:
-            return self._sum(name)
-        raise AttributeError(name)
-
-    @property
-    def course(self) -> Ends:
-        """These ends: ``interrupted``, ``delays`` and ``sending_ns`` are of all of them."""
-        return self
+        accounts = [one.account() for one in self.endpoints]
+        # An end that was not opened has none.
+        counts = [0] * self._shape.count
+        for one, account in zip(self.endpoints, accounts, strict=True):
+            counts[one.number] = account.sent or account.received
+        return account_of_all(accounts)._replace(counts=tuple(counts))
 
     @property
     def interrupted(self) -> int:
         """Number of the signal that ended the run early, or 0."""
-        return max((one.course.interrupted for one in self.endpoints), default=0)
-
-    @property
-    def first_refusal(self) -> str:
-        """The reason of the first message that was not accepted."""
-        return next((one.first_refusal for one in self.endpoints if one.first_refusal), "")
-
-    @property
-    def address(self) -> str | None:
-        """The address of the first end."""
-        return self.endpoints[0].address if self.endpoints else None
-
-    @property
-    def queue_empty(self) -> bool | None:
-        """Whether all ends read their queue to its end; None if one of them does not know."""
-        return _all_of(getattr(one, "queue_empty", None) for one in self.endpoints)
-
-    @property
-    def drained_at(self) -> tuple[int, bool] | None:
-        """When the first of the drains began that showed the queues' ends; see `Receiver`."""
-        drains = [one.drained_at for one in self.endpoints if not self._shape.sends]
-        if not drains or None in drains:
-            return None
-        return min(begin for begin, _ in drains), all(last for _, last in drains)
-
-    @property
-    def has_all_outcomes(self) -> bool:
-        """Whether no message of any end can still reach a queue; see `Sender`."""
-        return self._shape.sends and all(one.has_all_outcomes for one in self.endpoints)
-
-    @property
-    def counts(self) -> list[int]:
-        """The messages of each end, by its number; 0 for an end that was not opened."""
-        name = "sent" if self._shape.sends else "received"
-        found = [0] * self._shape.count
-        for one in self.endpoints:
-            found[one.number] = getattr(one, name)
-        return found
-
-    @property
-    def sending_ns(self) -> int | None:
-        """Nanoseconds from the begin of the schedule until its last end stopped; None without."""
-        passed = [one.course.sending_ns for one in self.endpoints if self._shape.sends]
-        return None if not passed or None in passed else max(passed)
-
-
-_COUNTS = frozenset(
-    (
-        "sent", "received", "older", "foreign", "accepted", "rejected", "released", "modified",
-        "unsettled", "aborted", "transactions",
-    )
-)  # fmt: skip
-
-
-def _all_of(flags: Iterable[bool | None]) -> bool | None:
-    known = set(flags)
-    return None if not known or None in known else known == {True}
+        return max((one.interrupted for one in self.endpoints), default=0)
 
 
 def _is_connected(sock: socket.socket) -> bool:

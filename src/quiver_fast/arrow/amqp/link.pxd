@@ -8,7 +8,7 @@ from quiver_fast.proton.libproton cimport pn_condition_t, pn_link_t, pn_session_
 from quiver_fast.records.writer cimport RecordWriter
 
 cdef class Endpoint:
-    cdef readonly Course course
+    cdef Course course
     cdef RecordWriter writer
     cdef Connection connection
     # Messages of a transaction; 0 and None without transactions.
@@ -21,8 +21,8 @@ cdef class Endpoint:
     cdef bint is_sender
     # The peer's attach has no address: a refusal, if a detach follows.
     cdef bint is_doubtful
-    cdef readonly str address
-    cdef readonly str name
+    cdef str address
+    cdef str name
 
     # Other ends have sessions of their own on the same connection.
     cdef bint is_one_of_many

@@ -138,9 +138,17 @@ cdef class Endpoint:
         return 0
 
     @property
-    def transactions(self) -> int:
-        """Number of transactions discharged."""
-        return self.coordinator.discharged if self.coordinator is not None else 0
+    def interrupted(self) -> int:
+        """Number of the signal that ended the run early, or 0."""
+        return self.course.interrupted
+
+    def account(self) -> object:
+        """Return the `Account` of this end."""
+        from quiver_fast.arrow.run.account import Account
+
+        return Account(
+            address=self.address, sending_ns=self.course.sending_ns,
+            transactions=0 if self.coordinator is None else self.coordinator.discharged)
 
     cdef void *user(self) noexcept:
         """Return the pointer that events of the data plane have for our link; never NULL."""

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quiver_fast.words import counted
+
+if TYPE_CHECKING:
+    from quiver_fast.arrow.run.account import Account
 
 # The property of our server's open frame: the most bytes in a queue.
 QUEUE_LIMIT = b"queue-limit"
 
 
-def not_accepted(peer: str, sent: Any) -> str:
+def not_accepted(peer: str, sent: Account) -> str:
     """Say how many messages were not accepted, and why the first was not.
 
     Args:
         peer: the name of the peer.
-        sent: a sender, or the sum of several.
+        sent: the account of a sender, or of several.
     """
-    refused = sent.rejected + sent.released + sent.modified
     why = f" (first: {sent.first_refusal})" if sent.first_refusal else ""
     return (
-        f"{peer}: {refused} of {counted(sent.sent, 'message', ('was', 'were'))} not accepted: "
+        f"{peer}: {sent.refused} of {counted(sent.sent, 'message', ('was', 'were'))} not accepted: "
         f"{sent.rejected} rejected, "
         f"{sent.released} released, {sent.modified} modified{why}"
     )

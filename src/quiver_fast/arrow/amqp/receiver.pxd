@@ -41,11 +41,11 @@ cdef class Receiver(Endpoint):
     # Messages taken before the last drain, and whether that was the second one.
     cdef int64_t taken_before
     cdef bint confirming
-    cdef readonly int64_t received
+    cdef int64_t received
     # Messages that are not of this run: sent before it, and sent during it by others.
-    cdef readonly int64_t older
-    cdef readonly int64_t foreign
-    cdef readonly int64_t aborted
+    cdef int64_t older
+    cdef int64_t foreign
+    cdef int64_t aborted
 
     cdef int64_t taken(self) noexcept nogil
     cdef int64_t goal(self) noexcept nogil

@@ -143,20 +143,12 @@ cdef class Receiver(Endpoint):
         if self.aborted and not self.course.interrupted:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
 
-    @property
-    def queue_empty(self) -> bool | None:
-        """Whether the queue was read to its end; None if the peer was not asked to drain."""
-        if self.undrainable or self.course.drain_deadline == INT64_MAX:
-            return None
-        return self.was_drained
-
-    @property
-    def drained_at(self) -> tuple[int, bool] | None:
-        """When the drain began that showed the queue's end, and whether all senders had ended.
-
-        The first is monotonic ns; the wrapper knows the second. None if no drain showed the end.
-        """
-        return (self.asked_at, self.asked_last) if self.queue_empty else None
+    def account(self) -> object:
+        asked = not self.undrainable and self.course.drain_deadline != INT64_MAX
+        return super().account()._replace(
+            received=self.received, older=self.older, foreign=self.foreign, aborted=self.aborted,
+            queue_empty=self.was_drained if asked else None,
+            drained_at=(self.asked_at, self.asked_last) if asked and self.was_drained else None)
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t end

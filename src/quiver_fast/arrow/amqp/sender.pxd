@@ -20,15 +20,15 @@ cdef class Sender(Endpoint):
     cdef int64_t message_time
     cdef int64_t first_time
     cdef int64_t recorded
-    cdef readonly int64_t sent
-    cdef readonly int64_t settled
-    cdef readonly int64_t accepted
-    cdef readonly int64_t rejected
-    cdef readonly int64_t released
-    cdef readonly int64_t modified
+    cdef int64_t sent
+    cdef int64_t settled
+    cdef int64_t accepted
+    cdef int64_t rejected
+    cdef int64_t released
+    cdef int64_t modified
     # Messages that a signal aborted.
-    cdef readonly int64_t aborted
-    cdef readonly str first_refusal
+    cdef int64_t aborted
+    cdef str first_refusal
 
     cdef int await_credit(self, int64_t now) except -1 nogil
     cdef int64_t allowance(self, int64_t now) noexcept nogil

@@ -109,26 +109,19 @@ cdef class Sender(Endpoint):
         with nogil:
             self.course.control.say_ready()
             self.loop()
-        refused = self.rejected + self.released + self.modified
-        if refused:
-            raise OutcomeError(not_accepted(self.connection.peer, self))
+        if self.rejected + self.released + self.modified:
+            raise OutcomeError(not_accepted(self.connection.peer, self.account()))
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of bodies that went out; see `Outgoing`."""
-        return self.outgoing.bytes
-
-    @property
-    def unsettled(self) -> int:
-        """Number of messages that have no outcome."""
-        return self.sent - self.settled
-
-    @property
-    def has_all_outcomes(self) -> bool:
-        """Whether no message can still reach the queue: all have outcomes, and are committed."""
-        done = self.coordinator is None or self.coordinator.has_committed(self.batch_sent)
-        return done and self.settled == self.sent and (
+    def account(self) -> object:
+        # Presettled messages have arrived when the peer has read all that went out.
+        committed = self.coordinator is None or self.coordinator.has_committed(self.batch_sent)
+        arrived = self.settled == self.sent and (
             not self.outgoing.presettled or self.connection.was_read())
+        return super().account()._replace(
+            sent=self.sent, accepted=self.accepted, rejected=self.rejected,
+            released=self.released, modified=self.modified, unsettled=self.sent - self.settled,
+            aborted=self.aborted, bytes=self.outgoing.bytes, first_refusal=self.first_refusal,
+            has_all_outcomes=committed and arrived)
 
     cdef int begin(self) noexcept nogil:
         """Prepare the clock. It starts with the first credit, when both ends are ready."""
@@ -508,7 +501,7 @@ cdef class Sender(Endpoint):
 
     cdef int ended_by_peer(self, int64_t now) except -1:
         """Raise LinkError for an orderly end by the peer, except at the end of a timed run."""
-        unsettled = self.unsettled
+        unsettled = self.sent - self.settled
         count = self.course.limits.count
         if count == 0 and self.course.near_the_end(now):
             # The peer has the same duration. The report counts messages without an outcome.

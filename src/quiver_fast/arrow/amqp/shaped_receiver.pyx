@@ -81,8 +81,8 @@ cdef class ShapedReceiver(Receiver):
 
     # Shared by all receivers of the process; None to accept all messages.
     cdef Outcomes outcomes
-    cdef readonly int64_t released
-    cdef readonly int64_t rejected
+    cdef int64_t released
+    cdef int64_t rejected
     # Nanoseconds of work on a message, of receiving before a pause, of a pause; 0 for none.
     cdef int64_t delay
     cdef int64_t receiving
@@ -108,10 +108,11 @@ cdef class ShapedReceiver(Receiver):
         self.pausing = 1000 * pausing
         self.next_step = INT64_MAX
 
-    @property
-    def received(self) -> int:
-        """Number of messages of the run that were accepted."""
-        return Receiver.received.__get__(self) - self.rejected
+    def account(self) -> object:
+        # Received are those that were accepted.
+        return super().account()._replace(
+            received=self.received - self.rejected, released=self.released,
+            rejected=self.rejected)
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t wake

@@ -44,7 +44,7 @@ cdef class StreamReceiver(Receiver):
     # The links that the peer attached for streams, besides the base link.
     cdef Inflow *streams
     # Bytes of bodies.
-    cdef readonly int64_t bytes
+    cdef int64_t bytes
 
     def __cinit__(self) -> None:
         self.streams = NULL
@@ -55,6 +55,9 @@ cdef class StreamReceiver(Receiver):
         self.is_plain = False
         # The clock is read for each part of a stream.
         self.course.clock_block = 1
+
+    def account(self) -> object:
+        return super().account()._replace(bytes=self.bytes)
 
     def __dealloc__(self) -> None:
         cdef Inflow *flow

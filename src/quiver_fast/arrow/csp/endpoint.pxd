@@ -5,7 +5,7 @@ from quiver_fast.arrow.run.course cimport Course
 from quiver_fast.records.writer cimport RecordWriter
 
 cdef class Endpoint:
-    cdef readonly Course course
+    cdef Course course
     cdef RecordWriter writer
     cdef Channel channel
     cdef readonly str queue

@@ -83,6 +83,17 @@ cdef class Endpoint:
         """Return the address of the server, in the form of `Connection.identity`."""
         return {"product": None, "version": None, "container": None, **self.channel.place}
 
+    @property
+    def interrupted(self) -> int:
+        """Number of the signal that ended the run early, or 0."""
+        return self.course.interrupted
+
+    def account(self) -> object:
+        """Return the `Account` of this end."""
+        from quiver_fast.arrow.run.account import Account
+
+        return Account(sending_ns=self.course.sending_ns)
+
     cdef bytes create(self, bytes event, double timeout):
         """Send an event that creates an appender or a tailer; keep its cid; return the reply."""
         deadline = monotonic_ns() + <int64_t>(timeout * SECOND)

@@ -47,10 +47,10 @@ cdef class Receiver(Endpoint):
     # When the arrow asked for the end, and whether the wrapper had said that no sender sends.
     cdef int64_t asked_at
     cdef bint asked_last
-    cdef readonly int64_t received
+    cdef int64_t received
     # Entries that are not of this run: written before it, and during it by others.
-    cdef readonly int64_t older
-    cdef readonly int64_t foreign
+    cdef int64_t older
+    cdef int64_t foreign
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  window: int, id_prefix: str = "", with_ids: bool = False,
@@ -81,15 +81,11 @@ cdef class Receiver(Endpoint):
             # The wrapper says when no more messages come.
             self.course.deadline = INT64_MAX
 
-    @property
-    def queue_empty(self) -> bool | None:
-        """Whether the queue was read to its end; None if the arrow did not ask for its end."""
-        return self.position >= self.queue_end if self.end_tid else None
-
-    @property
-    def drained_at(self) -> tuple[int, bool] | None:
-        """See the receiver over AMQP."""
-        return (self.asked_at, self.asked_last) if self.queue_empty else None
+    def account(self) -> object:
+        empty = self.position >= self.queue_end if self.end_tid else None
+        return super().account()._replace(
+            received=self.received, older=self.older, foreign=self.foreign, queue_empty=empty,
+            drained_at=(self.asked_at, self.asked_last) if empty else None)
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         self.take_input()

@@ -56,11 +56,11 @@ cdef class Sender(Endpoint):
     # The tid of the last reply, and how many replies had it: a batch's requests share one.
     cdef int64_t reply_tid
     cdef int64_t reply_count
-    cdef readonly int64_t sent
-    cdef readonly int64_t settled
-    cdef readonly int64_t accepted
-    cdef readonly int64_t rejected
-    cdef readonly str first_refusal
+    cdef int64_t sent
+    cdef int64_t settled
+    cdef int64_t accepted
+    cdef int64_t rejected
+    cdef str first_refusal
 
     def __init__(self, channel: Channel, writer: RecordWriter, limits: Limits, *, queue: str,
                  body: bytes, window: int, id_prefix: str = "", with_ids: bool = False,
@@ -95,15 +95,11 @@ cdef class Sender(Endpoint):
                 f"{self.channel.peer}: {self.rejected} of {self.sent} submits were refused "
                 f"(first: {self.first_refusal})")
 
-    @property
-    def unsettled(self) -> int:
-        """Number of submits without a reply."""
-        return self.sent - self.settled
-
-    @property
-    def has_all_outcomes(self) -> bool:
-        """Whether every submit has its reply."""
-        return self.settled == self.sent
+    def account(self) -> object:
+        return super().account()._replace(
+            sent=self.sent, accepted=self.accepted, rejected=self.rejected,
+            unsettled=self.sent - self.settled, first_refusal=self.first_refusal,
+            has_all_outcomes=self.settled == self.sent)
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t wake

@@ -119,11 +119,6 @@ cdef class Course:
         self.run_span = min(UNIT_FACTOR * start, INT64_MAX - start) if start else UINT64_MAX
 
     @property
-    def delays(self) -> Delays | None:
-        """How late messages went out; None without a rate."""
-        return None if self.schedule is None else self.schedule.delays
-
-    @property
     def sending_ns(self) -> int | None:
         """Nanoseconds from the begin of the schedule to the end of the sending; None without."""
         return None if self.schedule is None else self.schedule.passed_until(self.stopped_at)
