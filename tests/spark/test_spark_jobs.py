@@ -20,7 +20,7 @@ from support.spark_events import patiently
 from support.spark_runs import as_json
 from support.summaries import config as configured
 
-from quiver_fast.analysis.compare.sets import changes, compare_sets
+from quiver_fast.analysis.compare.sets import changes_of, compare_figures, run_figures
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.read.discovery import find_runs
@@ -108,7 +108,7 @@ def test_change_points_are_the_local_ones(
     output: Path, runs: Path, here: dict[str, RunData]
 ) -> None:
     found = json.loads((output / "changes.json").read_text())
-    expected = as_json(changes(list(here.values())))
+    expected = as_json(changes_of([*map(run_figures, here.values())]))
     assert found["figures"] == expected["figures"]
     assert found["runs"] == [f"{runs.name}/{Path(name).name}/receiver" for name in expected["runs"]]
 
@@ -148,9 +148,9 @@ def test_again_and_compared(
     assert path.read_text() == before
     assert path.stat().st_ino != inode
     found = json.loads((output / "comparison.json").read_text())
-    every = list(here.values())
+    every = here.values()
     assert len(found["base"]) == 2 * len(every)
-    compared = compare_sets(every * 2, every)
+    compared = compare_figures([*map(run_figures, every * 2)], [*map(run_figures, every)])
     assert found["figures"] == as_json(compared["figures"])
     assert found["verdict"] == compared["verdict"] not in ("better", "worse")
     assert [entry.name for entry in output.parent.iterdir()] == [output.name]

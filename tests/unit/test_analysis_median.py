@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.compare.median import LEAST_VALUES, median_interval
+from quiver_fast.analysis.compare.comparison import LEAST_VALUES, median_interval
 
 
 def coverage_by_counting(n: int, k: int) -> float:

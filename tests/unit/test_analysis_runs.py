@@ -11,8 +11,8 @@ from support.summaries import config as configured
 
 from quiver_fast.analysis.compare.comparison import overall_verdict
 from quiver_fast.analysis.compare.sets import (
-    changes,
-    compare_sets,
+    changes_of,
+    compare_figures,
     run_figures,
 )
 from quiver_fast.analysis.figures.statistics import ending, run_statistics
@@ -25,6 +25,10 @@ from quiver_fast.errors import RecordError
 from quiver_fast.records.frames import open_records, write_frames
 
 EPOCH = 1_700_000_000_000
+
+
+def compared(base, candidate):
+    return compare_figures([*map(run_figures, base)], [*map(run_figures, candidate)])
 
 
 def ignore(_done, _total):
@@ -113,13 +117,13 @@ def test_settlement_bounds_the_offset_peer_to_peer(tmp_path):
 def test_comparison(tmp_path):
     base = [write_run(tmp_path / f"base{n}", seed=n) for n in range(5)]
     slower = [write_run(tmp_path / f"slower{n}", latency=9, seed=n + 9) for n in range(5)]
-    ours = compare_sets(base, slower)
+    ours = compared(base, slower)
     assert ours["verdict"] == "worse"
     assert ours["figures"]["message_rate"]["verdict"] == "no difference above 0.1 %"
     assert ours["figures"]["latency_p50"]["difference"] == pytest.approx(4, abs=0.2)
-    assert compare_sets(slower, base)["verdict"] == "better"
-    assert compare_sets(base, base)["verdict"] == "not shown"
-    few = compare_sets(base[:4], slower)
+    assert compared(slower, base)["verdict"] == "better"
+    assert compared(base, base)["verdict"] == "not shown"
+    few = compared(base[:4], slower)
     assert few["verdict"] == "too few runs: at least 5 of each"
     assert few["figures"]["latency_p50"]["interval"] is None
     json.dumps(ours)
@@ -131,7 +135,7 @@ def test_comparison_across_units(tmp_path):
     lines = (tmp_path / "base" / "receiver-transfers.csv").read_text().splitlines()
     fine = ["{}000,{}000\n".format(*line.split(",")) for line in lines]
     (tmp_path / "fine" / "receiver-transfers.csv").write_text("".join(fine))
-    ours = compare_sets([base], [load(tmp_path / "fine")])
+    ours = compared([base], [load(tmp_path / "fine")])
     assert all(figure["difference"] == 0 for figure in ours["figures"].values())
 
 
@@ -154,7 +158,7 @@ def test_a_rate_run_is_compared_whole_and_raw_beside_it(tmp_path):
     steady = run_statistics(slow)["steady_state"]
     assert (steady["figures_of"], steady["warm_up_seconds"]) == ("whole run", 0)
     assert steady["reason"] == "p99 latency from 300 ms to 5 ms at 3.7 s"
-    figure = compare_sets([base], [slow])["figures"]["latency_p99"]
+    figure = compared([base], [slow])["figures"]["latency_p99"]
     assert (figure["raw_base"], figure["raw_candidate"]) == (5, 300)
     assert figure["candidate"] > figure["base"] == 5
 
@@ -162,8 +166,8 @@ def test_a_rate_run_is_compared_whole_and_raw_beside_it(tmp_path):
 def test_a_comparison_names_incomplete_runs(tmp_path):
     good = write_run(tmp_path / "good", config={})
     failed = replace(good, name="failed", sender={**good.sender, "complete": False})
-    assert compare_sets([good], [failed])["incomplete"] == ["failed"]
-    assert compare_sets([good], [good])["incomplete"] == []
+    assert compared([good], [failed])["incomplete"] == ["failed"]
+    assert compared([good], [good])["incomplete"] == []
 
 
 def test_ending(tmp_path):
@@ -229,7 +233,7 @@ def test_changes_over_runs(tmp_path):
         )
         for n in range(14)
     ]
-    ours = changes(runs[::-1])
+    ours = changes_of([*map(run_figures, runs[::-1])])
     assert ours["runs"] == [run.name for run in runs]
     (change,) = ours["figures"]["latency_p50"]["change_points"]
     assert change == {"run": runs[6].name, "before": 5.0, "after": 20.0}
@@ -241,7 +245,7 @@ def test_changes_over_runs(tmp_path):
     said = section_text(change_section(ours))
     assert re.search(rf"latency p50 +{runs[6].name} +5.00 ms +20.0 ms$", said, re.MULTILINE)
     assert re.search(r"message rate +0 %$", said, re.MULTILINE)
-    assert changes(runs[:11]) is None
+    assert changes_of([*map(run_figures, runs[:11])]) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.record_files import Traffic, write_pair
 
-from quiver_fast.analysis.compare.sets import compare_sets
+from quiver_fast.analysis.compare.sets import compare_figures, run_figures
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.ranks import NAMES, exists, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text
@@ -80,7 +80,7 @@ def number(text: str) -> float:
 def test_text_json_and_page_have_the_same_figures(tmp_path: Path, seed: int) -> None:
     base, candidate = written(tmp_path, seed)
     documents = [run_document(run, None) for run in candidate]
-    comparison = compare_sets(base, candidate)
+    comparison = compare_figures([*map(run_figures, base)], [*map(run_figures, candidate)])
     limits = [threshold(text) for text in ("p99>1ms", "rate<1", "worse", "p50-change>5%")]
     thresholds = judged(limits, documents, comparison)
     whole = whole_document(documents, "local", comparison, None, thresholds)

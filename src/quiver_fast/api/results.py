@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.model.units import NO_RATE, per_millisecond
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.shared.output import ArrowFiles
@@ -184,8 +185,8 @@ class Runs:
             KeyError: the document has no median of it.
             QuiverError: no message was received.
         """
-        name = f"p{float(rank):g}"
-        return self._median("latency_max" if name == "p100" else f"latency_{name}", _NO_LATENCY)
+        keys = {one.rank: key for key, one in SET_FIGURES.items()}
+        return self._median(keys[float(rank)], _NO_LATENCY)
 
     def _median(self, figure: str, missing: str) -> float:
         return _known(self.document["summary"][CANDIDATE]["figures"][figure]["median"], missing)

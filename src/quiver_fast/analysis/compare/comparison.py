@@ -50,6 +50,8 @@ EXACT_RUNS = 100
 """Runs of both sides together up to which the test is exact."""
 LOOKS = (6, 8, 11, 15, 21, 29, 41, 57, 80)
 """The runs of each side at which ``--detect`` looks whether the verdict is decided."""
+LEAST_VALUES = 6
+"""Values from which their smallest and largest enclose the median in 95 of 100 cases."""
 _SIGNIFICANCE = 0.05
 # Of each look, so that any of the looks, or one more at the end, is wrong in 5 of 100: equal
 # levels as Pocock has them (Biometrika 64, 1977), by simulation (docs/analysis.md).
@@ -388,6 +390,25 @@ def overall_verdict(verdicts: Sequence[str], bounds: Sequence[float | None]) -> 
     return next(one for one in compared if one.startswith(BELOW))
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the median; None for under six values.
+
+    The bounds are values themselves: the k-th smallest and the k-th largest. Whatever the
+    distribution, they miss the median with the probability that a fair coin falls on one
+    side fewer than k times in n throws, twice (David and Nagaraja, Order Statistics, 2003,
+    section 7.1). The largest k is taken that keeps 95 %.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    outside, k = 0.0, 0
+    while k < n // 2:
+        outside += 2 * math.comb(n, k) / 2**n
+        if outside > _SIGNIFICANCE:
+            break
+        k += 1
+    return (ordered[k - 1], ordered[n - k]) if k else None
+
+
 def undecided(comparison: Mapping[str, Any]) -> list[str]:
     """Return the figures of which runs show neither a difference nor that there is none."""
     return [
@@ -396,6 +417,12 @@ def undecided(comparison: Mapping[str, Any]) -> list[str]:
         if figure["verdict"] in (NOT_SHOWN, TOO_FEW)
         or (figure["verdict"] == MAYBE_RELEVANT and figure["no_difference_above"] is None)
     ]
+
+
+def named(name: str, figure: Mapping[str, Any], without: str = "") -> str:
+    """Return the name of a compared figure with its change, or ``without`` a change."""
+    change = without if figure["change"] is None else f" ({figure['change']:+.1%})"
+    return name.replace("_", " ") + change
 
 
 def in_words(comparison: Mapping[str, Any]) -> str:
@@ -408,8 +435,7 @@ def _verdict_words(comparison: Mapping[str, Any]) -> str:
     parts = []
     for verdict in (BETTER, WORSE):
         found = [
-            name.replace("_", " ")
-            + (f" ({figure['change']:+.1%})" if figure["change"] is not None else " (-)")
+            named(name, figure, " (-)")
             for name, figure in comparison["figures"].items()
             if figure["verdict"] == verdict
         ]

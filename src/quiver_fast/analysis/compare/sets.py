@@ -64,8 +64,12 @@ def run_figures(run: RunData) -> RunFigures:
     )
 
 
-def compare_sets(
-    base: Sequence[RunData], candidate: Sequence[RunData], rules: Rules | None = None
+def _incomplete(runs: Sequence[RunFigures]) -> list[str]:
+    return [run.name for run in runs if run.complete is False]
+
+
+def compare_figures(
+    base: Sequence[RunFigures], candidate: Sequence[RunFigures], rules: Rules | None = None
 ) -> dict[str, Any]:
     """Compare two sets of runs. The run is the unit: each gives one value per figure.
 
@@ -82,19 +86,6 @@ def compare_sets(
         ``raw_base`` and ``raw_candidate``: the medians over the runs of the figure of each whole
         run. Latencies are in milliseconds.
     """
-    return compare_figures(
-        [run_figures(run) for run in base], [run_figures(run) for run in candidate], rules
-    )
-
-
-def _incomplete(runs: Sequence[RunFigures]) -> list[str]:
-    return [run.name for run in runs if run.complete is False]
-
-
-def compare_figures(
-    base: Sequence[RunFigures], candidate: Sequence[RunFigures], rules: Rules | None = None
-) -> dict[str, Any]:
-    """Compare two sets of runs, given their figures, as :func:`compare_sets` does."""
     rules = rules or Rules()
     larger = {name: figure.is_load for name, figure in SET_FIGURES.items()}
     left_out = _left_out(base, candidate, rules)
@@ -205,7 +196,7 @@ def _steady_values(counts: Float64Array, part: Histogram | None) -> dict[str, fl
     return {"message_rate": float(counts.mean())} | latencies
 
 
-def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
+def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
     """Look for change points over a series of runs; None for under twelve that have a rate.
 
     Returns:
@@ -218,11 +209,6 @@ def changes(runs: Sequence[RunData]) -> dict[str, Any] | None:
         at the new level), ``before`` and ``after`` (medians of the levels).
         ``incomplete`` has the names of runs that did not do all that was asked.
     """
-    return changes_of([run_figures(run) for run in runs])
-
-
-def changes_of(runs: Sequence[RunFigures]) -> dict[str, Any] | None:
-    """Look for change points, given the runs' figures, as :func:`changes` does."""
     received = [run for run in runs if run.values.keys() == SET_FIGURES.keys()]
     if len(received) < MINIMUM_RUNS:
         return None

@@ -80,7 +80,7 @@ def run_dots(comparison: Mapping[str, Any]) -> list[Chart]:
     """Return a chart of each figure of a comparison: runs as dots, and their medians.
 
     Args:
-        comparison: the result of :func:`quiver_fast.analysis.compare.sets.compare_sets`.
+        comparison: the result of :func:`quiver_fast.analysis.compare.sets.compare_figures`.
     """
     return [
         _figure_dots(name, found, values)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import in_words
-from quiver_fast.analysis.compare.median import LEAST_VALUES
+from quiver_fast.analysis.compare.comparison import LEAST_VALUES, in_words
 from quiver_fast.analysis.figures.steady import STEADY
 from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.model.ranks import BENCH, BENCH_KEYS, FEW, exists, rank_head

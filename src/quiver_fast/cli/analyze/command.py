@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import Rules
-from quiver_fast.analysis.compare.sets import changes, compare_sets
+from quiver_fast.analysis.compare.sets import changes_of, compare_figures, run_figures
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
@@ -235,13 +235,14 @@ class _Analysis:
         self.documents = [run_document(run, args.expected_interval, args.window) for run in runs]
         detect = share(args.detect) if args.detect else None
         rules = Rules(share(args.relevant or "1%"), detect, args.trust_order)
-        comparison = compare_sets(base, runs, rules) if base else None
+        sides = [run_figures(run) for run in base], [run_figures(run) for run in runs]
+        comparison = compare_figures(*sides, rules) if base else None
         self.document = whole_document(
             self.documents,
             backend,
             comparison,
             # Trials and points differ because they should.
-            None if self._sweeps or any_compares(answers) else changes([*base, *runs]),
+            None if self._sweeps or any_compares(answers) else changes_of([*sides[0], *sides[1]]),
             self._thresholds(args, comparison),
         )
 

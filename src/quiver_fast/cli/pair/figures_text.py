@@ -14,7 +14,7 @@ from quiver_fast.analysis.show.set_sections import campaign_sections
 from quiver_fast.cli.analyze.text import comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
 
-_LATENCIES = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
+_LATENCIES = {key: one.name for key, one in SET_FIGURES.items() if one.rank}
 
 
 def campaign_text(kind: str, document: dict[str, Any]) -> str:

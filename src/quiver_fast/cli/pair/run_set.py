@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import LOOKS, WORSE, Rules, undecided
-from quiver_fast.analysis.compare.median import median_interval
+from quiver_fast.analysis.compare.comparison import LOOKS, WORSE, Rules, median_interval, undecided
 from quiver_fast.analysis.compare.sets import compare_figures, run_figures
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.analysis.compare.comparison import NOT_COMPARABLE, TOO_FEW, WORSE, undecided
+from quiver_fast.analysis.compare.comparison import NOT_COMPARABLE, TOO_FEW, WORSE, named, undecided
 from quiver_fast.analysis.model.figures import (
     CHANGE,
     CHANGES,
@@ -102,12 +102,14 @@ class Finding:
         holds: whether the condition holds; None where there is no value, or nobody can say.
         reason: why there is no value, or words beside it; else None.
         unknown: why nobody can say whether it holds; else None.
+        never_sent: the messages that count in a latency though they were never sent.
     """
 
     value: float | None
     holds: bool | None
     reason: str | None = None
     unknown: str | None = None
+    never_sent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class Threshold:
         """Judge a run by its document."""
         value = self.figure.of_run(document)
         if value is not None:
-            return Finding(value, self.holds(value))
+            unsent = self.figure.never_sent(document)
+            return Finding(value, self.holds(value), never_sent=unsent)
         most = self.figure.most_of_run(document)
         if most is None:
             return Finding(None, None, self.figure.missing(document))
@@ -175,9 +178,7 @@ class Threshold:
         return Finding(value, *((None, reason, unknown) if len(held) > 1 else (held.pop(), reason)))
 
 
-def _result(
-    condition: str, run: str, found: Finding, unit: str, unsent: int | None = None
-) -> Result:
+def _result(condition: str, run: str, found: Finding, unit: str) -> Result:
     """Return the result of a condition that must not hold.
 
     Keys: ``condition``, ``run``, ``value`` (None if the run does not have the figure,
@@ -193,7 +194,7 @@ def _result(
         "breached": found.unknown is None if found.holds is None else found.holds,
         "inconclusive": found.unknown,
         "reason": found.reason,
-        "never_sent": unsent,
+        "never_sent": found.never_sent,
     }
 
 
@@ -201,7 +202,7 @@ def _worse(figures: dict[str, Any]) -> tuple[float | None, str | None]:
     """Return the number of figures that are worse, and their names or why there is no number."""
     if any(figure["verdict"] == TOO_FEW for figure in figures.values()):
         return None, TOO_FEW
-    names = [_named(name, each) for name, each in figures.items() if each["verdict"] == WORSE]
+    names = [named(name, each) for name, each in figures.items() if each["verdict"] == WORSE]
     return len(names), ", ".join(names) or None
 
 
@@ -210,14 +211,8 @@ def _open(comparison: dict[str, Any]) -> str | None:
     figures = comparison["figures"]
     if any(figure["verdict"] == NOT_COMPARABLE for figure in figures.values()):
         return f"{NOT_COMPARABLE}; measure both in turns, or give --trust-order"
-    names = [_named(name, figures[name]) for name in undecided(comparison)]
+    names = [named(name, figures[name]) for name in undecided(comparison)]
     return f"more runs are needed to tell of {', '.join(names)}" if names else None
-
-
-def _named(name: str, figure: dict[str, Any]) -> str:
-    """Return the name of a figure, with its change."""
-    change = "" if figure["change"] is None else f" ({figure['change']:+.1%})"
-    return name.replace("_", " ") + change
 
 
 def _change(figure: dict[str, Any]) -> tuple[float | None, str | None]:
@@ -313,16 +308,11 @@ def judged(
     found = []
     for limit in limits:
         if not limit.of_comparison:
-            found += [
-                _result(
-                    limit.condition, document["name"], limit.in_run(document), limit.figure.unit,
-                    limit.figure.never_sent(document),
-                )
-                for document in documents
-            ]  # fmt: skip
-        elif comparison is not None:
-            of_all = limit.in_comparison(comparison)
-            found.append(_result(limit.condition, "comparison", of_all, limit.figure.unit))
+            of_each = [(document["name"], limit.in_run(document)) for document in documents]
+        else:
+            of_each = [("comparison", limit.in_comparison(comparison))] if comparison else []
+        unit = limit.figure.unit
+        found += [_result(limit.condition, run, finding, unit) for run, finding in of_each]
     if comparison is None and any(limit.figure.name == INCONCLUSIVE for limit in limits):
         # Nothing is compared: the conditions of the runs tell.
         names = [one["condition"] for one in found if one["inconclusive"]]
