@@ -13,7 +13,7 @@ import trustme
 from support.documents import parsed
 from support.processes import free_port
 
-from quiver_fast.cli.arrow.headline import run_rows
+from quiver_fast.cli.arrow.terminal import run_rows
 from quiver_fast.records.parser import read_transfers
 
 KEYS = ("lost", "foreign", "duplicate", "reordered", "negative_latency")

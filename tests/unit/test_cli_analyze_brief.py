@@ -1,7 +1,7 @@
 """The findings of an analysis as rows of a terminal."""
 
 from quiver_fast.analysis.figures.statistics import OF_STEADY, OF_WHOLE
-from quiver_fast.cli.arrow.headline import finding_rows
+from quiver_fast.cli.arrow.terminal import finding_rows
 
 SHORT = {"figures_of": OF_WHOLE, "verdict": "too short to tell", "reason": "2 whole seconds",
          "message_rate": None, "latency": None}  # fmt: skip

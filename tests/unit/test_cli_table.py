@@ -7,7 +7,7 @@ import pytest
 
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.show.run_sections import run_of
-from quiver_fast.cli.arrow.headline import run_rows, threshold_rows
+from quiver_fast.cli.arrow.terminal import run_rows, threshold_rows
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,

@@ -201,7 +201,7 @@ def _known(value: float | None, missing: str) -> float:
 
 def _headline(document: dict[str, Any]) -> list[str]:
     # Rich is slow to import, and only a result that is printed needs it.
-    from quiver_fast.cli.arrow.headline import pair_headline
+    from quiver_fast.cli.arrow.terminal import pair_headline
 
     return [line.plain for line in pair_headline(document)]
 

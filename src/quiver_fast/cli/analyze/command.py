@@ -292,7 +292,7 @@ class _Analysis:
             console.show_all(self._texts())
             return
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.headline import print_arrow, print_pair
+        from quiver_fast.cli.arrow.terminal import print_arrow, print_pair
 
         console.show_all(self._overview())
         for document in self.documents:

@@ -136,7 +136,7 @@ def _show(summary: dict[str, Any], console: Console, summarize: bool) -> None:
     terminal = console.terminal
     if terminal is not None:
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.headline import print_arrow
+        from quiver_fast.cli.arrow.terminal import print_arrow
 
         print_arrow(terminal, summary, summarize=summarize, verbose=console.verbose)
     elif summarize:

@@ -201,7 +201,7 @@ def _show(document: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
     if terminal is not None and measured:
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.headline import print_pair
+        from quiver_fast.cli.arrow.terminal import print_pair
 
         print_pair(terminal, document, verbose=console.verbose)
         return
