@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from quiver_fast.analysis.model.units import short_text
-from quiver_fast.cli.arrow.terminal import arrow_headline, fitted, pair_headline
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import number_field, text_field
+from quiver_fast.cli.arrow.terminal import arrow_headline, fitted, pair_headline
 from quiver_fast.cli.pair import live_table
 from quiver_fast.cli.pair.live_table import (
     Limits,

@@ -7,7 +7,6 @@ import pytest
 
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.show.run_sections import run_of
-from quiver_fast.cli.arrow.terminal import run_rows, threshold_rows
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
@@ -15,6 +14,7 @@ from quiver_fast.cli.arrow.summary_text import (
     pair_summary_text,
     text_field,
 )
+from quiver_fast.cli.arrow.terminal import run_rows, threshold_rows
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair import table
 from quiver_fast.cli.pair.table import Period, upstream_columns

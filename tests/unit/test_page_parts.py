@@ -284,7 +284,7 @@ def histogram() -> SecondHistogram:
 def test_the_map_has_a_colour_where_messages_are() -> None:
     heat = heat_image(histogram())
     assert [tuple(map(int, column)) for column in heat.columns()] == [(7, 8, 101), (8, 9, 10)]
-    scale = latency_scale(heat.low, heat.high, 1.0, margin=1.0)
+    scale = latency_scale(*heat.rows[[0, -1]], 1.0, margin=1.0)
     image = base64.b64decode(png_url(heat.pixels(scale)).partition(",")[2])
     width, height = struct.unpack(">II", image[16:24])
     start = image.index(b"IDAT") + 4

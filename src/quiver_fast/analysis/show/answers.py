@@ -10,14 +10,12 @@ from quiver_fast.analysis.model.units import average_text, latency_text, seconds
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SET, SWEEP, Answer
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
-from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.chart import Chart, percentile_chart
 from quiver_fast.analysis.show.headline import environment_facts
 from quiver_fast.analysis.show.html import escape, html_grid
 from quiver_fast.analysis.show.scales import (
     Scale,
     count_scale,
-    latency_scale,
-    percentile_scale,
 )
 from quiver_fast.analysis.show.sections import PAGE, Grid
 from quiver_fast.analysis.show.set_charts import sweep_charts
@@ -33,8 +31,6 @@ Document = Mapping[str, Any]
 Shown = TypeVar("Shown")
 Links = Mapping[str, int]
 """The number of the section of each run on the page, by the run's directory."""
-
-_FINEST = 1e-3
 
 
 def answer_sentences(answer: Answer) -> list[str]:
@@ -256,35 +252,15 @@ def _in_order(found: Document) -> Chart:
 
 def _step_charts(answer: Answer) -> list[Chart]:
     """Return the latencies by percentile: a curve for each step."""
-    rows = steps_of(answer.document)
-    if not rows:
-        return []
-    most = max(int(latency["count"]) for _, latency in rows)
-    values = [latency[key] / 1000 for _, latency in rows for key in BENCH_KEYS]
-    chart = Chart(
-        "steps",
-        "Latency by percentile",
-        percentile_scale(max(most, 10)),
-        latency_scale(min(values), max(values), _FINEST),
-        "Lines lead from one percentile to the next; the last one is the maximum.",
-    )
-    for colour, (name, latency) in enumerate(rows):
-        _draw(chart, name, latency, colour)
-    return [chart]
-
-
-def _draw(chart: Chart, name: str, latency: Document, colour: int) -> None:
-    count = int(latency["count"])
-    known = [
-        (1 / (1 - rank / 100), latency[key] / 1000, f"{rank:g} %")
-        for key, rank in BENCH_KEYS.items()
-        if rank < 100 and exists(f"{rank:g}", count)
-    ]
-    known.append((max(count, 10), latency["max_us"] / 1000, "maximum"))
-    xs, ys = [point[0] for point in known], [point[1] for point in known]
-    chart.line(xs, ys, colour, name)
-    texts = [f"{name}, {rank}: {average_text(y, 'ms')}" for _, y, rank in known]
-    chart.dots(xs, ys, colour, None, texts)
+    curves = {
+        name: (
+            int(latency["count"]),
+            {float(rank): latency[key] / 1000 for key, rank in BENCH_KEYS.items()},
+        )
+        for name, latency in steps_of(answer.document)
+    }
+    note = "Lines lead from one percentile to the next; the last one is the maximum."
+    return [percentile_chart("steps", "Latency by percentile", curves, note)] if curves else []
 
 
 def _tables(answer: Answer, links: Links) -> str:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quiver_fast.analysis.model.ranks import exists
+from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.show.heatmap import Pixels, key_html, png_url
 from quiver_fast.analysis.show.html import escape
-from quiver_fast.analysis.show.scales import Scale
+from quiver_fast.analysis.show.scales import Scale, latency_scale, percentile_scale
 
 Float64Array = NDArray[np.float64]
 
@@ -23,6 +25,7 @@ COLOURS = 8
 """How many colours of lines a page has: ``c0`` to ``c7``."""
 
 _SIDE = 1000
+_FINEST = 1e-3  # one microsecond: for figures without a clock of their own
 # A line of more points than this would be finer than any screen.
 _BUCKETS = 700
 _MOST_TIPS = 240
@@ -259,6 +262,43 @@ class Chart:
             f'<span style="left:{100 * self.x.place(value):.2f}%">{escape(text)}</span>'
             for value, text in self.x.marks
         )
+
+
+def percentile_chart(
+    name: str,
+    title: str,
+    curves: Mapping[str, tuple[int, Mapping[float, float]]],
+    note: str,
+    *,
+    quantity: str = "latency",
+    colour: int = 0,
+) -> Chart:
+    """Return a chart of known percentiles: lines lead from one to the next, the maximum is last.
+
+    Args:
+        name: the id of its figure.
+        title: its heading.
+        curves: by label the number of values, and milliseconds by rank.
+        note: a sentence below it.
+        quantity: the name of the y axis.
+        colour: of the first curve; the others have the next ones.
+    """
+    values = [value for _, latencies in curves.values() for value in latencies.values()]
+    x = percentile_scale(max(count for count, _ in curves.values()))
+    chart = Chart(name, title, x, latency_scale(min(values), max(values), _FINEST, quantity), note)
+    for number, (label, (count, latencies)) in enumerate(curves.items(), start=colour):
+        known = [
+            (1 / (1 - rank / 100), value, f"{rank:g} %")
+            for rank, value in sorted(latencies.items())
+            if rank < 100 and exists(f"{rank:g}", count)
+        ]
+        if 100 in latencies:
+            known.append((float(max(count, 10)), latencies[100], "maximum"))
+        xs, ys = [point[0] for point in known], [point[1] for point in known]
+        chart.line(xs, ys, number, label)
+        texts = [f"{label}, {rank}: {average_text(y, 'ms')}" for _, y, rank in known]
+        chart.dots(xs, ys, number, None, texts)
+    return chart
 
 
 def _legend_html(legend: Mapping[str, Shape]) -> str:

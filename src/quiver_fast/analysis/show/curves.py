@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.omission import CorrectedDistribution
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.model.distinct import distinct
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
-from quiver_fast.analysis.tables.latencies import Histogram, Latencies
+from quiver_fast.analysis.tables.latencies import Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
 
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
-_COLUMNS, _BINS = 600, 80
 _CURVE_POINTS = 120
 
 
@@ -73,41 +71,3 @@ def sweep_curves(sweep: SweptValues, named: bool) -> list[tuple[str, list[SweptP
         if point.figures is not None:
             curves.setdefault(label, []).append(point)
     return list(curves.items())
-
-
-def heat_cells(histogram: Histogram) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return how many messages there are by time and latency.
-
-    Returns:
-        Edges of the columns in epoch seconds (c + 1), edges of the rows in ticks of the
-        clock (r + 1), and messages (c, r); float64.
-    """
-    columns, rows = _time_edges(histogram), _latency_edges(histogram)
-    cells = np.zeros((len(columns) - 1, len(rows) - 1))
-    for part in histogram.parts():
-        added, _, _ = np.histogram2d(
-            part.seconds, part.latencies, (columns, rows), weights=part.counts
-        )
-        cells += added
-    return columns, rows, cells
-
-
-def _time_edges(histogram: Histogram) -> Float64Array:
-    ends = [(int(part.seconds[0]), int(part.seconds[-1])) for part in histogram.parts()]
-    first, end = ends[0][0], ends[-1][1] + 1
-    width = -(-(end - first) // _COLUMNS)
-    return np.arange(first, end + width, width, dtype=np.float64)
-
-
-def _latency_edges(histogram: Histogram) -> Float64Array:
-    """Return edges at whole ticks, ever wider away from zero on both sides.
-
-    They begin with the least latency and end after the greatest, so that the map is filled.
-    """
-    latencies = histogram.distribution()
-    low, high = latencies.minimum, latencies.maximum
-    if low > 0:
-        return distinct(np.rint(np.geomspace(low, high + 1, _BINS)))
-    upper = distinct(np.rint(np.geomspace(1, max(high, 1) + 1, _BINS)))
-    lower = -distinct(np.rint(np.geomspace(1, -low, _BINS)))[::-1] if low < 0 else np.empty(0)
-    return np.concatenate((lower, [0.0], upper))

@@ -15,12 +15,15 @@ from quiver_fast.analysis.model.ranks import CHARTS, known_ranks, rank_title
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.show.html import Tile, escape
 
+# Faults of the messages of a run: key, words, and whether it is bad for any run.
 _FAULTS = (
-    ("unreceived", "not received"),
-    ("lost", "lost"),
-    ("duplicate", "received twice or more"),
-    ("reordered", "out of order"),
-    ("negative_latency", "received before they were sent: the clocks differ"),
+    ("unreceived", "unreceived", True),
+    ("lost", "lost", True),
+    ("duplicate", "received twice or more", True),
+    ("reordered", "out of order", False),
+    ("foreign", "not of this run", False),
+    ("older", "of an earlier run", False),
+    ("negative_latency", "received before they were sent: the clocks differ", False),
 )
 _NO_END = {"records": {"set_back_ms": None}}
 
@@ -74,8 +77,8 @@ def run_state(run: Mapping[str, Any]) -> str:
 
 def run_verdict(run: Mapping[str, Any]) -> str:
     """Return in HTML whether a run is complete, and the faults of its figures."""
-    if run["complete"] is False:
-        reason = run["reason"] or "the run does not say why"
+    reason = incomplete_text(run)
+    if reason is not None:
         return f'<p class="breached">Incomplete: {escape(reason)}</p>'
     faults = list(_faults(run))
     steady = run["analysis"]["steady_state"]
@@ -94,15 +97,27 @@ def run_verdict(run: Mapping[str, Any]) -> str:
     return f'<p class="verdict {"bad" if bad else "good"}">{shown}</p>'
 
 
+def incomplete_text(run: Mapping[str, Any]) -> str | None:
+    """Return why a run is incomplete; None of another one."""
+    if run.get("complete") is not False:
+        return None
+    return str(run["reason"] or "the run does not say why")
+
+
+def faults(delivery: Mapping[str, Any], peer_to_peer: bool | None) -> Iterator[tuple[str, bool]]:
+    """Yield each fault of the messages in words, and whether it is bad for any run."""
+    for key, words, is_bad in _FAULTS:
+        if delivery.get(key):
+            words = lost_text(peer_to_peer) if key == "lost" else words
+            yield f"{delivery[key]:,} {words}", is_bad
+
+
 def _faults(run: Mapping[str, Any]) -> Iterator[str]:
     delivery = run["delivery"] or {}
     schedule = (run["sender"] or {}).get("schedule") or {}
     if schedule.get("missed"):
         yield f"the rate was missed: {schedule['never_sent'] or 0:,} due were never sent"
-    for key, words in _FAULTS:
-        if delivery.get(key):
-            words = lost_text(run["peer_to_peer"]) if key == "lost" else words
-            yield f"{delivery[key]:,} {words}"
+    yield from (words for words, _ in faults(delivery, run.get("peer_to_peer")))
     for role in ("sender", "receiver"):
         back = set_back_text((run[role] or _NO_END)["records"])
         if back is not None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distinct import distinct
 from quiver_fast.analysis.model.units import per_millisecond, short_text
-from quiver_fast.analysis.show.curves import heat_cells
 from quiver_fast.analysis.show.scales import Scale
 from quiver_fast.analysis.tables.latencies import Histogram
 
@@ -20,7 +20,7 @@ Float64Array = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
 """Rows of red, green, blue and opacity."""
 
-_ROWS = 160
+_ROWS, _COLUMNS, _BINS = 160, 600, 80
 # From few to many: ever darker on white, and none near black; the colour-blind can tell them.
 _ANCHORS = np.array([(150, 200, 235), (70, 130, 200), (125, 80, 160), (205, 75, 60)], np.float64)
 
@@ -40,26 +40,6 @@ class Heat:
     rows: Float64Array
     cells: Float64Array
     ticks: int
-
-    @property
-    def first(self) -> float:
-        """When the map begins, epoch seconds."""
-        return float(self.edges[0])
-
-    @property
-    def last(self) -> float:
-        """When it ends."""
-        return float(self.edges[-1])
-
-    @property
-    def low(self) -> float:
-        """The least latency, ticks."""
-        return float(self.rows[0])
-
-    @property
-    def high(self) -> float:
-        """The end of the greatest one."""
-        return float(self.rows[-1])
 
     def columns(self) -> Iterator[tuple[float, float, float]]:
         """Yield begin, end and number of messages of each column."""
@@ -90,8 +70,35 @@ def key_html(meaning: str) -> str:
 
 def heat_image(histogram: Histogram) -> Heat:
     """Return the map of ``histogram``, which has one message at least."""
-    columns, rows, cells = heat_cells(histogram)
+    columns, rows = _time_edges(histogram), _latency_edges(histogram)
+    cells = np.zeros((len(columns) - 1, len(rows) - 1))
+    for part in histogram.parts():
+        added, _, _ = np.histogram2d(
+            part.seconds, part.latencies, (columns, rows), weights=part.counts
+        )
+        cells += added
     return Heat(columns, rows, cells, per_millisecond(histogram.unit))
+
+
+def _time_edges(histogram: Histogram) -> Float64Array:
+    ends = [(int(part.seconds[0]), int(part.seconds[-1])) for part in histogram.parts()]
+    first, end = ends[0][0], ends[-1][1] + 1
+    width = -(-(end - first) // _COLUMNS)
+    return np.arange(first, end + width, width, dtype=np.float64)
+
+
+def _latency_edges(histogram: Histogram) -> Float64Array:
+    """Return edges at whole ticks, ever wider away from zero on both sides.
+
+    They begin with the least latency and end after the greatest, so that the map is filled.
+    """
+    latencies = histogram.distribution()
+    low, high = latencies.minimum, latencies.maximum
+    if low > 0:
+        return distinct(np.rint(np.geomspace(low, high + 1, _BINS)))
+    upper = distinct(np.rint(np.geomspace(1, max(high, 1) + 1, _BINS)))
+    lower = -distinct(np.rint(np.geomspace(1, -low, _BINS)))[::-1] if low < 0 else np.empty(0)
+    return np.concatenate((lower, [0.0], upper))
 
 
 def png_url(pixels: Pixels) -> str:

@@ -29,7 +29,7 @@ from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows
 from quiver_fast.analysis.model.ranks import CHARTS, rank_head
 from quiver_fast.analysis.model.units import latency_text, per_millisecond, short_text
 from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
-from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.chart import Chart, percentile_chart
 from quiver_fast.analysis.show.curves import percentile_curve, with_silence
 from quiver_fast.analysis.show.heatmap import heat_image
 from quiver_fast.analysis.show.scales import (
@@ -297,11 +297,12 @@ def draw_curve(
 def _heat_map(histogram: Histogram, span: _Span, prefix: str) -> Chart:
     ticks = per_millisecond(histogram.unit)
     heat = heat_image(histogram)
-    scale = latency_scale(heat.low / ticks, heat.high / ticks, tick_of(histogram), margin=1.0)
+    low, high = heat.rows[[0, -1]].tolist()
+    scale = latency_scale(low / ticks, high / ticks, tick_of(histogram), margin=1.0)
     chart = Chart(
         f"{prefix}heatmap", "Messages by time and latency", time_scale(span.length), scale
     )
-    begin, end = heat.first - span.start, heat.last - span.start
+    begin, end = (heat.edges[[0, -1]] - span.start).tolist()
     chart.picture = heat.pixels(scale), begin, end, heat.key()
     chart.tips([
         (first - span.start, last - span.start,
@@ -313,27 +314,19 @@ def _heat_map(histogram: Histogram, span: _Span, prefix: str) -> Chart:
 
 def _lateness(run: RunData, prefix: str) -> Chart | None:
     """Return how late messages left, by percentile; None without a schedule."""
-    schedule = {} if run.sender is None else run.sender.get("schedule") or {}
-    late = schedule.get("late_us") or {}
-    ranks = [(float(name[1:]), value / 1000) for name, value in late.items() if name[0] == "p"]
-    if not ranks or "max" not in late:
+    late = ((run.sender or {}).get("schedule") or {}).get("late_us") or {}
+    ranks = {float(name[1:]): value / 1000 for name, value in late.items() if name[0] == "p"}
+    if not ranks or "max" not in late or run.sender is None:
         return None
-    sent = max(int((run.sender or {})["results"]["message_count"]), 10)
-    spread = [1 / (1 - rank / 100) for rank, _ in ranks]
-    xs = [*[x for x in spread if x < sent], float(sent)]
-    ys = [*[value for _, value in ranks][: len(xs) - 1], late["max"] / 1000]
-    chart = Chart(
+    ranks[100.0] = late["max"] / 1000
+    return percentile_chart(
         f"{prefix}lateness",
         "Send delay by percentile",
-        percentile_scale(sent),
-        latency_scale(min(ys), max(ys), 1e-3, "send delay"),
+        {"send delay": (int(run.sender["results"]["message_count"]), ranks)},
         "Lateness is part of the latency: messages have the send time of the schedule.",
+        quantity="send delay",
+        colour=SENT,
     )
-    names = [*[f"{rank:g} %" for rank, _ in ranks][: len(xs) - 1], "maximum"]
-    chart.line(xs, ys, SENT, "send delay")
-    titles = [f"{name}: {latency_text(y * 1e6, 'ns')}" for name, y in zip(names, ys, strict=True)]
-    chart.dots(xs, ys, SENT, None, titles)
-    return chart
 
 
 def _lateness_over_time(run: RunData, span: _Span | None, prefix: str) -> Chart | None:

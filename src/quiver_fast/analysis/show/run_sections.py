@@ -31,6 +31,7 @@ from quiver_fast.analysis.model.units import (
     rate_text,
     seconds_text,
 )
+from quiver_fast.analysis.show.headline import incomplete_text
 from quiver_fast.analysis.show.lateness import late_by_rows, lateness_lines, starved_lines
 from quiver_fast.analysis.show.sections import (
     PAGE,
@@ -133,8 +134,8 @@ def _percentiles(section: Document, name: str, label: str | None) -> list[Row]:
 
 def _incomplete(run: Document) -> Iterator[Row]:
     """Warn that an incomplete run's figures are of a part of it."""
-    if run.get("complete") is False:
-        yield Row("", run["reason"] or "the run does not say why", "", None, TEXT)
+    if (reason := incomplete_text(run)) is not None:
+        yield Row("", reason, "", None, TEXT)
 
 
 def _results(run: Document) -> Iterator[Row]:
@@ -190,8 +191,7 @@ def _rate_words(results: Document) -> list[str]:
         rates = [f"{known['sent']} sent and received/s"]
     if "body_rate" in results:
         rates.append(f"bodies {body_rate_text(results['body_rate'])}")
-    seconds = results["duration"]
-    return [*rates, *([] if seconds is None else [f"in {seconds:,.1f} s"])]
+    return [*rates, *(f"in {one:,.1f} s" for one in (results["duration"],) if one is not None)]
 
 
 def _results_of_one(end: Document, event: str) -> Iterator[Row]:

@@ -6,7 +6,6 @@ It fits 24 rows; with ``--verbose`` upstream's text follows instead of the rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, TextIO
@@ -14,10 +13,9 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from quiver_fast.analysis.figures.delivery import lost_text
 from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, checked_text, latency_text, short_text
-from quiver_fast.analysis.show.headline import load_facts
+from quiver_fast.analysis.show.headline import faults, incomplete_text, load_facts
 from quiver_fast.analysis.show.run_sections import findings, rank_name, run_of, run_sections
 from quiver_fast.analysis.show.sections import Grid, brief_rows, grid_lines
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
@@ -33,17 +31,6 @@ _GAP = "   "
 _LEAST_DOTS = 2
 _LEAST_TEXT = 20
 _DOTS = re.compile(r"\.{3,}")
-
-# Faults of the messages of a run: key, words, and severity.
-_FAULTS = (
-    ("unreceived", "unreceived", _BAD),
-    ("lost", "lost", _BAD),
-    ("duplicate", "received twice or more", _BAD),
-    ("reordered", "out of order", _WARN),
-    ("foreign", "not of this run", _WARN),
-    ("older", "of an earlier run", _WARN),
-    ("negative_latency", "received before they were sent: the clocks differ", _WARN),
-)
 
 
 def print_pair(terminal: TextIO, document: dict[str, Any], *, verbose: bool) -> None:
@@ -179,23 +166,14 @@ def _figures(rate: float | None, latency: dict[str, Any] | None) -> Text:
 
 
 def _incomplete(document: dict[str, Any]) -> list[Text]:
-    if document.get("complete") is not False:
-        return []
-    reason = document["reason"] or "the run does not say why"
-    return [Text(f"Incomplete: {one_line(reason)}", _BAD)]
+    reason = incomplete_text(document)
+    return [] if reason is None else [Text(f"Incomplete: {one_line(reason)}", _BAD)]
 
 
 def _verdict(counts: str, delivery: dict[str, Any], peer_to_peer: bool | None = None) -> Text:
-    faults = list(_faults(delivery, peer_to_peer))
-    text = Text(counts, "" if faults else _GOOD)
-    for words, style in faults:
+    found = list(faults(delivery, peer_to_peer))
+    text = Text(counts, "" if found else _GOOD)
+    for words, is_bad in found:
         text.append("; ")
-        text.append(words, style)
+        text.append(words, _BAD if is_bad else _WARN)
     return text
-
-
-def _faults(delivery: dict[str, Any], peer_to_peer: bool | None) -> Iterator[tuple[str, str]]:
-    for key, words, style in _FAULTS:
-        if delivery.get(key):
-            words = lost_text(peer_to_peer) if key == "lost" else words
-            yield f"{delivery[key]:,} {words}", style

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.model.units import average_text, short_text
-from quiver_fast.analysis.show.chart import Chart
+from quiver_fast.analysis.show.chart import percentile_chart
 from quiver_fast.analysis.show.headline import environment_facts
 from quiver_fast.analysis.show.html import (
     escape,
@@ -17,7 +17,6 @@ from quiver_fast.analysis.show.html import (
     html_page,
     html_tiles,
 )
-from quiver_fast.analysis.show.scales import latency_scale, percentile_scale
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 from quiver_fast.cli.bench.table import Result, caption, heads, table_rows
 
@@ -26,7 +25,6 @@ _LOG_BYTES = 8192
 _LOGS = ("pair/output.txt", "server/output.txt")
 # A page has colours for so many curves.
 _MOST_CURVES = 8
-_FINEST = 1e-3
 
 
 def bench_html(document: Mapping[str, Any], logs: Mapping[str, str] | None = None) -> str:
@@ -143,33 +141,21 @@ def _curves(passed: Sequence[Result]) -> str:
     known = [one for one in passed if one["latency_ms"]][:_MOST_CURVES]
     if not known:
         return ""
-    values = [value for one in known for value in one["latency_ms"].values()]
-    most = max(int(one["count"] or 0) for one in known)
-    chart = Chart(
+    curves = {
+        one["name"]: (
+            int(one["count"] or 0),
+            {float(rank): value for rank, value in one["latency_ms"].items()},
+        )
+        for one in known
+    }
+    some = f", of the first {_MOST_CURVES}" if len(known) == _MOST_CURVES else ""
+    chart = percentile_chart(
         "bench-percentiles",
-        "Latency by percentile"
-        + (f", of the first {_MOST_CURVES}" if len(known) == _MOST_CURVES else ""),
-        percentile_scale(most),
-        latency_scale(min(values), max(values), _FINEST),
+        f"Latency by percentile{some}",
+        curves,
         "Lines lead from one kept percentile to the next; the last one is the maximum.",
     )
-    for colour, one in enumerate(known):
-        _draw(chart, one, colour)
     return f'<div class="charts">{chart.html()}</div>'
-
-
-def _draw(chart: Chart, result: Result, colour: int) -> None:
-    latency = result["latency_ms"]
-    count = float(max(int(result["count"] or 0), 10))
-    ranks = sorted((float(rank), value) for rank, value in latency.items() if float(rank) < 100)
-    points = [(1 / (1 - rank / 100), value, f"{rank:g} %") for rank, value in ranks]
-    points = [point for point in points if point[0] < count]
-    if "100" in latency:
-        points.append((count, latency["100"], "maximum"))
-    xs, ys = [point[0] for point in points], [point[1] for point in points]
-    texts = [f"{result['name']}, {name}: {average_text(y, 'ms')}" for _, y, name in points]
-    chart.line(xs, ys, colour, result["name"])
-    chart.dots(xs, ys, colour, None, texts)
 
 
 def _failures(failed: Sequence[Result], logs: Mapping[str, str]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quiver_fast.analysis.model.units import average_text
+from quiver_fast.analysis.show.run_sections import cell_text
+from quiver_fast.analysis.show.sections import Grid, grid_lines
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 
 _LINE_WIDTH = 111
@@ -64,10 +66,9 @@ def bench_text(results: Sequence[Result], at_a_rate: bool) -> str:
     rows = [heads(results), *table_rows(results, at_a_rate)]
     if len(rows) == 1:
         return ""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join(["", "RESULTS", "", lines[0], rule, *lines[1:], "", caption(results)])
+    head, *lines = grid_lines(Grid("Ranking", rows[0], rows[1:]))
+    rule = "  ".join("-" * max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join(["", "RESULTS", "", head, rule, *lines, "", caption(results)])
 
 
 def failures_text(results: Sequence[Result]) -> str:
@@ -92,28 +93,14 @@ def table_rows(results: Sequence[Result], at_a_rate: bool) -> list[tuple[str, ..
 def _figures(result: Result) -> list[str]:
     found = result.get("found_rate")
     if found is not None:
-        rates = [_shown(found[key], ",d") for key in ("rate", "low", "high")]
+        rates = [cell_text(found[key], ",d") for key in ("rate", "low", "high")]
         rates[0] += " (unconfirmed)" if found.get("confirmed") is False else ""
         return [*rates, found["reason"] or "-"]
     # Implementations have different clocks: all latencies are in milliseconds.
     latency, cpu = result["latency_ms"] or {}, result["cpu_us"]
     return [
-        _shown(result["rate"], ",.0f"),
+        cell_text(result["rate"], ",.0f"),
         *(average_text(latency.get(rank), "ms") for rank in ("50", "99", "99.9")),
-        *(_shown(cpu[role], ",.2f") for role in ("sender", "server", "receiver")),
-        _shown(result["unreceived"], ",d"),
-    ]
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Return the fields in their columns: words to the left, figures to the right."""
-    left = (_HEADS.index("Combination"), _HEADS_OF_SEARCHES.index("Just above"))
-    words = left if len(row) == len(_HEADS_OF_SEARCHES) else left[:1]
-    return [
-        field.ljust(width) if column in words else field.rjust(width)
-        for column, (field, width) in enumerate(zip(row, widths, strict=True))
+        *(cell_text(cpu[role], ",.2f") for role in ("sender", "server", "receiver")),
+        cell_text(result["unreceived"], ",d"),
     ]
