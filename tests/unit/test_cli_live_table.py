@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from quiver_fast.analysis.model.units import short_text
+from quiver_fast.analysis.show.run_sections import run_of
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import number_field, text_field
-from quiver_fast.cli.arrow.terminal import arrow_headline, fitted, pair_headline
+from quiver_fast.cli.arrow.terminal import fitted, headline
 from quiver_fast.cli.pair import live_table
 from quiver_fast.cli.pair.live_table import (
     Limits,
@@ -183,6 +184,7 @@ def document(**delivery):
         "complete": True,
         "reason": None,
         "results": RESULTS,
+        "sender": {},
         "receiver": {"latency": LATENCY},
         "delivery": {"sent": 1_000, "received": 1_000} | delivery,
     }
@@ -193,7 +195,7 @@ def styles(text: Text):
 
 
 def test_headline_leads_with_rate_and_latencies():
-    figures, verdict = pair_headline(document())
+    figures, verdict = headline(document())
     assert figures.plain == (
         "1.86 M messages/s   p50 412 us   p99 1.20 ms   p99.9 3.64 ms   max 12.1 ms"
     )
@@ -212,14 +214,14 @@ def test_headline_leads_with_rate_and_latencies():
     ],
 )
 def test_headline_names_faults(key, words, style):
-    verdict = pair_headline(document(**{key: 7}))[-1]
+    verdict = headline(document(**{key: 7}))[-1]
     assert verdict.plain.endswith(f"; {words}")
     assert style in styles(verdict)
     assert "green" not in styles(verdict)
 
 
 def test_headline_says_that_a_run_is_incomplete():
-    lines = pair_headline(document() | {"complete": False, "reason": "interrupted by SIGINT"})
+    lines = headline(document() | {"complete": False, "reason": "interrupted by SIGINT"})
     assert lines[1].plain == "Incomplete: interrupted by SIGINT"
 
 
@@ -233,14 +235,18 @@ def test_details_lose_dots_only():
     assert fitted(text, 100) == text
 
 
+def headline_of(summary):
+    return headline(run_of(summary))
+
+
 def test_headline_of_one_arrow():
     sent = {"complete": True, "results": RESULTS | {"message_count": 1}}
-    figures, verdict = arrow_headline(sent)
+    figures, verdict = headline_of(sent)
     assert (figures.plain, verdict.plain) == ("1.86 M messages/s", "1 message sent")
     receiver = {"results": RESULTS, "latency": LATENCY, "delivery": {"received": 5}}
-    assert arrow_headline(receiver)[1].plain == "5 messages received"
+    assert headline_of(receiver)[1].plain == "5 messages received"
     no_rate = {"results": {"message_rate": None, "message_count": 5}}
-    assert arrow_headline(no_rate)[0].plain == "too few messages for a rate"
+    assert headline_of(no_rate)[0].plain == "too few messages for a rate"
 
 
 @pytest.mark.parametrize(("sent", "style"), [(3_970, ""), (2_900, "red")])

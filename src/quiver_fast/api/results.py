@@ -201,9 +201,9 @@ def _known(value: float | None, missing: str) -> float:
 
 def _headline(document: dict[str, Any]) -> list[str]:
     # Rich is slow to import, and only a result that is printed needs it.
-    from quiver_fast.cli.arrow.terminal import pair_headline
+    from quiver_fast.cli.arrow.terminal import headline
 
-    return [line.plain for line in pair_headline(document)]
+    return [line.plain for line in headline(document)]
 
 
 def _table(arrow: Any, records: Transfers) -> pyarrow.Table:

@@ -98,7 +98,7 @@ def findings(run: Document) -> list[Section]:
 
 def run_of(summary: Document) -> dict[str, Any]:
     """Return the document of a run of one arrow, from its summary."""
-    config = summary["config"]
+    config = summary.get("config")
     received = bool({"delivery", "latency"} & summary.keys())
     sends = not received if config is None else config["operation"] == "send"
     ends = {"sender": None, "receiver": None} | {"sender" if sends else "receiver": summary}

@@ -50,13 +50,11 @@ from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.text import (
     comparison_text,
     findings_text,
-    lone_summary,
     overview_text,
-    summary_text,
     threshold_text,
     windows_text,
 )
-from quiver_fast.cli.arrow.summary_text import section
+from quiver_fast.cli.arrow.summary_text import pair_summary_text, section
 from quiver_fast.cli.arrow.verdict import early_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -292,17 +290,13 @@ class _Analysis:
             console.show_all(self._texts())
             return
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.terminal import print_arrow, print_pair
+        from quiver_fast.cli.arrow.terminal import print_run
 
         console.show_all(self._overview())
         for document in self.documents:
             console.show(self._name(document).rstrip("\n"))
             verbose = console.verbose
-            if document["sender"] is not None and document["receiver"] is not None:
-                print_pair(terminal, document, verbose=verbose)
-            else:
-                print_arrow(terminal, lone_summary(document), summarize=True, verbose=verbose,
-                            analysed=document)  # fmt: skip
+            print_run(terminal, document, verbose=verbose)
             console.show_all((findings_text if verbose else windows_text)(document))
         console.show_all(self._verdicts())
 
@@ -310,7 +304,7 @@ class _Analysis:
         """Yield the texts of a pipe, in order."""
         yield from self._overview()
         for document in self.documents:
-            yield from (self._name(document), summary_text(document))
+            yield from (self._name(document), pair_summary_text(document))
             yield from findings_text(document)
         yield from self._verdicts()
 

@@ -9,7 +9,7 @@ from quiver_fast.analysis.model.units import PER_SECOND, checked_text, latency_t
 from quiver_fast.analysis.show.run_sections import cell_text, findings
 from quiver_fast.analysis.show.sections import grid_lines, section_text
 from quiver_fast.analysis.show.set_sections import comparison_section, overview
-from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text, section
+from quiver_fast.cli.arrow.summary_text import section
 from quiver_fast.cli.shared.thresholds import state_text
 
 
@@ -19,19 +19,6 @@ def overview_text(documents: Sequence[dict[str, Any]]) -> str:
     shared = folders.pop() if len(folders) == 1 else ""
     named = [one | {"name": one["name"].removeprefix(shared).lstrip("/")} for one in documents]
     return section("RUNS", grid_lines(overview(named)))
-
-
-def summary_text(document: dict[str, Any]) -> str:
-    """Return the summary of a run as the wrappers print it."""
-    if document["sender"] is not None and document["receiver"] is not None:
-        return pair_summary_text(document)
-    return arrow_summary_text(lone_summary(document))
-
-
-def lone_summary(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the summary of the end that a run has, which may be one of two."""
-    end: dict[str, Any] = document["receiver"] or document["sender"]
-    return end | {key: document[key] for key in ("complete", "reason")}
 
 
 def findings_text(document: dict[str, Any]) -> Iterator[str]:

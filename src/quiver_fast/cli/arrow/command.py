@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.show.run_sections import run_of
 from quiver_fast.arguments import check_text
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id, role_of
@@ -136,9 +137,9 @@ def _show(summary: dict[str, Any], console: Console, summarize: bool) -> None:
     terminal = console.terminal
     if terminal is not None:
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.terminal import print_arrow
+        from quiver_fast.cli.arrow.terminal import print_run
 
-        print_arrow(terminal, summary, summarize=summarize, verbose=console.verbose)
+        print_run(terminal, run_of(summary), summarize=summarize, verbose=console.verbose)
     elif summarize:
         console.show(arrow_summary_text(summary).rstrip("\n"))
 

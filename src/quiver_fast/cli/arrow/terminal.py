@@ -15,10 +15,10 @@ from rich.text import Text
 
 from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, checked_text, latency_text, short_text
-from quiver_fast.analysis.show.headline import faults, incomplete_text, load_facts
-from quiver_fast.analysis.show.run_sections import findings, rank_name, run_of, run_sections
+from quiver_fast.analysis.show.headline import faults, incomplete_text, load_facts, run_rate
+from quiver_fast.analysis.show.run_sections import findings, rank_name, run_sections
 from quiver_fast.analysis.show.sections import Grid, brief_rows, grid_lines
-from quiver_fast.cli.arrow.summary_text import arrow_summary_text, pair_summary_text
+from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.errors import one_line, visible
 from quiver_fast.words import counted
@@ -33,43 +33,35 @@ _LEAST_TEXT = 20
 _DOTS = re.compile(r"\.{3,}")
 
 
-def print_pair(terminal: TextIO, document: dict[str, Any], *, verbose: bool) -> None:
-    """Print the summary of a whole run, from the document that ``--json`` prints.
+def print_run(
+    terminal: TextIO, run: dict[str, Any], *, verbose: bool, summarize: bool = True
+) -> None:
+    """Print the summary of a run, from its document.
 
     Findings of an analysis come last. With ``verbose`` the caller prints them as text.
+
+    Args:
+        terminal: where to.
+        run: the document; one end may be None.
+        verbose: print upstream's text in place of rows.
+        summarize: print more than the headline.
     """
-    verdicts = threshold_rows(document.get("thresholds") or [])
-    console = _print_headline(terminal, pair_headline(document))
-    if verbose:
-        _print_rows(console, verdicts)
-        console.print(fitted(visible(pair_summary_text(document)), console.width))
-        return
-    _print_rows(console, [*verdicts, *run_rows(document), *finding_rows(document)])
-    steps = [part for one in run_sections(document) for part in one.parts if one.title == "STEPS"]
-    for grid in steps:
-        if isinstance(grid, Grid):
-            console.print("\n".join(["", *grid_lines(grid)]), soft_wrap=True)
-
-
-def print_arrow(
-    terminal: TextIO,
-    summary: dict[str, Any],
-    *,
-    summarize: bool,
-    verbose: bool,
-    analysed: dict[str, Any] | None = None,
-) -> None:
-    """Print the summary of one arrow; without ``summarize`` only its headline.
-
-    ``analysed`` is the document of its analysis, whose findings come last.
-    """
-    console = _print_headline(terminal, arrow_headline(summary))
+    console = Console(file=terminal, highlight=False, markup=False, emoji=False)
+    console.print()
+    for text in headline(run):
+        console.print(text)
+    verdicts = threshold_rows(run.get("thresholds") or [])
     if not summarize:
         return
     if verbose:
-        console.print(fitted(visible(arrow_summary_text(summary)), console.width))
-    else:
-        _print_rows(console, [*run_rows(run_of(summary)), *finding_rows(analysed or {})])
+        _print_rows(console, verdicts)
+        console.print(fitted(visible(pair_summary_text(run)), console.width))
+        return
+    _print_rows(console, [*verdicts, *run_rows(run), *finding_rows(run)])
+    steps = [part for one in run_sections(run) for part in one.parts if one.title == "STEPS"]
+    for grid in steps:
+        if isinstance(grid, Grid):
+            console.print("\n".join(["", *grid_lines(grid)]), soft_wrap=True)
 
 
 def run_rows(run: dict[str, Any]) -> list[Row]:
@@ -98,32 +90,20 @@ def threshold_rows(thresholds: list[dict[str, Any]]) -> list[Row]:
     ]  # fmt: skip
 
 
-def pair_headline(document: dict[str, Any]) -> list[Text]:
-    """Return the lines of a whole run, from the document that ``--json`` prints."""
-    results, delivery = document["results"], document["delivery"]
-    lines = [_figures(results["end_to_end_rate"], document["receiver"]["latency"])]
-    lines += _incomplete(document)
-    sent = f"{delivery['sent']:,} sent" if delivery.get("sent") is not None else "sent: unknown"
-    counts = f"{sent}, {delivery['received']:,} received"
-    return [*lines, _verdict(counts, delivery, document.get("peer_to_peer"))]
-
-
-def arrow_headline(summary: dict[str, Any]) -> list[Text]:
-    """Return the lines of one arrow, from its summary."""
-    results, delivery = summary["results"], summary.get("delivery")
-    lines = [_figures(results["message_rate"], summary.get("latency")), *_incomplete(summary)]
-    if delivery is None:
-        return [*lines, Text(f"{counted(results['message_count'], 'message')} sent")]
-    return [*lines, _verdict(f"{counted(delivery['received'], 'message')} received", delivery)]
-
-
-def _print_headline(terminal: TextIO, lines: list[Text]) -> Console:
-    """Print the lines below an empty one; return the console of ``terminal``."""
-    console = Console(file=terminal, highlight=False, markup=False, emoji=False)
-    console.print()
-    for text in lines:
-        console.print(text)
-    return console
+def headline(run: dict[str, Any]) -> list[Text]:
+    """Return the first lines: the figures that matter, whether it is complete, and faults."""
+    sender, receiver, delivery = run["sender"], run["receiver"], run["delivery"]
+    both = sender is not None and receiver is not None
+    rate = run["results"]["end_to_end_rate"] if both else run_rate(run)
+    lines = [_figures(rate, (receiver or {}).get("latency")), *_incomplete(run)]
+    if receiver is None or delivery is None:
+        count = (sender or receiver)["results"]["message_count"]
+        return [*lines, Text(f"{counted(count, 'message')} {'sent' if sender else 'received'}")]
+    counts = f"{counted(delivery['received'], 'message')} received"
+    if both:
+        sent = f"{delivery['sent']:,} sent" if delivery.get("sent") is not None else "sent: unknown"
+        counts = f"{sent}, {delivery['received']:,} received"
+    return [*lines, _verdict(counts, delivery, run.get("peer_to_peer"))]
 
 
 def _print_rows(console: Console, rows: list[Row]) -> None:

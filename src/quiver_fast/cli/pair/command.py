@@ -201,9 +201,9 @@ def _show(document: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
     if terminal is not None and measured:
         # Only terminals pay for the import.
-        from quiver_fast.cli.arrow.terminal import print_pair
+        from quiver_fast.cli.arrow.terminal import print_run
 
-        print_pair(terminal, document, verbose=console.verbose)
+        print_run(terminal, document, verbose=console.verbose)
         return
     if measured:
         console.show(pair_summary_text(document).rstrip("\n"))
