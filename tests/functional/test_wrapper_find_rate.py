@@ -79,16 +79,21 @@ def test_no_rate_is_sustained() -> None:
     assert re.search(r"no limit was found: not even 1/s is sustained: p99 is .* beyond", end.stderr)
 
 
-def test_the_time_is_over() -> None:
-    end = find("--find-rate", "p99<10s", "-d", "1s", "--within", "1s", "--json")
+def test_the_time_is_over(tmp_path: Path) -> None:
+    place = ("--output", str(tmp_path))
+    end = find("--find-rate", "p99<10s", "-d", "1s", "--within", "1s", "--json", *place)
     assert end.code == 1
     found = parsed(end.stdout)["found_rate"]
-    assert [step["rate"] for step in found.pop("steps")] == [1000]
+    steps = found.pop("steps")
+    assert [step["rate"] for step in steps] == [1000]
     assert found == {
         "rate": 1000, "low": 1000, "high": None, "confirmed": False, "confirmation": None,
         "stalled": {"failed": 0, "runs": 0}, "reason": None,
     }  # fmt: skip
     assert "no limit was found: 1,000/s and all below are sustained" in end.stderr
+    more = parsed(find("--resume", "--json", *place).stdout)["found_rate"]["steps"]
+    assert (more[0], more[1]["rate"], len(more)) == (steps[0], 2000, 2)
+    assert (tmp_path / "run-02").is_dir()
 
 
 def test_a_target_that_is_not_there_ends_it() -> None:

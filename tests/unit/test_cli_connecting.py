@@ -9,9 +9,8 @@ import pytest
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD
 from quiver_fast.arrow.amqp.churn import Churn
 from quiver_fast.cli.pair.command import main
-from quiver_fast.cli.pair.connecting import failures, server_at
+from quiver_fast.cli.pair.connecting import cost_of, failures, server_at
 from quiver_fast.cli.pair.figures_text import campaign_text
-from quiver_fast.cli.pair.hold import cost_of
 
 URL = "//localhost/q0"
 LATENCY = {

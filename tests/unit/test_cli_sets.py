@@ -54,16 +54,11 @@ class Sides:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sides: dict = {}
 
-        class Unmeasured:
-            def __init__(self, _name, _args, sides, _console) -> None:
-                self.sides = sides
+        def run(unmeasured: pair.RunSet) -> int:
+            self.sides = unmeasured._sides
+            return 0
 
-            def run(self) -> int:
-                found.sides = self.sides
-                return 0
-
-        found = self
-        monkeypatch.setattr(pair, "RunSet", Unmeasured)
+        monkeypatch.setattr(pair.RunSet, "run", run)
 
     def of(self, *words: str) -> dict:
         assert pair.main(["--runs", "2", *words]) == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.cli.pair.command import main, make_parser
-from quiver_fast.cli.pair.sweep_points import sweep_points
+from quiver_fast.cli.pair.sweep import sweep_points
 from quiver_fast.cli.pair.workload import read_arguments
 from quiver_fast.errors import UsageError
 
@@ -98,12 +98,12 @@ SWEEP = ["//h/q", "--sweep=rate=1,2", "--credit=5"]
     ("words", "message"),
     [
         ([], "--resume needs --output"),
-        (["--output=nowhere"], "--resume: there is no nowhere/sweep.json"),
+        (["--output=nowhere"], "--resume: there is no set.json, rate.json, sweep.json in nowhere"),
         (["--output={out}", "--credit=6"], "--resume: {out} was begun with another --credit"),
         (["--output={out}", "--durable"], "--resume: {out} was begun with another --durable"),
         (["--output={out}", "//h/q1"], "--resume: {out} was begun with another URL"),
         (["--output={out}", "--sweep=rate=1"], "--resume: {out} was begun with another --sweep"),
-        (["--output={single}"], "--resume goes on with a --sweep alone"),
+        (["--output={single}"], "--resume goes on with --runs, --detect, --sweep or --find-rate"),
         (
             ["--output={broken}"],
             "{broken}/sweep.json is no JSON: Expecting value: line 1 column 6 (char 5)",

@@ -11,7 +11,6 @@ import pytest
 
 from quiver_fast.cli.analyze.command import main as analyze
 from quiver_fast.cli.analyze.command import make_parser
-from quiver_fast.cli.pair.command import main
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.thresholds import judged, threshold
 from quiver_fast.cli.shared.verdict_files import junit_text, markdown_text
@@ -225,11 +224,25 @@ def test_a_file_that_cannot_be_made_is_refused_at_once(flag: str, tmp_path: Path
             make_parser().parse_args(["records", flag, str(name)])
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--churn", "5", "//h/q"], ["--hold", "5", "//h/q"], ["--sweep", "rate=1,2"],
-     ["--find-rate", "p99<1s"]],
-)  # fmt: skip
-def test_a_measurement_without_verdicts_writes_none(words: list[str], capsys: Any) -> None:
-    assert main([*words, "--junit", "x.xml"]) == 2
-    assert f"--junit has no effect with {words[0]}\n" in capsys.readouterr().err
+def campaign_document(name: str, **own: Any) -> dict[str, Any]:
+    return {"schema": {"name": name}, "output_dir": "out", "target": "//h/q", "reason": None} | own
+
+
+def test_campaigns_without_runs_of_their_own_have_verdicts() -> None:
+    figures = {"message_rate": 1000.0, "latency_p50": 1.0, "latency_p99": 2.0}
+    point = {"values": {"rate": "1k"}, "complete": True, "reason": None, "figures": figures}
+    refused = {"values": {"rate": "2k"}, "complete": False, "reason": "gone", "figures": None}
+    sweep = campaign_document("sweep", complete=False, points=[point, refused])
+    assert "| rate=1k | 1,000/s | 1.00 ms | 2.00 ms |" in markdown_text(sweep)
+    assert "| **failed** | rate=2k | gone |" in markdown_text(sweep)
+    answer = {"rate": 3000, "low": 2900, "high": 3100, "reason": "at 3,200/s: late"}
+    search = campaign_document("found-rate", conditions=["p99<1s"], found_rate=answer)
+    assert "| //h/q | 3,000/s | 2,900/s | 3,100/s |" in markdown_text(search)
+    assert 'failures="0"' in junit_text(search)
+    search["found_rate"] = answer | {"high": None}
+    assert '<failure message="no limit was found"' in junit_text(search)
+    churn = campaign_document("churn", achieved_rate=5.0, failures=[{"reason": "no", "count": 2}])
+    assert "| **failed** | failures | 2 no |" in markdown_text(churn)
+    opening, holding = {"opened": 3, "failed": 0}, {"lost": 0}
+    hold = campaign_document("hold", opening=opening, holding=holding, failures=[], losses=[])
+    assert "| //h/q | 3 | 0 | 0 |" in markdown_text(hold)

@@ -51,7 +51,7 @@ function _shtab_quiver_bench_using
 end
 
 set -g _shtab_quiver_bench_commands 
-set -g _shtab_quiver_bench_opts_with_value --body-file --body-size --cert --completion --count --credit --drain-timeout --duration --exclude-receivers --exclude-senders --exclude-servers --find-rate --group-id --include-receivers --include-senders --include-servers --junit --key --markdown --max-frame-size --output --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receivers --record-format --reject --release --senders --subject --time-unit --timeout --transaction-size --trust-store --ttl --warm-up --warmup --within -c -d
+set -g _shtab_quiver_bench_opts_with_value --body-file --body-size --cert --completion --count --credit --drain-timeout --duration --exclude-receivers --exclude-senders --exclude-servers --find-rate --group-id --html --include-receivers --include-senders --include-servers --junit --key --markdown --max-frame-size --output --pause-receivers --priority --processes --properties --queues --ramp --rate --rate-steps --receive-delay --receivers --record-format --reject --release --senders --subject --time-unit --timeout --transaction-size --trust-store --ttl --warm-up --warmup --within -c -d
 
 complete -c quiver-bench -e
 complete -c quiver-bench -f
@@ -60,6 +60,7 @@ complete -c quiver-bench -n _shtab_quiver_bench_using -s h -l help -d 'show this
 complete -c quiver-bench -n _shtab_quiver_bench_using -l output -xka "(__fish_complete_directories)" -d 'Save output files to DIR'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l force -d 'Use DIR even if it is not empty, replacing files of earlier runs'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l json -d 'Print the results as one JSON document on standard output, everything else on standard error'
+complete -c quiver-bench -n _shtab_quiver_bench_using -l html -xka "(__fish_complete_path (commandline -ct))" -d 'Write a page with the answer, charts and tables to FILE'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l markdown -xka "(__fish_complete_path (commandline -ct))" -d 'Append the few figures and the verdicts to FILE as Markdown'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l junit -xka "(__fish_complete_path (commandline -ct))" -d 'Write the verdicts to FILE as JUnit'"'"'s XML, a test case each'
 complete -c quiver-bench -n _shtab_quiver_bench_using -l resume -d 'Go on with the bench in DIR'

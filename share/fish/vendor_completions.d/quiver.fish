@@ -130,7 +130,7 @@ complete -c quiver -n _shtab_quiver_using -l churn -x -d 'Open RATE connections 
 complete -c quiver -n _shtab_quiver_using -l churn-of -xka "connection session link" -d 'With --churn, open each '"'"'connection'"'"', '"'"'session'"'"' or '"'"'link'"'"''
 complete -c quiver -n _shtab_quiver_using -l hold -x -d 'Open COUNT connections and keep them idle for --duration'
 complete -c quiver -n _shtab_quiver_using -l workload -xka "(__fish_complete_path (commandline -ct))" -d 'Take options from FILE, a TOML file whose keys are names of options, or a result in JSON, which is measured again'
-complete -c quiver -n _shtab_quiver_using -l resume -d 'Go on with the --sweep in DIR, with its options'
+complete -c quiver -n _shtab_quiver_using -l resume -d 'Go on with the --runs, --sweep or --find-rate in DIR, with its options'
 complete -c quiver -n _shtab_quiver_using -l print-workload -d 'Print the options as a workload file, and exit'
 complete -c quiver -n _shtab_quiver_using -l metrics-port -x -d 'Serve metrics for Prometheus at http'
 complete -c quiver -n _shtab_quiver_using -l metrics-host -x -d 'Serve them on HOST'

@@ -19,7 +19,7 @@ from quiver_fast.analysis.read.summary_file import read_document
 from quiver_fast.analysis.read.sweep_file import sweep_document
 
 SEARCH, SWEEP, SET, CHURN, HOLD = "search", "sweep", "set", "churn", "hold"
-_KINDS = {
+KINDS = {
     RATE_DOCUMENT: SEARCH,
     SWEEP_DOCUMENT: SWEEP,
     SET_DOCUMENT: SET,
@@ -50,7 +50,7 @@ def read_answers(words: Iterable[str]) -> list[Answer]:
         RecordError: one is damaged.
         OSError: one cannot be read.
     """
-    places = [(Path(word) / name, kind) for word in words for name, kind in _KINDS.items()]
+    places = [(Path(word) / name, kind) for word in words for name, kind in KINDS.items()]
     return [Answer(kind, place, _read(place, kind)) for place, kind in places if place.exists()]
 
 

@@ -64,7 +64,7 @@ def sweep_document(place: Path) -> dict[str, Any]:
         RecordError: it is damaged, or no such document.
         OSError: it cannot be read.
     """
-    return read_document(place, "sweep", _fault)
+    return read_document(place, "sweep", sweep_fault)
 
 
 def _sweep(name: str, place: Path) -> SweptValues:
@@ -76,7 +76,8 @@ def _sweep(name: str, place: Path) -> SweptValues:
     return SweptValues(name, found["target"], tuple(found["options"]), points)
 
 
-def _fault(document: Any) -> str | None:
+def sweep_fault(document: Any) -> str | None:
+    """Return the first fault of a document that should be a sweep, None for none."""
     if not isinstance(document, dict):
         return "it is no object"
     options, points = document.get("options"), document.get("points")

@@ -179,9 +179,9 @@ class _CellRun:
             # The import is slow: only a search waits for it.
             from quiver_fast.cli.pair.found_rate import FindRate
 
-            search = FindRate(args, self._cell.name, directory, self._signals, self._progress)
-            search.search()
-            return search.document() | {"reason": search.problem}
+            search = FindRate("quiver-bench", args, self._console, self._cell.name)
+            search.measure(directory, self._signals, self._progress)
+            return search.document() | {"reason": search.problem()}
         shown = RunProgress(self._progress, self._args.count, self._args.duration)
         run = make_run(plans, directory, self._console, self._signals, shown)
         run.run()

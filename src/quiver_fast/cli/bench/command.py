@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.cli.arrow.plan import check_option_texts
-from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.pair.options import add_search_options, check_search, measuring_parser
 from quiver_fast.cli.pair.workload import given_by, workload_of
@@ -29,12 +28,16 @@ from quiver_fast.cli.shared.common import (
     report_error,
     run_command,
 )
-from quiver_fast.cli.shared.console import Console, add_console_options, add_verdict_options
+from quiver_fast.cli.shared.console import (
+    Console,
+    add_console_options,
+    add_page_option,
+    add_verdict_options,
+)
 from quiver_fast.cli.shared.credentials import check_certificate
-from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json, write_text
+from quiver_fast.cli.shared.output import check_output_dir
 from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
-from quiver_fast.schemas import marked
 
 _NAME = "quiver-bench"
 _DOCUMENT, _TEXT, _HTML = "bench.json", "bench.txt", "bench.html"
@@ -73,8 +76,8 @@ _KINDS = ("senders", "receivers", "servers")
 # Options that choose combinations or output. All other options must stay the same when a bench
 # is resumed, so that its results can be compared.
 _OF_THIS_CALL = {
-    "output", "force", "json", "markdown", "junit", "resume", "quiet", "verbose", "init_only",
-    "client_server", "peer_to_peer", "mixed_pairs",
+    "output", "force", "json", "html", "markdown", "junit", "resume", "quiet", "verbose",
+    "init_only", "client_server", "peer_to_peer", "mixed_pairs",
     *(f"{what}_{kind}" for what in ("include", "exclude") for kind in _KINDS),
 }  # fmt: skip
 
@@ -97,7 +100,7 @@ def _run(argv: list[str]) -> int:
         check_output_dir(args.output, (), args.force)
     if args.init_only:
         return EXIT_OK
-    return _Bench(args, cells, make_output_dir(args.output)).run()
+    return _Bench(args, cells).run()
 
 
 def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
@@ -156,38 +159,39 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return options | {"find_rate": [condition.condition for condition in args.find_rate]}
 
 
-class _Bench:
+class _Bench(Campaign):
     """All combinations, one after the other."""
 
-    def __init__(self, args: argparse.Namespace, cells: list[Cell], output_dir: Path) -> None:
-        self._args = args
-        self._cells = cells
-        self._output_dir = output_dir
-        self._console = Console(args)
-        self._signals = SignalWatch()
-        self._results: list[dict[str, Any]] = []
+    schema, file = "bench", _DOCUMENT
 
-    def run(self) -> int:
-        """Run the combinations that have no result yet; return the exit code."""
-        self._console.note(f"Saving output files to '{self._output_dir}'")
-        self._save()
-        with self._signals:
-            for number, cell in enumerate(self._cells, start=1):
-                result = self._result(cell, f"[{number}/{len(self._cells)}] {cell.name}")
-                if result is None:
-                    break
-                self._results.append(result)
-                self._console.show(cell_line(cell.name, result["status"]))
-                self._save()
-        return self._report()
+    def __init__(self, args: argparse.Namespace, cells: list[Cell]) -> None:
+        super().__init__(_NAME, args, Console(args))
+        self._cells = {cell.name: cell for cell in cells}
 
-    def _result(self, cell: Cell, label: str) -> dict[str, Any] | None:
-        kept = kept_result(cell, self._output_dir) if self._args.resume else None
-        if kept is not None:
-            self._console.note(f"{label}: finished earlier")
-            return kept
-        return run_cell(cell, self._args, self._output_dir, self._signals, label)
+    def _plan(self, _kept: list[Run]) -> Iterator[Task]:
+        for number, name in enumerate(self._cells, start=1):
+            yield Task(name, f"[{number}/{len(self._cells)}] {name}")
 
+    def _take(self, task: Task) -> Run | None:
+        cell = self._cells[task.name]
+        found = run_cell(cell, self._args, self._directory, self._signals, task.label)
+        return None if found is None else Run(found)
+
+    def _end(self, run: Run) -> None:
+        self._console.show(cell_line(run.line["name"], run.line["status"]))
+
+    def _kept(self) -> list[Run]:
+        found = (kept_result(cell, self._directory) for cell in self._cells.values())
+        return [Run(result) for result in found if result is not None]
+
+    def _clear(self, kept: Collection[str]) -> None:
+        """Leave all files: those of each combination go before it runs."""
+
+    @property
+    def _results(self) -> list[dict[str, Any]]:
+        return [run.line for run in self._runs]
+
+    @property
     def _failures(self) -> list[dict[str, Any]]:
         return [result for result in self._results if result["status"] == FAILED]
 
@@ -196,52 +200,45 @@ class _Bench:
         """Say whether all pairs had the same load, so that latency ranks them."""
         return bool(self._args.rate or self._args.rate_steps) and not self._args.find_rate
 
-    def _document(self) -> dict[str, Any]:
-        order = ranked(self._results, self._at_a_rate)
-        document = {
-            "complete": len(self._results) == len(self._cells),
-            "reason": self._signals.reason,
-            "output_dir": str(self._output_dir),
-            "options": _options(self._args),
-            "workload": workload_of(measuring_parser(), self._args),
-            "failures": len(self._failures()),
-            "results": [*order, *self._failures()],
-            "environment": environment(),
-        }
-        return marked("bench", document)
+    def _workload(self) -> dict[str, Any]:
+        return workload_of(measuring_parser(), self._args)
 
-    def _text(self) -> str:
+    def _document(self) -> dict[str, Any]:
+        return {
+            "complete": len(self._runs) == len(self._cells),
+            "reason": self._stopped,
+            "options": _options(self._args),
+            "failures": len(self._failures),
+            "results": [*ranked(self._results, self._at_a_rate), *self._failures],
+        }
+
+    def _files(self, document: dict[str, Any]) -> dict[str, str]:
+        texts = (self._table(), failures_text(self._results))
+        logs = {result["name"]: log_ends(result) for result in self._failures}
+        page = bench_html(document, logs)
+        # A page that --html asks for is another file with the same text.
+        pages = {str(Path(self._args.html).absolute()): page} if self._args.html else {}
+        return {_TEXT: "\n".join(filter(None, texts)) + "\n", _HTML: page, **pages}
+
+    def _table(self) -> str:
         return bench_text(self._results, self._at_a_rate)
 
-    def _save(self) -> None:
-        """Save all results so far, so that a killed bench can be resumed."""
-        document = self._document()
-        write_json(self._output_dir / _DOCUMENT, document)
-        text = "\n".join(filter(None, (self._text(), failures_text(self._results))))
-        write_text(self._output_dir / _TEXT, text + "\n")
-        logs = {result["name"]: log_ends(result) for result in self._failures()}
-        write_text(self._output_dir / _HTML, bench_html(document, logs))
+    def _text(self, document: dict[str, Any]) -> str:
+        failures = [f"{one['name']}: {one['reason']}" for one in self._failures]
+        parts = [f"Test failures: {len(failures)}", *failures, self._table()]
+        return "\n".join(filter(None, parts))
 
-    def _report(self) -> int:
-        self._save()
-        failures = self._failures()
-        self._console.show(f"Test failures: {len(failures)}")
-        for result in failures:
-            self._console.show(f"{result['name']}: {result['reason']}")
-        if self._text():
-            self._console.show(self._text())
-        self._console.document(self._document())
+    def _verdict(self, document: dict[str, Any]) -> int:
+        failures = self._failures
         if self._args.quiet and failures:
-            self._name_failures(failures)
-        if self._signals.exit_code is not None:
-            return self._signals.exit_code
+            for result in failures:
+                report_error(_NAME, f"{result['name']}: {result['reason']}")
+            what = f"{len(failures)} of {len(self._results)} combinations failed"
+            report_error(_NAME, f"{what}; their files are in {self._directory}")
         return EXIT_FAILURE if failures else EXIT_OK
 
-    def _name_failures(self, failures: list[dict[str, Any]]) -> None:
-        for result in failures:
-            report_error(_NAME, f"{result['name']}: {result['reason']}")
-        what = f"{len(failures)} of {len(self._results)} combinations failed"
-        report_error(_NAME, f"{what}; their files are in {self._output_dir}")
+    def _unfinished(self) -> str:
+        return "the bench was not over"
 
 
 def _epilog() -> str:
@@ -260,6 +257,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(_NAME, _DESCRIPTION, _epilog)
     add = parser.add_argument
     add_console_options(parser)
+    add_page_option(parser)
     add_verdict_options(parser)
     add(
         "--resume",

@@ -5,30 +5,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
 from quiver_fast.cli.analyze.text import threshold_text
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
-from quiver_fast.cli.pair.baseline import read_baseline
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
-from quiver_fast.cli.pair.found_rate import find_rate
+from quiver_fast.cli.pair.found_rate import FindRate
 from quiver_fast.cli.pair.options import (
     BASELINE_HELP,
     add_measuring_options,
     add_set_options,
     check_set_options,
 )
-from quiver_fast.cli.pair.run import ROLES
+from quiver_fast.cli.pair.run import ROLES, PairPlans
 from quiver_fast.cli.pair.run_set import RunSet
 from quiver_fast.cli.pair.schema import WORD, schema
-from quiver_fast.cli.pair.set_sides import make_sides, pair_label
+from quiver_fast.cli.pair.set_sides import pair_label
 from quiver_fast.cli.pair.sweep import Sweep
-from quiver_fast.cli.pair.sweep_points import sweep_points
 from quiver_fast.cli.pair.workload import add_workload_options, read_arguments, workload_text
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
@@ -80,7 +78,7 @@ example usage:
   $ quiver //localhost/q0 --sweep rate=1k..100k:6   # Latency over throughput
   $ quiver --baseline=--durable --detect 5%  # As many runs as a change of 5 % needs
   $ quiver --workload nightly.toml --rate 20k   # Options of a file, at another rate
-  $ quiver --resume --output out        # Go on with the sweep in out
+  $ quiver --resume --output out        # Go on with the runs in out
   $ quiver --workload result.json       # Measure a result again
   $ quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4   # Many ends
   $ quiver //localhost/q0 --find-rate 'p99<10ms'   # The highest rate within it
@@ -124,13 +122,25 @@ def _measure_and_show(args: argparse.Namespace, console: _PageConsole) -> int:
 
 
 def _measure(args: argparse.Namespace, console: Console) -> int:
+    run = _measurement(args, console)
+    check_output_dir(args.output, ROLES, args.force or args.resume)
+    return EXIT_OK if args.init_only else run()
+
+
+def _measurement(args: argparse.Namespace, console: Console) -> Callable[[], int]:
+    """Return what runs the measurement that is asked for, whose options are checked."""
     if args.churn or args.hold:
-        return _connect(args, console)
+        # They have an engine in this process, which no other measurement needs.
+        from quiver_fast.cli.pair.connecting import ChurnRun, HoldRun
+
+        return (ChurnRun if args.churn else HoldRun)(_NAME, args, console).run
     if args.find_rate:
-        return _find_rate(args, console)
+        return FindRate(_NAME, args, console, pair_label(args)).run
     if args.sweep:
-        return _sweep(args, console)
-    return (_run_set if args.runs or args.detect else _run_once)(args, console)
+        return Sweep(_NAME, args, console).run
+    if args.runs or args.detect:
+        return RunSet(_NAME, args, console).run
+    return partial(_run_once, make_plans(args), args, console)
 
 
 class _PageConsole(Console):
@@ -162,11 +172,7 @@ def _write_page(file: str, directory: str, fail_if: list[Threshold]) -> None:
         raise OSError(f"{file} was not written: {error}") from None
 
 
-def _run_once(args: argparse.Namespace, console: Console) -> int:
-    plans = make_plans(args)
-    check_output_dir(args.output, ROLES, args.force)
-    if args.init_only:
-        return EXIT_OK
+def _run_once(plans: PairPlans, args: argparse.Namespace, console: Console) -> int:
     signals = SignalWatch()
     directory = make_output_dir(args.output)
     remove_ends(directory)
@@ -209,40 +215,6 @@ def _show(document: dict[str, Any], console: Console) -> None:
         console.show(pair_summary_text(document).rstrip("\n"))
     if document["thresholds"]:
         console.show(threshold_text(document["thresholds"]).rstrip("\n"))
-
-
-def _run_set(args: argparse.Namespace, console: Console) -> int:
-    baseline = None if args.baseline is None else read_baseline(args.baseline, args)
-    candidate, base = make_sides(args, baseline)
-    check_output_dir(args.output, ROLES, args.force)
-    if args.init_only:
-        return EXIT_OK
-    sides = {CANDIDATE: candidate} | ({} if base is None else {BASELINE: base})
-    return RunSet(_NAME, args, sides, console).run()
-
-
-def _find_rate(args: argparse.Namespace, console: Console) -> int:
-    target = pair_label(args)
-    check_output_dir(args.output, ROLES, args.force)
-    if args.init_only:
-        return EXIT_OK
-    return find_rate(_NAME, args, target, console)
-
-
-def _sweep(args: argparse.Namespace, console: Console) -> int:
-    sweep = Sweep(_NAME, args, sweep_points(args.sweep), console)
-    check_output_dir(args.output, ROLES, args.force or args.resume)
-    return EXIT_OK if args.init_only else sweep.run()
-
-
-def _connect(args: argparse.Namespace, console: Console) -> int:
-    # They have an engine in this process, which no other measurement needs.
-    from quiver_fast.cli.pair.churn import ChurnRun
-    from quiver_fast.cli.pair.hold import HoldRun
-
-    run = (ChurnRun if args.churn else HoldRun)(_NAME, args, console)
-    check_output_dir(args.output, ROLES, args.force)
-    return EXIT_OK if args.init_only else run.run()
 
 
 def _epilog() -> str:

@@ -1,35 +1,40 @@
-"""The frame of `quiver --churn` and `--hold`: the target, one run, and its cost."""
+"""`quiver --churn` and `--hold`: connections that come and go at a rate, or stay idle."""
 
 from __future__ import annotations
 
 import argparse
 import ipaddress
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.model.ranks import BENCH_KEYS
+from quiver_fast.analysis.read.set_layout import CHURN_DOCUMENT, HOLD_DOCUMENT
 from quiver_fast.arguments import endpoint
+from quiver_fast.arrow.amqp.attempts import STEPS
+from quiver_fast.arrow.amqp.churn import MOST_PENDING, Churn
 from quiver_fast.arrow.amqp.ends import allow_files
+from quiver_fast.arrow.amqp.hold import Hold
 from quiver_fast.arrow.contract import parse
-from quiver_fast.arrow.main import make_connection, security_of
+from quiver_fast.arrow.main import address_at, make_connection, make_template, security_of
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.arrow.verdict import exit_code
-from quiver_fast.cli.pair.run_set import remove_set
+from quiver_fast.cli.pair.campaign import Campaign
 from quiver_fast.cli.shared.common import report_error
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
-from quiver_fast.cli.shared.output import make_output_dir, write_json
+from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
 from quiver_fast.process import Usage
-from quiver_fast.schemas import marked
+from quiver_fast.words import counted
 
 if TYPE_CHECKING:
     import socket
@@ -85,62 +90,42 @@ class Target:
         return make_connection(self.config, sock, self._place, name, self._security, self._control)
 
 
-class ConnectingRun:
+class ConnectingRun(Campaign):
     """One run, from the queue's preparation to the report; subclasses measure."""
 
-    name: str
-    """The name of its option, document and schema: ``churn`` or ``hold``."""
-    unfinished: str
-    """The report of a run that a signal ended."""
-
     def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
-        """Prepare a run.
-
-        Args:
-            command: the name that messages begin with.
-            args: the options of `quiver`, checked.
-            console: where the report goes.
-
-        Raises:
-            UsageError: the target does not allow it.
-        """
-        self._command, self._args, self._console = command, args, console
-        self._target = Target(args, f"--{self.name}")
-        self._signals = SignalWatch()
+        """See :class:`.campaign.Campaign`."""
+        super().__init__(command, args, console)
+        self._target = Target(args, f"--{self.schema}")
         queue, plan = self._target.queue, self._target.plan
         self._queue = QueueSetup(command, queue, plan, console, self._signals)
+        self._measured: dict[str, Any] = {}
 
-    def run(self) -> int:
-        """Measure and report; return the exit code.
+    def measure(
+        self, directory: Path, signals: SignalWatch, progress: Progress | None = None
+    ) -> None:
+        """See :meth:`.campaign.Campaign.measure`.
 
         Raises:
             QuiverError: the host does not resolve, the queue cannot be prepared, or the system
                 allows fewer connections.
         """
-        directory = make_output_dir(self._args.output)
-        self._console.note(f"Saving output files to '{directory}'")
-        remove_set(directory)
+        self._directory = directory
+        self._clear(())
         allow_files(self._connections())
-        with self._signals:
-            self._queue.prepare()
-            with closing(self._queue):
-                measured = self._measure()
-        document = marked(self.name, {
-            "output_dir": str(directory),
-            "workload": self._args.workload,
-            "target": self._target.plan.url.shown,
-            **measured,
-            "reason": self._signals.reason,
-            "environment": environment(),
-        })  # fmt: skip
-        write_json(directory / f"{self.name}.json", document)
-        self._console.document(document)
-        self._console.show(self._text(document).rstrip("\n"))
+        self._queue.prepare()
+        with closing(self._queue):
+            self._measured = self._measure()
+
+    def _document(self) -> dict[str, Any]:
+        target = self._target.plan.url.shown
+        return {"target": target, **self._measured, "reason": self._stopped}
+
+    def _verdict(self, document: dict[str, Any]) -> int:
         problems = [*self._problems(document)]
         for problem in problems:
             report_error(self._command, problem)
-        ended = exit_code(self._command, self._signals, self.unfinished, None)
-        return ended or (EXIT_FAILURE if problems else EXIT_OK)
+        return EXIT_FAILURE if problems else EXIT_OK
 
     def _connections(self) -> int:
         """Return how many connections are open at a time."""
@@ -152,10 +137,6 @@ class ConnectingRun:
 
     def _problems(self, document: dict[str, Any]) -> Iterator[str]:
         """Yield the failures of the run, a line each."""
-        raise NotImplementedError
-
-    def _text(self, document: dict[str, Any]) -> str:
-        """Return the printed report."""
         raise NotImplementedError
 
 
@@ -208,3 +189,160 @@ def latency_of(found: DelayHistogram) -> dict[str, Any] | None:
         return None
     figures = {key: found.percentile(rank) / 1000 for key, rank in BENCH_KEYS.items()}
     return {"count": found.total, **figures}
+
+
+class ChurnRun(ConnectingRun):
+    """Opens connections, sessions or links at a rate."""
+
+    schema, file = "churn", CHURN_DOCUMENT
+
+    def _unfinished(self) -> str:
+        return "the churn was not over"
+
+    def _connections(self) -> int:
+        return MOST_PENDING
+
+    def _measure(self) -> dict[str, Any]:
+        target, args = self._target, self._args
+        template = make_template(target.config)
+        with Progress(f"churn {args.churn:,}/s", enabled=not args.quiet) as progress:
+
+            def is_stopped() -> bool:
+                progress.update(churn.due, args.churn * args.duration)
+                return self._signals.count > 0
+
+            with self._signals.raising():
+                churn = Churn(
+                    target.config.host,
+                    target.config.port,
+                    target.timeout,
+                    target.connect,
+                    is_stopped,
+                    kind=args.churn_of,
+                    rate=args.churn,
+                    duration=args.duration,
+                    address_at=lambda connection: address_at(target.config, connection),
+                    make_message=lambda: template.encode(time.time_ns() // 1_000_000),
+                    name=target.config.id,
+                )
+            server = server_at(*churn.peer_address)
+            churn.run()
+        return self._counts(churn) | {"server": server and _churn_cost(server)}
+
+    def _counts(self, churn: Churn) -> dict[str, Any]:
+        """Return the counts of the engine; docs/limits.md has the keys."""
+        seconds = churn.elapsed_ns / 1e9
+        if not self._signals.count:
+            seconds = max(seconds, self._args.duration)
+        return {
+            "of": self._args.churn_of,
+            "rate": self._args.churn,
+            "duration": self._args.duration,
+            "elapsed_seconds": seconds,
+            "attempts": {
+                "due": churn.due,
+                "begun": churn.begun,
+                "succeeded": churn.succeeded,
+                "failed": churn.failed,
+            },
+            "achieved_rate": churn.succeeded / seconds if seconds else 0.0,
+            "latency": latency_of(churn.latency),
+            "steps": [
+                {"step": step, "latency": latency_of(found)}
+                for step, found in zip(STEPS, churn.steps, strict=True)
+                if found.total
+            ],
+            "failures": failures(churn.reasons),
+        }
+
+    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
+        due, failed = document["attempts"]["due"], document["attempts"]["failed"]
+        if failed:
+            most = document["failures"][0]
+            yield (
+                f"{failed:,} of {due:,} attempts failed, {most['count']:,} of them so: "
+                f"{most['reason']}"
+            )
+
+
+def _churn_cost(server: Process) -> dict[str, Any]:
+    server.mark()
+    return {
+        "pid": server.pid,
+        "memory_begin": server.memory[0],
+        "memory_end": server.memory[-1],
+        "cpu_seconds": sum(server.cpu_seconds),
+    }
+
+
+class HoldRun(ConnectingRun):
+    """Opens connections, and keeps them."""
+
+    schema, file = "hold", HOLD_DOCUMENT
+
+    def _unfinished(self) -> str:
+        return "the connections were not kept"
+
+    def _connections(self) -> int:
+        return int(self._args.hold)
+
+    def _measure(self) -> dict[str, Any]:
+        target, args = self._target, self._args
+        with self._signals.raising():
+            hold = Hold(
+                target.config.host,
+                target.config.port,
+                target.timeout,
+                target.connect,
+                lambda: self._signals.count > 0,
+                count=args.hold,
+            )
+        server, own = server_at(*hold.peer_address), Process(os.getpid())
+        marked_ones = [one for one in (server, own) if one]
+        times = [time.monotonic()]
+        try:
+            for step in (hold.open, lambda: hold.keep(args.duration)):
+                step()
+                times.append(time.monotonic())
+                for one in marked_ones:
+                    one.mark()
+        finally:
+            hold.close()
+        return {
+            "connections": args.hold,
+            "duration": args.duration,
+            "opening": {
+                "seconds": times[1] - times[0],
+                "opened": hold.opened,
+                "failed": hold.failed,
+                "latency": latency_of(hold.latency),
+            },
+            "holding": {"seconds": times[2] - times[1], "lost": hold.lost},
+            "failures": failures(hold.reasons),
+            "losses": failures(hold.losses),
+            "server": server and cost_of(server, hold.opened),
+            "own": cost_of(own, hold.opened),
+        }
+
+    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
+        failed, lost = document["opening"]["failed"], document["holding"]["lost"]
+        for count, word, key in ((failed, "not opened", "failures"), (lost, "lost", "losses")):
+            if count:
+                most = document[key][0]
+                asked = counted(self._args.hold, "connection", ("was", "were"))
+                yield (
+                    f"{count:,} of {asked} {word}, {most['count']:,} of them so: {most['reason']}"
+                )
+
+
+def cost_of(process: Process, connections: int) -> dict[str, Any]:
+    """Return the memory and the CPU time of a process, while opening and while holding."""
+    begin, opened, end = process.memory
+    return {
+        "pid": process.pid,
+        "memory_begin": begin,
+        "memory_end": end,
+        "memory_each": (opened - begin) / connections if connections else None,
+        "cpu_opening": process.cpu_seconds[0],
+        "cpu_holding": process.cpu_seconds[1],
+    }

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import takewhile
+from operator import itemgetter
 from typing import Any
 
 from quiver_fast.analysis.compare.sets import run_figures
-from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.schedule import LATE_BY
 from quiver_fast.analysis.model.figures import FIGURES
 from quiver_fast.analysis.model.units import figure_text, latency_text
-from quiver_fast.analysis.read.answer_file import SEARCH
 from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
 from quiver_fast.cli.analyze.document import run_document
-from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.arrow.verdict import exit_code
-from quiver_fast.cli.pair.figures_text import campaign_text, trial_text
+from quiver_fast.cli.pair.campaign import Campaign, Run, Task
+from quiver_fast.cli.pair.figures_text import trial_text
 from quiver_fast.cli.pair.rate_search import (
     MOST_TRIALS,
     OVERHEAD,
@@ -30,16 +26,11 @@ from quiver_fast.cli.pair.rate_search import (
     Trial,
     next_trial,
 )
-from quiver_fast.cli.pair.run_set import remove_set
-from quiver_fast.cli.pair.set_sides import Measured, OwnSide, Place, measured
+from quiver_fast.cli.pair.set_sides import Measured, OwnSide
 from quiver_fast.cli.pair.warm_up import LONGEST, warm_up, warm_up_text
-from quiver_fast.cli.shared.common import error_text
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.output import make_output_dir, write_json
-from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.schemas import marked
 from quiver_fast.words import counted
 
 _START = 1000
@@ -53,67 +44,29 @@ _ALIKE = 8
 _MOST_VOID = 3
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Whether a run sustained its load.
+def judged(taken: Measured, conditions: list[Threshold]) -> dict[str, Any]:
+    """Return how a run ended, and whether it sustained the load; see :func:`failure`.
 
-    Attributes:
-        complete: it did all that was asked.
-        failure: why it did not sustain the load; None where it did.
-        received: it received messages.
-        figures: of its steady state, or of the whole run; None where it has no rate.
-        void: the sender itself was too late, so that nothing is known of the target.
+    Keys: ``complete``: it did all that was asked; ``sustained``; ``reason``: why it did not sustain
+    the load, or None; ``void``: the sender itself was too late, so that nothing is known of the
+    target; ``figures``: of its steady state, or of the whole run, or None where it has no rate;
+    ``received``: it received messages.
     """
-
-    complete: bool
-    failure: str | None
-    received: bool = False
-    figures: dict[str, float] | None = None
-    void: bool = False
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One trial's run, ended.
-
-    Attributes:
-        name: its directory, below that of the search.
-        asked: what it was to try.
-        found: how it ended.
-    """
-
-    name: str
-    asked: Next
-    found: Judged
-
-    @property
-    def rate(self) -> int:
-        """Messages per second, as the schedule had them."""
-        return self.asked.rate
-
-    @property
-    def trial(self) -> Trial:
-        """The trial as the search takes it."""
-        asked = self.asked
-        return Trial(asked.rate, self.found.failure is None, asked.confirms, asked.returns)
-
-
-def judged(taken: Measured, conditions: list[Threshold]) -> Judged:
-    """Return how a run ended, and whether it sustained the load; see :func:`failure`."""
+    found = {"complete": False, "void": False, "figures": None, "received": False}
     if taken.data is None:
-        return Judged(False, taken.reason)
+        return found | {"sustained": taken.reason is None, "reason": taken.reason}
     complete = {"complete": taken.reason is None, "reason": taken.reason}
     document = run_document(taken.data, None) | complete
-    figures = run_figures(taken.data)
+    figures = run_figures(taken.data).steady
     failed = failure(document, conditions)
     own = own_lateness(document, conditions) if failed else None
-    return Judged(
-        taken.reason is None,
-        own or failed,
-        document["receiver"]["results"]["message_count"] > 0,
-        dict(figures.steady) if "message_rate" in figures.steady else None,
-        own is not None,
-    )
+    return found | complete | {
+        "sustained": failed is None,
+        "reason": own or failed,
+        "void": own is not None,
+        "figures": dict(figures) if "message_rate" in figures else None,
+        "received": document["receiver"]["results"]["message_count"] > 0,
+    }  # fmt: skip
 
 
 def failure(document: dict[str, Any], conditions: list[Threshold]) -> str | None:
@@ -233,72 +186,79 @@ def _missed(condition: Threshold, document: dict[str, Any]) -> str | None:
     return f"{text}, {far} beyond {condition.condition}"
 
 
-class FindRate:
-    """Measures at one rate after the other."""
+class FindRate(Campaign):
+    """Measures at one rate after the other, until the answer is confirmed or the time is over."""
+
+    schema, file, lines = "found-rate", RATE_DOCUMENT, ("found_rate", "steps")
+    keys = ("name", "rate", "confirms", "returns", "sustained", "void", "reason", "figures")
+    warns = False
 
     def __init__(
-        self,
-        args: argparse.Namespace,
-        target: str,
-        directory: Path,
-        signals: SignalWatch,
-        progress: Progress | None = None,
+        self, command: str, args: argparse.Namespace, console: Console, target: str
     ) -> None:
-        """Prepare a search.
+        """See :class:`.campaign.Campaign`.
 
         Args:
-            args: the options of `quiver`, checked; ``find_rate`` has at least one condition.
+            command: the name that messages begin with.
+            args: the options, checked; ``find_rate`` has at least one condition.
+            console: where the report goes.
             target: a name of the measured target, for people.
-            directory: where its files go.
-            signals: the watch on signals, entered when it begins.
-            progress: where each trial is shown; None for a line of its own.
         """
-        self._args = args
-        self._signals = signals
+        super().__init__(command, args, console)
         self._start = args.rate or _START
-        self._runs: list[_Run] = []
-        self._fault: str | None = None
         self._target = target
-        self._directory = directory
-        self._progress = progress
         self._warm_up: dict[str, Any] | None = None
         # Without a server the sender is a part of what is measured.
         self._own_limit = False
 
-    def search(self) -> None:
-        """Search until the answer is confirmed, or the time is over, or a signal comes."""
-        remove_set(self._directory)
+    def _plan(self, kept: list[Run]) -> Iterator[Task]:
+        for run in kept:
+            line = run.line
+            yield self._task(Next(line["rate"], line["confirms"], line["returns"]))
         self._warm()
-        begin = time.monotonic()
-        while self._fault is None and not self._signals.count:
-            found = next_trial(self._trials, self._start, self._left(begin))
-            if found is None:
-                break
-            self._try(found)
+        begin, first = time.monotonic(), len(self._runs)
+        while asked := next_trial(self._trials, self._start, self._left(begin, first)):
+            yield self._task(asked)
 
-    @property
+    def _task(self, asked: Next) -> Task:
+        """Return the trial of a rate."""
+        name = run_name(len(self._runs) + 1, MOST_TRIALS)
+        side = OwnSide(self._target, self._args_at(asked.rate))
+        return Task(name, f"{name} {asked.rate:,}/s", side, asdict(asked))
+
+    def _kept(self) -> list[Run]:
+        """Return the trials to keep: not those that may have ended the search."""
+        kept = [*takewhile(lambda run: run.line["figures"] is not None, super()._kept())]
+        while kept and kept[-1].line["void"]:
+            kept.pop()
+        return kept
+
+    def _is_kept(self, line: dict[str, Any]) -> bool:
+        return True
+
     def problem(self) -> str | None:
-        """Why there is no answer; None where there is one."""
+        """Return why there is no answer; None where there is one."""
         if self._fault is not None or self._limit.is_enclosed:
             return self._fault
         return f"no limit was found: {self._why_none()}" if self._runs else "nothing was tried"
 
     @property
     def _trials(self) -> list[Trial]:
-        return [run.trial for run in self._valid]
+        names = ("rate", "sustained", "confirms", "returns")
+        return [Trial(*(run.line[name] for name in names)) for run in self._valid]
 
     @property
-    def _valid(self) -> list[_Run]:
+    def _valid(self) -> list[Run]:
         """The runs that say something about the target."""
-        return [run for run in self._runs if run.found.received and not run.found.void]
+        return [run for run in self._runs if run.received and not run.line["void"]]
 
     @property
     def _limit(self) -> Limit:
         return Limit(self._trials, self._start)
 
-    def _left(self, begin: float) -> int:
+    def _left(self, begin: float, first: int) -> int:
         """Return for how many more trials there is time, at least one in all."""
-        count, passed = len(self._runs), time.monotonic() - begin
+        count, passed = len(self._runs) - first, time.monotonic() - begin
         each = passed / count if count else self._args.duration + OVERHEAD
         fitting = int((self._args.within - passed) / each)
         return min(MOST_TRIALS - len(self._valid), max(fitting, count == 0))
@@ -310,16 +270,8 @@ class FindRate:
             self._warm_up = warm_up(
                 args, self._target, self._directory, self._signals, progress, longest
             )
-        if self._signals.count or self._warm_up is None:
-            return
-        if self._progress is None and not args.quiet:
-            print(warm_up_text(self._warm_up), file=sys.stderr, flush=True)
-
-    def _shown(self, label: str) -> contextlib.AbstractContextManager[Progress]:
-        """Return where a run is shown: in the given place, or in a line of its own."""
-        if self._progress is not None:
-            return contextlib.nullcontext(self._progress)
-        return Progress(label, enabled=not self._args.quiet)
+        if not self._signals.count and self._warm_up is not None:
+            self._tell(warm_up_text(self._warm_up))
 
     def _args_at(self, rate: int) -> argparse.Namespace:
         """Return the options of a trial, which begins with an empty queue."""
@@ -328,47 +280,33 @@ class FindRate:
             args.purge = True
         return args
 
-    def _try(self, asked: Next) -> None:
-        """Measure at a rate, and print the result."""
-        name = run_name(len(self._runs) + 1, MOST_TRIALS)
-        label = f"{name} {asked.rate:,}/s"
-        place = Place(name, self._directory / name)
-        side = OwnSide(self._target, self._args_at(asked.rate))
-        with self._shown(label) as progress:
-            taken = measured(side, place, self._signals, progress)
-        if self._signals.count:
-            return
+    def _run(self, task: Task, taken: Measured) -> Run:
         found = judged(taken, self._args.find_rate)
-        if found.void and self._own_limit:
-            found = replace(found, void=False)
-        run = _Run(name, asked, found)
-        self._runs.append(run)
-        if self._progress is None and not self._args.quiet:
-            print(f"{label}: {trial_text(_line(run))}", file=sys.stderr, flush=True)
-        if not found.received:
+        found["void"] = found["void"] and not self._own_limit
+        return Run(self._line(task, found), found["received"])
+
+    def _text_of(self, run: Run) -> str:
+        return trial_text(run.line)
+
+    def _end(self, run: Run) -> None:
+        last = self._runs[-_MOST_VOID:]
+        if not run.received:
             # The rate is not the cause: the target is not there, or refuses.
-            self._fault = f"{name}: {found.failure}"
-        elif all(one.found.void for one in self._runs[-_MOST_VOID:]):
-            self._give_up(asked.rate)
+            self._fault = f"{run.line['name']}: {run.line['reason']}"
+        elif len(last) == _MOST_VOID and all(one.line["void"] for one in last):
+            # A sender without a server is the limit.
+            self._own_limit = self._args.url is None
+            if not self._own_limit:
+                why = f"{_MOST_VOID} times {run.line['reason']}"
+                rate = f"{run.line['rate']:,}/s"
+                self._fault = f"this machine's sender cannot hold {rate}: {why}"
 
-    def _give_up(self, rate: int) -> None:
-        """End the search after void trials in a row; a sender without a server is the limit."""
-        if len(self._runs) < _MOST_VOID:
-            return
-        if self._args.url is None:
-            self._own_limit = True
-            return
-        why = self._runs[-1].found.failure
-        self._fault = f"this machine's sender cannot hold {rate:,}/s: {_MOST_VOID} times {why}"
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of ``--json`` and ``rate.json``; docs/analysis.md has the keys."""
+    def _document(self) -> dict[str, Any]:
+        """Return the keys of a search; docs/analysis.md explains them."""
         limit = self._limit
         low, high = limit.interval
         at, above = limit.confirmations
-        document = {
-            "output_dir": str(self._directory),
-            "workload": self._args.workload,
+        return {
             "target": self._target,
             "conditions": [condition.condition for condition in self._args.find_rate],
             "trial_seconds": self._args.duration,
@@ -381,56 +319,33 @@ class FindRate:
                 "confirmation": {"at": _counts(at), "above": _counts(above)} if at else None,
                 "stalled": dict(zip(("failed", "runs"), limit.stalled, strict=True)),
                 "reason": self._above(),
-                "steps": [_line(run) for run in self._runs],
+                "steps": [run.line for run in self._runs],
             },
-            "reason": self._signals.reason or self._fault,
-            "environment": environment(),
+            "reason": self._stopped,
         }
-        return marked("found-rate", document)
+
+    def _unfinished(self) -> str:
+        return "the search was not over"
 
     def _above(self) -> str | None:
         """Return the failure just above the answer."""
         rate = self._limit.rate or 0
-        failed = [run for run in self._valid if run.found.failure is not None]
-        above = [run for run in failed if run.rate > rate]
-        nearest = min(above, key=lambda run: run.rate, default=failed[-1] if failed else None)
-        return None if nearest is None else f"at {nearest.rate:,}/s: {nearest.found.failure}"
+        failed = [run.line for run in self._valid if not run.line["sustained"]]
+        above = [line for line in failed if line["rate"] > rate]
+        nearest = min(above, key=itemgetter("rate"), default=failed[-1] if failed else None)
+        return None if nearest is None else f"at {nearest['rate']:,}/s: {nearest['reason']}"
 
     def _why_none(self) -> str:
-        valid = self._valid
+        valid = [run.line for run in self._valid]
         if not valid:
-            return f"all trials are {self._runs[-1].found.failure}"
-        last, rates = valid[-1], [run.rate for run in valid]
-        if last.found.failure is None:
-            return f"{last.rate:,}/s and all below are sustained"
-        text = f"not even {last.rate:,}/s is sustained: {last.found.failure}"
+            return f"all trials are {self._runs[-1].line['reason']}"
+        last, rates = valid[-1], [line["rate"] for line in valid]
+        if last["sustained"]:
+            return f"{last['rate']:,}/s and all below are sustained"
+        text = f"not even {last['rate']:,}/s is sustained: {last['reason']}"
         if min(rates) * _ALIKE > max(rates):
             return text
         return f"{text}; it fails alike up to {max(rates):,}/s, so that the rate does not matter"
-
-
-def find_rate(command: str, args: argparse.Namespace, target: str, console: Console) -> int:
-    """Search, report the rate, and return the exit code.
-
-    Args:
-        command: the name that messages begin with.
-        args: as of :class:`FindRate`.
-        target: as of :class:`FindRate`.
-        console: where the report goes.
-    """
-    directory, signals = make_output_dir(args.output), SignalWatch()
-    console.note(f"Saving output files to '{directory}'")
-    search = FindRate(args, target, directory, signals)
-    with signals:
-        search.search()
-    document, problem = search.document(), search.problem
-    try:
-        write_json(directory / RATE_DOCUMENT, document)
-    except OSError as error:
-        problem = problem or error_text(error)
-    console.document(document)
-    console.show(campaign_text(SEARCH, document).rstrip("\n"))
-    return exit_code(command, signals, "the search was not over", problem)
 
 
 def _keeps_messages(args: argparse.Namespace) -> bool:
@@ -444,16 +359,3 @@ def _counts(trials: Sequence[Trial]) -> dict[str, int]:
     """Return how many runs at one rate there were, and how many of them were sustained."""
     sustained = sum(trial.sustained for trial in trials)
     return {"rate": trials[0].rate, "runs": len(trials), "sustained": sustained}
-
-
-def _line(run: _Run) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "rate": run.rate,
-        "confirms": run.asked.confirms,
-        "returns": run.asked.returns,
-        "sustained": run.found.failure is None,
-        "void": run.found.void,
-        "reason": run.found.failure,
-        "figures": run.found.figures,
-    }

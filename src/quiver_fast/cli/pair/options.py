@@ -226,7 +226,6 @@ def check_set_options(args: argparse.Namespace) -> None:
     Raises:
         UsageError: there is one.
     """
-    _check_verdict_files(args)
     if args.churn:
         _check_connecting(args, "--churn", _CHURN_OPTIONS)
         return
@@ -245,8 +244,8 @@ def check_set_options(args: argparse.Namespace) -> None:
     }
     if args.warm_up is not None and not args.find_rate:
         raise UsageError("--warm-up has no effect without --find-rate: --warmup is of each run")
-    if args.resume and not args.sweep:
-        raise UsageError("--resume goes on with a --sweep alone")
+    if args.resume and not (args.runs or args.detect or args.sweep or args.find_rate):
+        raise UsageError("--resume goes on with --runs, --detect, --sweep or --find-rate")
     if args.find_rate:
         _refuse(of_sets | {"--sweep": args.sweep}, "with --find-rate")
         check_search(args)
@@ -264,18 +263,6 @@ def check_set_options(args: argparse.Namespace) -> None:
     if args.baseline is None:
         _refuse({"--relevant": args.relevant}, "without --baseline")
         refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
-
-
-def _check_verdict_files(args: argparse.Namespace) -> None:
-    """Refuse files of verdicts for measurements without verdicts.
-
-    Raises:
-        UsageError: there is one.
-    """
-    for name in ("churn", "hold", "find_rate", "sweep"):
-        if vars(args)[name]:
-            files = {"--markdown": args.markdown, "--junit": args.junit}
-            _refuse(files, f"with --{name.replace('_', '-')}")
 
 
 def _check_connecting(args: argparse.Namespace, flag: str, allowed: set[str]) -> None:

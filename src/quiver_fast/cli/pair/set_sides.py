@@ -18,6 +18,7 @@ import psutil
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import find_runs
+from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.cli.arrow.progress import RunProgress
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
@@ -102,7 +103,22 @@ def measured(side: Side, place: Place, signals: SignalWatch, progress: Progress)
         return Measured(None, error_text(error))
 
 
-def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Side, Side | None]:
+def recorded(place: Place, progress: Progress, missing: str = "no run was recorded") -> RunData:
+    """Return the run that was recorded at a place.
+
+    Raises:
+        QuiverError: there is none, as ``missing`` says, or its records are damaged.
+    """
+    try:
+        found = find_runs([str(place.directory)])
+    except UsageError:
+        found = []
+    if len(found) != 1:
+        raise QuiverError(missing)
+    return load_run(replace(found[0], name=place.name), progress.update)
+
+
+def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> dict[str, Side]:
     """Return the sides of a set, checked: the candidate, and the baseline if there is one.
 
     A side with an arrow of others records in milliseconds. Then the other side does too,
@@ -114,9 +130,10 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
     plans = make_plans(args)
     candidate = _label(args, plans)
     if baseline is None:
-        return OwnSide(candidate, args), None
+        return {CANDIDATE: OwnSide(candidate, args)}
     if baseline.args is None:
-        return OwnSide(candidate, args), _ProgramSide(baseline.label, baseline.command or ())
+        program = _ProgramSide(baseline.label, baseline.command or ())
+        return {CANDIDATE: OwnSide(candidate, args), BASELINE: program}
     base = baseline.args
     try:
         base_plans = make_plans(base)
@@ -126,7 +143,7 @@ def make_sides(args: argparse.Namespace, baseline: Baseline | None) -> tuple[Sid
         args = _in_milliseconds(args)
     if base_plans.both_extended and not plans.both_extended:
         base = _in_milliseconds(base)
-    return OwnSide(candidate, args), OwnSide(baseline.label, base)
+    return {CANDIDATE: OwnSide(candidate, args), BASELINE: OwnSide(baseline.label, base)}
 
 
 def pair_label(args: argparse.Namespace) -> str:
@@ -193,22 +210,14 @@ class _ProgramSide:
         if signals.count:
             return Measured(None, signals.reason)
         try:
-            data = self._data(place, progress)
+            missing = f"'{self._command[0]}' left no run in its --output"
+            data = recorded(place, progress, missing)
         except QuiverError as error:
             # The reason of its failure explains more than its missing files.
             raise QuiverError(reason or str(error)) from None
         if reason is None and ending(data)[0] is False:
             reason = ending(data)[1] or "it does not say why"
         return Measured(data, reason)
-
-    def _data(self, place: Place, progress: Progress) -> RunData:
-        try:
-            found = find_runs([str(place.directory)])
-        except UsageError:
-            found = []
-        if len(found) != 1:
-            raise QuiverError(f"'{self._command[0]}' left no run in its --output")
-        return load_run(replace(found[0], name=place.name), progress.update)
 
 
 class _Program:

@@ -1,187 +1,175 @@
-"""`quiver --sweep`: one measurement for each value of an option, or of two."""
+"""`quiver --sweep`: one measurement for each value of an option, or for each pair of two."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.read.answer_file import SWEEP
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
-from quiver_fast.analysis.read.sweep_file import sweep_document
-from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.arrow.verdict import exit_code
-from quiver_fast.cli.pair.figures_text import campaign_text, place_text
-from quiver_fast.cli.pair.found_rate import Judged, judged
-from quiver_fast.cli.pair.run_set import remove_runs, remove_set
-from quiver_fast.cli.pair.set_sides import OwnSide, Place, measured, pair_label
-from quiver_fast.cli.pair.sweep_points import Point
-from quiver_fast.cli.shared.common import error_text, report_warning
+from quiver_fast.analysis.read.sweep_file import sweep_fault
+from quiver_fast.cli.pair.campaign import Campaign, Run, Task
+from quiver_fast.cli.pair.figures_text import place_text
+from quiver_fast.cli.pair.found_rate import judged
+from quiver_fast.cli.pair.options import measuring_parser
+from quiver_fast.cli.pair.set_sides import Measured, OwnSide, pair_label
+from quiver_fast.cli.pair.workload import given_by, options_of
+from quiver_fast.cli.shared.common import ArgumentParser
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.output import make_output_dir, write_json
-from quiver_fast.cli.shared.progress import Progress
+from quiver_fast.cli.shared.quantities import positive_count
 from quiver_fast.errors import UsageError
-from quiver_fast.schemas import marked
+
+MOST_POINTS = 999
+_MOST_OPTIONS = 2
+_RANGE = re.compile(r"(?P<first>.+)\.\.(?P<last>.+):(?P<steps>.+)")
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The run at one point.
+class Point:
+    """One place of a sweep.
 
     Attributes:
-        name: its directory, below that of the sweep.
-        point: the values of the options.
-        found: how the run ended.
+        values: the text of each swept option, by the option's name.
+        given: the arguments of these values, by attribute.
     """
 
-    name: str
-    point: Point
-    found: Judged
+    values: dict[str, str]
+    given: dict[str, Any]
 
 
-class Sweep:
-    """Measures at one point after the other, and reports them all."""
+class Sweep(Campaign):
+    """Measures at one point after the other."""
 
-    def __init__(
-        self, command: str, args: argparse.Namespace, points: list[Point], console: Console
-    ) -> None:
-        """Prepare a sweep.
+    schema, file, lines = "sweep", SWEEP_DOCUMENT, ("points",)
+    keys = ("name", "values", "complete", "sustained", "reason", "figures")
 
-        Args:
-            command: the name that messages begin with.
-            args: the options of `quiver`, checked.
-            points: the points to measure, in this order.
-            console: where the report goes.
+    def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
+        """See :class:`.campaign.Campaign`; ``args.sweep`` is not empty."""
+        super().__init__(command, args, console)
+        self._points = sweep_points(args.sweep)
+        self._tasks = [self._task(number, one) for number, one in enumerate(self._points, 1)]
 
-        Raises:
-            UsageError: a point cannot be measured.
-        """
-        self._command, self._args, self._points, self._console = command, args, points, console
-        self._labels = [_label(self._args_at(point), point) for point in points]
-        self._signals = SignalWatch()
-        self._places: list[_Place] = []
-        self._fault: str | None = None
-
-    def run(self) -> int:
-        """Measure until all is measured or nothing is received; return the exit code."""
-        self._directory = make_output_dir(self._args.output)
-        self._console.note(f"Saving output files to '{self._directory}'")
-        kept = self._kept() if self._args.resume else {}
-        if self._args.resume:
-            remove_runs(self._directory, kept)
-        else:
-            remove_set(self._directory)
-        with self._signals:
-            for point, label in zip(self._points, self._labels, strict=True):
-                if self._fault is not None or self._signals.count:
-                    break
-                name = run_name(len(self._places) + 1, len(self._points))
-                if name in kept:
-                    self._places.append(kept[name])
-                else:
-                    # So that a killed sweep can be resumed.
-                    self._save()
-                    self._measure(name, point, label)
-        return self._report()
-
-    def _kept(self) -> dict[str, _Place]:
-        """Return, by name, the complete points of the sweep to resume.
-
-        Raises:
-            RecordError: the document of that sweep is damaged.
-        """
-        points = {
-            run_name(number, len(self._points)): point
-            for number, point in enumerate(self._points, 1)
-        }
-        lines = sweep_document(self._directory / SWEEP_DOCUMENT)["points"]
-        return {
-            name: _Place(
-                name, points[name], Judged(True, line.get("reason"), figures=line["figures"])
-            )
-            for line in lines
-            if (name := line.get("name")) in points
-            and line.get("complete") is True
-            and line["values"] == points[name].values
-        }
-
-    def _args_at(self, point: Point) -> argparse.Namespace:
-        return argparse.Namespace(**(vars(self._args) | point.given))
-
-    def _measure(self, name: str, point: Point, target: str) -> None:
-        """Measure at a point and print the result."""
-        number = len(self._places) + 1
+    def _task(self, number: int, point: Point) -> Task:
+        args = argparse.Namespace(**(vars(self._args) | point.given))
         values = " ".join(f"{option}={value}" for option, value in point.values.items())
-        label = f"[{number}/{len(self._points)}] {values}"
-        with Progress(label, enabled=not self._args.quiet) as progress:
-            place = Place(name, self._directory / name)
-            side = OwnSide(target, self._args_at(point))
-            taken = measured(side, place, self._signals, progress)
-        if self._signals.count:
-            return
-        reached = _Place(name, point, judged(taken, []))
-        self._places.append(reached)
-        if not self._args.quiet:
-            print(f"{label}: {place_text(_line(reached))}", file=sys.stderr, flush=True)
-        for warning in taken.warnings:
-            report_warning(self._command, f"{name}: {warning}")
-        if reached.found.figures is None and not reached.found.complete:
+        try:
+            side = OwnSide(pair_label(args), args)
+        except UsageError as error:
+            raise UsageError(f"--sweep: at {values}: {error}") from None
+        count = len(self._points)
+        label = f"[{number}/{count}] {values}"
+        return Task(run_name(number, count), label, side, {"values": point.values})
+
+    def _plan(self, _kept: list[Run]) -> Iterator[Task]:
+        yield from self._tasks
+
+    def _fault_of(self, document: Any) -> str | None:
+        return sweep_fault(document) or super()._fault_of(document)
+
+    def _is_kept(self, line: dict[str, Any]) -> bool:
+        asked = {task.name: task.asked["values"] for task in self._tasks}
+        return line["complete"] is True and line["values"] == asked.get(line["name"])
+
+    def _run(self, task: Task, taken: Measured) -> Run:
+        return Run(self._line(task, judged(taken, [])))
+
+    def _text_of(self, run: Run) -> str:
+        return place_text(run.line)
+
+    def _end(self, run: Run) -> None:
+        if run.line["figures"] is None and not run.line["complete"]:
             # The target is not there, or refuses: the next point would not do better.
-            self._fault = f"{name}: {reached.found.failure}"
+            self._fault = _failure(run)
 
     def _document(self) -> dict[str, Any]:
-        """Return the document of ``--json`` and ``sweep.json``; docs/load.md has the keys."""
+        """Return the keys of a sweep; docs/load.md explains them."""
+        missing = len(self._points) - len(self._runs)
         return {
-            "output_dir": str(self._directory),
-            "workload": self._args.workload,
             "target": pair_label(self._args),
             "options": [*self._points[0].values],
-            "complete": all(place.found.complete for place in self._places) and not self._missing,
-            "reason": self._signals.reason or self._fault,
-            "points": [_line(place) for place in self._places],
-            "environment": environment(),
+            "complete": not self._incomplete and not missing,
+            "reason": self._stopped,
+            "points": [run.line for run in self._runs],
         }
 
     @property
-    def _missing(self) -> int:
-        return len(self._points) - len(self._places)
+    def _incomplete(self) -> list[Run]:
+        return [run for run in self._runs if not run.line["complete"]]
 
-    def _save(self) -> dict[str, Any]:
-        """Save the document of the points so far, and return it."""
-        document = marked("sweep", self._document())
-        try:
-            write_json(self._directory / SWEEP_DOCUMENT, document)
-        except OSError as error:
-            self._fault = self._fault or error_text(error)
-        return document
+    def problem(self) -> str | None:
+        """See :meth:`.campaign.Campaign.problem`."""
+        return self._fault or next(map(_failure, self._incomplete), None)
 
-    def _report(self) -> int:
-        """Save and print the report, and return the exit code."""
-        document = self._save()
-        self._console.document(document)
-        self._console.show(campaign_text(SWEEP, document).rstrip("\n"))
-        incomplete = [place for place in self._places if not place.found.complete]
-        if self._fault is None and incomplete:
-            self._fault = f"{incomplete[0].name}: {incomplete[0].found.failure}"
-        return exit_code(self._command, self._signals, "the sweep was not over", self._fault)
+    def _unfinished(self) -> str:
+        return "the sweep was not over"
 
 
-def _label(args: argparse.Namespace, point: Point) -> str:
+def _failure(run: Run) -> str:
+    return f"{run.line['name']}: {run.line['reason']}"
+
+
+def sweep_points(sweeps: Sequence[str]) -> list[Point]:
+    """Return the points of a sweep in the order of measuring: the last option changes fastest.
+
+    Args:
+        sweeps: one or two of ``OPTION=A,B,C`` and ``OPTION=FROM..TO:STEPS``, whose steps are in
+            equal ratios, as whole numbers.
+
+    Raises:
+        UsageError: one is not of this form, or its option or a value does not exist.
+    """
+    axes: dict[str, list[str]] = {}
+    for sweep in sweeps:
+        name, _, text = sweep.partition("=")
+        if name in axes:
+            raise UsageError(f"--sweep: {name} is given twice")
+        axes[name] = _values(sweep, text)
+    if len(axes) > _MOST_OPTIONS:
+        raise UsageError(f"--sweep takes {_MOST_OPTIONS} options at most")
+    parser = measuring_parser()
+    known = {name for name, action in options_of(parser).items() if action.nargs is None}
+    for name in axes:
+        if name not in known:
+            raise UsageError(f"--sweep: there is no option --{name} that takes a value")
+    points = [_point(parser, axes, values) for values in itertools.product(*axes.values())]
+    if len(points) > MOST_POINTS:
+        raise UsageError(f"--sweep: {len(points)} points are more than {MOST_POINTS}")
+    return points
+
+
+def _values(sweep: str, text: str) -> list[str]:
+    if not text:
+        raise UsageError(
+            f"--sweep: '{sweep}' is not OPTION=A,B,C or OPTION=FROM..TO:STEPS, "
+            "such as rate=1k..200k:8"
+        )
+    match = _RANGE.fullmatch(text)
+    values = text.split(",") if match is None else _range(match)
+    if len({*values}) < len(values):
+        raise UsageError(f"--sweep: '{sweep}' has a value twice")
+    return values
+
+
+def _range(match: re.Match[str]) -> list[str]:
+    """Return whole numbers in equal ratios, from the first to the last."""
     try:
-        return pair_label(args)
+        first, last, steps = (positive_count(match[name]) for name in ("first", "last", "steps"))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--sweep: {error}") from None
+    if not 1 < steps <= MOST_POINTS:
+        raise UsageError(f"--sweep: a range has 2 to {MOST_POINTS} steps, not {steps}")
+    ratio = last / first
+    numbers = [round(first * ratio ** (step / (steps - 1))) for step in range(steps)]
+    return [str(number) for number in dict.fromkeys(numbers)]
+
+
+def _point(parser: ArgumentParser, axes: dict[str, list[str]], values: tuple[str, ...]) -> Point:
+    named = dict(zip(axes, values, strict=True))
+    try:
+        given = given_by(parser, [f"--{name}={value}" for name, value in named.items()])
     except UsageError as error:
-        values = " ".join(f"{option}={value}" for option, value in point.values.items())
-        raise UsageError(f"--sweep: at {values}: {error}") from None
-
-
-def _line(place: _Place) -> dict[str, Any]:
-    return {
-        "name": place.name,
-        "values": place.point.values,
-        "complete": place.found.complete,
-        "sustained": place.found.failure is None,
-        "reason": place.found.failure,
-        "figures": place.found.figures,
-    }
+        raise UsageError(f"--sweep: {error}") from None
+    return Point(named, given)

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT
+from quiver_fast.analysis.read.set_layout import RESUMED
 from quiver_fast.cli.pair.options import add_measuring_options, add_set_options
 from quiver_fast.cli.shared.common import ArgumentParser, error_text
 from quiver_fast.cli.shared.thresholds import Threshold
@@ -59,7 +59,8 @@ def add_workload_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--resume",
         action="store_true",
-        help="Go on with the --sweep in DIR, with its options: finished points are kept",
+        help="Go on with the --runs, --sweep or --find-rate in DIR, with its options: finished "
+        "runs are kept",
     )
     group.add_argument(
         "--print-workload",
@@ -106,21 +107,22 @@ def read_arguments(
 
 
 def _begun(top: dict[str, Any]) -> str:
-    """Return the document of the sweep to resume.
+    """Return the document of the campaign to resume.
 
     Raises:
         UsageError: there is none.
     """
     if "output" not in top:
         raise UsageError("--resume needs --output")
-    file = Path(top["output"]) / SWEEP_DOCUMENT
-    if not file.is_file():
-        raise UsageError(f"--resume: there is no {file}")
-    return str(file)
+    files = [Path(top["output"]) / name for name in RESUMED]
+    found = [str(file) for file in files if file.is_file()]
+    if not found:
+        raise UsageError(f"--resume: there is no {', '.join(RESUMED)} in {top['output']}")
+    return found[0]
 
 
 def _check_same(begun: dict[str, Any], args: argparse.Namespace) -> None:
-    """Check that a sweep is resumed with the options that it was begun with.
+    """Check that a campaign is resumed with the options that it was begun with.
 
     Raises:
         UsageError: it is not.

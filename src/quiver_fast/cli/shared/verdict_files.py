@@ -7,7 +7,7 @@ worse than the baseline's fails only with ``--fail-if worse``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
@@ -110,11 +110,10 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
     # Only a threshold makes an analysis fail for an incomplete run.
     if document["schema"]["name"] != "analysis":
         reason = document["reason"]
-        words = reason or ("complete" if document["complete"] else "incomplete runs are allowed")
+        words = reason or "incomplete runs are allowed"
+        words = words if reason or not document.get("complete", True) else "complete"
         yield _Case("complete", words, _OK if reason is None else _FAILED)
-    for result in document.get("results", ()) if document["schema"]["name"] == "bench" else ():
-        reason = result["reason"]
-        yield _Case(result["name"], reason or result["status"], _FAILED if reason else _OK)
+    yield from _of_campaign(document)
     thresholds = document.get("thresholds", ())
     for one in thresholds:
         words, state = f"{checked_text(one)}, ok", _OK
@@ -128,6 +127,30 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
     asked = any(one["condition"].lower() == WORSE for one in thresholds)
     for name, figure in (document.get("comparison") or {"figures": {}})["figures"].items():
         yield _compared(name.replace("_", " "), figure, asked)
+
+
+def _of_campaign(document: Mapping[str, Any]) -> Iterator[_Case]:
+    """Yield the verdicts on combinations, points of a sweep, a found rate, and connections."""
+    kind = document["schema"]["name"]
+    for result in document["results"] if kind == "bench" else ():
+        reason = result["reason"]
+        yield _Case(result["name"], reason or result["status"], _FAILED if reason else _OK)
+    for point in document["points"] if kind == "sweep" else ():
+        state = _OK if point["complete"] else _FAILED
+        yield _Case(_point_name(point), point["reason"] or "sustained", state)
+    if kind == "found-rate":
+        found = document["found_rate"]
+        known = found["low"] is not None and found["high"] is not None
+        words = f"{average_text(found['rate'], '/s')} is sustained; {found['reason']}"
+        words = words if known else "no limit was found"
+        yield _Case(" and ".join(document["conditions"]), words, _OK if known else _FAILED)
+    for key in ("failures", "losses") if kind in ("churn", "hold") else ():
+        texts = [f"{one['count']:,} {one['reason']}" for one in document.get(key, ())]
+        yield _Case(key, "; ".join(texts) or "none", _FAILED if texts else _OK)
+
+
+def _point_name(point: Mapping[str, Any]) -> str:
+    return " ".join(f"{option}={value}" for option, value in point["values"].items())
 
 
 def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
@@ -147,9 +170,14 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
 
 
 def _figures(document: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return heads and rows of the main figures: a row for each run or combination."""
-    if document["schema"]["name"] == "bench":
+    """Return heads and rows of the main figures: a row for each run, combination or point."""
+    kind = document["schema"]["name"]
+    if kind == "bench":
         rows = [(one["name"], _bench_tiles(one)) for one in document["results"]]
+    elif kind == "sweep":
+        rows = [(_point_name(one), _steady_tiles(one["figures"])) for one in document["points"]]
+    elif kind in _TARGETS:
+        rows = [(document["target"], _TARGETS[kind](document))]
     else:
         runs = document.get("runs", [document])
         rows = [
@@ -167,6 +195,32 @@ def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
     if found is not None:
         rate = {"Sustained": average_text(found["rate"], "/s")}
     return rate | {rank_title(rank): average_text(latency.get(rank), "ms") for rank in FEW}
+
+
+def _steady_tiles(figures: Mapping[str, float] | None) -> dict[str, str]:
+    known, latencies = figures or {}, ("p50", "p99")
+    return {"Throughput": average_text(known.get("message_rate"), "/s")} | {
+        name: average_text(known.get(f"latency_{name}"), "ms") for name in latencies
+    }
+
+
+def _found_tiles(document: Mapping[str, Any]) -> dict[str, str]:
+    found, keys = document["found_rate"], {"Sustained": "rate", "From": "low", "To": "high"}
+    return {head: average_text(found[key], "/s") for head, key in keys.items()}
+
+
+def _hold_tiles(document: Mapping[str, Any]) -> dict[str, str]:
+    opening, lost = document["opening"], document["holding"]["lost"]
+    counts = {"Opened": opening["opened"], "Not opened": opening["failed"], "Lost": lost}
+    return {head: f"{count:,}" for head, count in counts.items()}
+
+
+_TARGETS: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
+    "found-rate": _found_tiles,
+    "churn": lambda document: {"Achieved rate": average_text(document["achieved_rate"], "/s")},
+    "hold": _hold_tiles,
+}
+"""The few figures of campaigns with one answer about their target, by the document's name."""
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
