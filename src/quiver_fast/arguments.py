@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
+
+DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 
 
 class Given(NamedTuple):
@@ -131,14 +133,15 @@ def choice(key: str, text: str, choices: Collection[str]) -> str:
     return text
 
 
-def port(text: str, default: int) -> int:
-    """Return a port number; ``-`` is the default.
+def port(given: Mapping[str, str]) -> int:
+    """Return the port of the arguments; ``-`` or none is the default of their scheme.
 
     Raises:
         UsageError: it is not a port.
     """
+    text = given.get("port", "-")
     if text == "-":
-        return default
+        return DEFAULT_PORTS[given.get("scheme", "amqp")]
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
         raise UsageError(f"port must be 1 to 65535 or '-', not '{text}'")
     return int(text)
@@ -170,7 +173,7 @@ def password(given: dict[str, str], key: str = "password") -> str | None:
     if by_descriptor not in given:
         return given.get(key)
     if key in given:
-        raise UsageError(f"{key} and {by_descriptor} exclude each other")
+        raise UsageError(f"{key} does not go with {by_descriptor}")
     try:
         with open(int(given[by_descriptor]), encoding="utf-8-sig") as stream:
             found = stream.read().rstrip("\n")

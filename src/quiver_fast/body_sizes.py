@@ -33,25 +33,25 @@ class BodySize(NamedTuple):
     share: int
 
 
-def parse_body_size(text: str) -> int | tuple[BodySize, ...]:
+def parse_body_size(text: str, name: str = "body-size") -> int | tuple[BodySize, ...]:
     """Return the one size of all bodies, or the parts of a mix.
 
     Raises:
-        UsageError: the text is neither.
+        UsageError: the text is neither; the message calls the option ``name``.
     """
     if text.isascii() and text.isdigit():
         return int(text)
-    parts = [_part(part) for part in text.split(",")]
+    parts = [_part(part, name) for part in text.split(",")]
     if len(parts) > _MOST_PARTS:
-        raise UsageError(f"body-size: {len(parts)} parts are more than {_MOST_PARTS}")
+        raise UsageError(f"{name}: {len(parts)} parts are more than {_MOST_PARTS}")
     if sum(part.share for part in parts) != _WHOLE:
         sum_text = f"{sum(part.share for part in parts) / 100:g}"
-        raise UsageError(f"body-size: the shares of '{text}' add up to {sum_text} %, not to 100 %")
+        raise UsageError(f"{name}: the shares of '{text}' add up to {sum_text} %, not to 100 %")
     divisor = math.gcd(*(part.share for part in parts))
     return tuple(part._replace(share=part.share // divisor) for part in parts)
 
 
-def _part(text: str) -> BodySize:
+def _part(text: str, name: str) -> BodySize:
     sizes, colon, percent = text.partition(":")
     first, dots, last = sizes.partition("..")
     least = fixed_point(first, COUNTS)
@@ -59,14 +59,12 @@ def _part(text: str) -> BodySize:
     share = fixed_point(percent, PERCENT, _PLACES) if colon else _WHOLE
     if least is None or most is None or share is None:
         raise UsageError(
-            f"body-size: '{text}' is not BYTES, LEAST..MOST or either with a share, such as 10k:20%"
+            f"{name}: '{text}' is not BYTES, LEAST..MOST or either with a share, such as 10k:20%"
         )
     if not least <= most <= _LARGEST_MIXED:
-        raise UsageError(
-            f"body-size: '{text}': sizes of a mix rise, and are at most {_LARGEST_MIXED}"
-        )
+        raise UsageError(f"{name}: '{text}': sizes of a mix rise, and are at most {_LARGEST_MIXED}")
     if share == 0:
-        raise UsageError(f"body-size: '{text}': a share is more than 0 %")
+        raise UsageError(f"{name}: '{text}': a share is more than 0 %")
     return BodySize(least, most, share)
 
 

@@ -97,23 +97,23 @@ def parse_rate(text: str) -> int | Fraction:
     return rate
 
 
-def parse_rate_steps(text: str) -> tuple[RateStep, ...]:
+def parse_rate_steps(text: str, name: str = "rate-steps") -> tuple[RateStep, ...]:
     """Return the steps of a text such as ``10k:30s,10k..50k:1m``; none for no text.
 
     Raises:
-        UsageError: a step is malformed; the message names the step.
+        UsageError: a step is malformed; the message names the step, and calls the option ``name``.
     """
     if not text:
         return ()
-    steps = tuple(map(_step, text.split(",")))
+    steps = tuple(_step(part, name) for part in text.split(","))
     if len(steps) > _MOST_STEPS:
-        raise UsageError(f"rate-steps: {len(steps)} are more than {_MOST_STEPS}")
+        raise UsageError(f"{name}: {len(steps)} are more than {_MOST_STEPS}")
     if total_seconds(steps) > _LONGEST:
-        raise UsageError(f"rate-steps: {total_seconds(steps)} s are more than {_LONGEST}")
+        raise UsageError(f"{name}: {total_seconds(steps)} s are more than {_LONGEST}")
     return steps
 
 
-def _step(text: str) -> RateStep:
+def _step(text: str, name: str) -> RateStep:
     rates, _, duration = text.partition(":")
     first, dots, last = rates.partition("..")
     time = microseconds(duration)
@@ -121,18 +121,18 @@ def _step(text: str) -> RateStep:
         fixed_point(rate, COUNTS, _PLACES) for rate in (first, last if dots else first)
     ):
         raise UsageError(
-            f"rate-steps: '{text}' is not RATE:DURATION or RATE..RATE:DURATION, such as 10k:30s"
+            f"{name}: '{text}' is not RATE:DURATION or RATE..RATE:DURATION, such as 10k:30s"
         )
     try:
         begin = parse_rate(first)
         end = parse_rate(last) if dots else begin
     except UsageError as error:
-        raise UsageError(f"rate-steps: '{text}': {error}") from None
+        raise UsageError(f"{name}: '{text}': {error}") from None
     if min(begin, end) == 0:
-        raise UsageError(f"rate-steps: '{text}': a rate of 0 sends nothing")
+        raise UsageError(f"{name}: '{text}': a rate of 0 sends nothing")
     seconds, part = divmod(time, 10**6)
     if part or seconds < 1:
-        raise UsageError(f"rate-steps: '{text}': a step takes whole seconds, 1s at least")
+        raise UsageError(f"{name}: '{text}': a step takes whole seconds, 1s at least")
     return RateStep(begin, end, seconds)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from quiver_fast.errors import UsageError
 from quiver_fast.quantities import PERCENT, fixed_point, microseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST = 2**31 * 10**6
 # Shares are in millionths: a percent has four more digits.
@@ -27,21 +30,21 @@ class Pauses(NamedTuple):
 NO_PAUSES = Pauses(0, 0)
 
 
-def parse_pauses(text: str) -> Pauses:
+def parse_pauses(text: str, name: str = "pause") -> Pauses:
     """Return the pauses of a text such as ``10s:5s``; no pauses for no text.
 
     Raises:
-        UsageError: the text has no pauses.
+        UsageError: the text has no pauses; the message calls the option ``name``.
     """
     if not text:
         return NO_PAUSES
     after, colon, length = text.partition(":")
     found = (microseconds(after), microseconds(length))
     if not colon or None in found:
-        raise UsageError(f"pause: '{text}' is not RECEIVE:PAUSE, such as 10s:5s or 2s:500ms")
+        raise UsageError(f"{name}: '{text}' is not RECEIVE:PAUSE, such as 10s:5s or 2s:500ms")
     pauses = Pauses(found[0] or 0, found[1] or 0)
     if not 0 < min(pauses) <= max(pauses) <= _LONGEST:
-        raise UsageError(f"pause: '{text}': both times are more than 0, and at most 2^31 s")
+        raise UsageError(f"{name}: '{text}': both times are more than 0, and at most 2^31 s")
     return pauses
 
 
@@ -57,15 +60,17 @@ def parse_share(key: str, text: str) -> int:
     return share
 
 
-def parse_shares(release: str, reject: str) -> tuple[int, int]:
+def parse_shares(release: str, reject: str, name: Callable[[str], str] = str) -> tuple[int, int]:
     """Return the shares to release and to reject, in millionths.
+
+    ``name`` returns the name of an option for messages.
 
     Raises:
         UsageError: a text is no share, or the shares leave nothing to accept.
     """
-    shares = parse_share("release", release), parse_share("reject", reject)
+    shares = parse_share(name("release"), release), parse_share(name("reject"), reject)
     if sum(shares) >= _WHOLE:
-        raise UsageError("release: with reject it is less than 100%")
+        raise UsageError(f"{name('release')}: with {name('reject')} it is less than 100%")
     return shares
 
 

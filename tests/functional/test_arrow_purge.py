@@ -81,8 +81,8 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (arguments("send", 1, purge=1), "purge is the receiver's"),
-        (arguments("receive", 1, scheme="csp", purge=1), "does not support purge"),
+        (arguments("send", 1, purge=1), "purge needs operation=receive"),
+        (arguments("receive", 1, scheme="csp", purge=1), "does not go with purge"),
         (arguments("receive", 1, purge="yes"), "purge"),
     ],
 )

@@ -137,8 +137,11 @@ def test_a_file_that_is_no_body(tmp_path: Any) -> None:
     for keys, says in (
         ({"body_file": empty}, "a body has 1 to 4294967295 bytes"),
         ({"body_file": tmp_path / "none"}, "No such file or directory"),
-        ({"body_file": __file__, "body_size": 7}, "body-size and body-file exclude each other"),
-        ({"body_file": __file__, "streaming": 1}, "it excludes body-file"),
+        ({"body_file": __file__, "body_size": 7}, "body-file does not go with body-size"),
+        (
+            {"body_file": __file__, "streaming": 1},
+            "streaming does not go with body-file: it checks bodies of x alone",
+        ),
     ):
         end = run_pyfast(*arguments("send", 1, **{"body_size": None, **keys}))
         assert_error(end, says, code=2)

@@ -203,10 +203,10 @@ def test_a_sender_that_stood_still_makes_a_trial_void(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--runs", "3"), "--runs has no effect with --find-rate"),
-        (("--fail-if", "p99>1s"), "--fail-if has no effect with --find-rate"),
-        (("--count", "10"), "--count has no effect with --find-rate"),
-        (("--duration", "0"), "--find-rate needs a --duration"),
+        (("--runs", "3"), "--runs does not go with --find-rate"),
+        (("--fail-if", "p99>1s"), "--fail-if does not go with --find-rate"),
+        (("--count", "10"), "--count does not go with --find-rate"),
+        (("--duration", "0"), "--find-rate needs --duration"),
         (("--within", "0"), "must be at least 1"),
         (("--find-rate", "p99<10ms and rat<5"), "'rat' in 'rat<5' is not a figure"),
         (("--find-rate", "p99<"), "is not a condition such as"),
@@ -221,4 +221,4 @@ def test_usage_errors(words: tuple[str, ...], says: str) -> None:
 def test_a_warm_up_is_of_a_search() -> None:
     end = find("--warm-up", "5s", "--rate", "10")
     assert end.code == 2
-    assert "--warm-up has no effect without --find-rate: --warmup is of each run" in end.stderr
+    assert "--warm-up needs --find-rate: --warmup is of each run" in end.stderr

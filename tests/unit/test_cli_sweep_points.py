@@ -79,9 +79,9 @@ def test_malformed_sweeps_are_refused(sweeps: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--runs", "3"], "--runs has no effect with --sweep"),
-        (["--fail-if", "lost>0"], "--fail-if has no effect with --sweep"),
-        (["--find-rate", "p99<1ms"], "--sweep has no effect with --find-rate"),
+        (["--runs", "3"], "--runs does not go with --sweep"),
+        (["--fail-if", "lost>0"], "--fail-if does not go with --sweep"),
+        (["--find-rate", "p99<1ms"], "--sweep does not go with --find-rate"),
     ],
 )
 def test_options_without_effect_are_refused(
@@ -103,7 +103,7 @@ SWEEP = ["//h/q", "--sweep=rate=1,2", "--credit=5"]
         (["--output={out}", "--durable"], "--resume: {out} was begun with another --durable"),
         (["--output={out}", "//h/q1"], "--resume: {out} was begun with another URL"),
         (["--output={out}", "--sweep=rate=1"], "--resume: {out} was begun with another --sweep"),
-        (["--output={single}"], "--resume goes on with --runs, --detect, --sweep or --find-rate"),
+        (["--output={single}"], "--resume needs --runs or --detect or --sweep or --find-rate"),
         (
             ["--output={broken}"],
             "{broken}/sweep.json is no JSON: Expecting value: line 1 column 6 (char 5)",

@@ -15,7 +15,8 @@ from quiver_fast.arrow import contract
 from quiver_fast.cli.analyze import command as analyze
 from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.arrow.config import summary_config
-from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan
+from quiver_fast.cli.arrow.options import ArrowOptions
+from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.fleet import command as fleet
 from quiver_fast.cli.pair import command as pair
@@ -24,7 +25,7 @@ from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import initial_text
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, RECEIVER, ArrowValues
+from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, PAIR, RECEIVER
 from quiver_fast.options.option import (
     CHOICE,
     NUMBER,
@@ -32,30 +33,16 @@ from quiver_fast.options.option import (
     SIZES,
     SWITCH,
     Option,
-    keys,
     usage,
     values,
 )
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.schemas import schema_text
-from quiver_fast.server import config as server_config
 
 COMMANDS = {
     "quiver": pair, "quiver-analyze": analyze, "quiver-arrow": arrow, "quiver-bench": bench,
     "quiver-fleet": fleet, "quiver-queue": queue, "quiver-server": server,
 }  # fmt: skip
-# Keys of the contract that become another attribute of the configuration.
-READ_OTHERWISE = {"password-fd", "connect-password-fd"}
-
-
-@pytest.mark.parametrize(
-    ("declared", "config"),
-    [(ARROW_OPTIONS, ArrowValues), (SERVER_OPTIONS, server_config.ServerConfig)],
-)
-def test_a_configuration_has_every_declared_key(declared, config) -> None:
-    expected = {key.replace("-", "_") for key in keys(declared) - READ_OTHERWISE}
-    made = {"revision", "unknown", "pinned"}
-    assert set(config.__annotations__) - made == expected
 
 
 def test_a_summary_has_every_option_that_is_no_secret() -> None:

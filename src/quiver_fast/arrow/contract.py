@@ -13,18 +13,28 @@ in their records; the arguments alone tell them apart:
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from quiver_fast import arguments
-from quiver_fast.arrow.amqp.message_fields import parse_properties
 from quiver_fast.body_sizes import largest_body
 from quiver_fast.errors import UsageError
 from quiver_fast.options import option
-from quiver_fast.options.arrow import ARROW_OPTIONS, ArrowValues
+from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import keys
+from quiver_fast.options.rules import (
+    ARROW_RULES,
+    LISTENER_RULES,
+    SENDER_RULES,
+    check,
+    csp_rule,
+)
 from quiver_fast.rate_steps import parse_rate_steps
 from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 
-DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
+if TYPE_CHECKING:
+    from quiver_fast.body_sizes import BodySize
+    from quiver_fast.options.rules import Naming
+    from quiver_fast.receiving import Pauses
 
 # An entry has at most 16 MiB, with the frame of the body.
 CSP_BODY_LIMIT = (16 << 20) - 512
@@ -49,7 +59,12 @@ POSITIONAL = (
 REQUIRED = ("connection-mode", "channel-mode", "operation", "host", "path")
 KNOWN = keys(ARROW_OPTIONS)
 DEFAULTS = {one.key: one.default for one in ARROW_OPTIONS}
-_AMQP_ONLY = tuple(one for one in ARROW_OPTIONS if not one.csp)
+# Options whose values rules name.
+_NAMED_VALUES = ("scheme", "connection-mode", "channel-mode", "operation", "record-format")
+_RULES = (
+    csp_rule(ARROW_OPTIONS, "connection-mode=server", "channel-mode=passive"),
+    *ARROW_RULES,
+)
 
 
 def usage() -> str:
@@ -57,21 +72,34 @@ def usage() -> str:
     return option.usage(_HEAD, ARROW_OPTIONS)
 
 
-class ArrowConfig(ArrowValues):
+class ArrowConfig(option.Values):
     """One arrow's configuration; every value is checked and has its final type.
 
     ``revision`` is the revision of the arguments, and ``record_format`` that of the records.
-    ``unknown`` has the keys that this arrow does not know and ignores.
+    ``unknown`` has the keys that this arrow does not know and ignores. Only values that this class
+    computes with are declared.
     """
 
     revision: str
     unknown: tuple[str, ...]
-
-    def __init__(self, revision: str, values: dict[str, object], unknown: tuple[str, ...]) -> None:
-        self.revision = revision
-        self.unknown = unknown
-        for key, value in values.items():
-            setattr(self, key.replace("-", "_"), value)
+    connection_mode: str
+    channel_mode: str
+    operation: str
+    path: str
+    address: str | None
+    password: str | None
+    record_format: str
+    run_id: str
+    connections: int
+    links: int
+    queues: int
+    first_end: int
+    receive_delay: int
+    pause: Pauses
+    release: int
+    reject: int
+    body_size: int | tuple[BodySize, ...]
+    body_file: bytes | None
 
     @property
     def server(self) -> bool:
@@ -131,28 +159,47 @@ def _positional(words: list[str]) -> arguments.Given:
     return arguments.split([*named, f"channel-mode={mode}"], KNOWN, REQUIRED)
 
 
-def _values(given: dict[str, str], revision: str) -> dict[str, object]:
+def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, object]:
+    """Return the value of each key, and check the ones given against the rules."""
     values = option.values(ARROW_OPTIONS, given)
+    values["password"] = arguments.password(given)
+    values["record-format"] = values["record-format"] or revision
+    _check_rules(values, name)
     values["id"] = given.get("id", f"quiver-{given['operation']}-{os.getpid()}")
     values["host"] = arguments.host(given["host"])
-    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
-    values["password"] = arguments.password(given)
+    values["port"] = arguments.port(given)
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
-    if values["body-file"] is not None:
-        if "body-size" in given:
-            raise UsageError("body-size and body-file exclude each other")
-        body = _file_body(str(values["body-file"]), given.get("scheme") == "csp")
-        values |= {"body-file": body, "body-size": len(body)}
-    values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""))
-    values["pause"] = parse_pauses(given.get("pause", ""))
-    shares = parse_shares(given.get("release", ""), given.get("reject", ""))
+    values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""), name("rate-steps"))
+    values["pause"] = parse_pauses(given.get("pause", ""), name("pause"))
+    shares = parse_shares(given.get("release", ""), given.get("reject", ""), name)
     values["release"], values["reject"] = shares
-    values["properties"] = parse_properties(given.get("properties", ""))
-    values["record-format"] = values["record-format"] or revision
+    values["properties"] = _properties(given.get("properties", ""), name)
+    if given["operation"] == "receive":
+        # Wrappers pass the rate to both ends; it is the sender's.
+        values |= {"rate": 0, "rate-steps": ()}
     # Records in milliseconds do not show the delay of a sleep; finer ones do.
     values["pacing"] = values["pacing"] or ("sleep" if values["time-unit"] == "ms" else "exact")
     return values
+
+
+def _check_rules(values: dict[str, object], name: Naming) -> None:
+    asked = {key for key, value in values.items() if value != DEFAULTS[key]}
+    asked.update(f"{key}={values[key]}" for key in _NAMED_VALUES)
+    check(_RULES, asked, name)
+    if values["operation"] == "send":
+        check(SENDER_RULES, asked, name)
+    if values["connection-mode"] == "server":
+        check(LISTENER_RULES, asked, name)
+
+
+def _properties(text: str, name: Naming) -> dict[str, str | int | bool]:
+    if not text:
+        return {}
+    # Few arrows have properties, and an arrow must start fast.
+    from quiver_fast.arrow.amqp.message_fields import parse_properties
+
+    return parse_properties(text, name("properties"))
 
 
 def _file_body(file: str, as_text: bool) -> bytes:
@@ -180,91 +227,26 @@ TEXTS = (
 )  # fmt: skip
 
 
-def _check(config: ArrowConfig, given: dict[str, str]) -> None:
-    """Refuse values that cannot work, or not together, before anything starts."""
-    arguments.check_texts(given, TEXTS)
-    if config.settlement and config.sends and not config.with_ids:
-        raise UsageError("settlement=1 needs records with ids: record-format=v2")
-    if largest_body(config.body_size) > LARGEST_SECTION and not config.streaming:
-        raise UsageError(f"a body-size above {LARGEST_SECTION} needs streaming=1")
-    if config.body_file is not None and config.streaming:
-        raise UsageError("streaming=1 checks bodies of x alone: it excludes body-file")
-    if config.presettled and config.settlement:
-        raise UsageError("presettled=1 leaves no settlement to record")
-    if config.presettled and config.transaction_size:
-        raise UsageError("presettled=1 and transactions exclude each other")
-    if config.rate and config.rate_steps:
-        raise UsageError("rate and rate-steps exclude each other")
-    if not config.sends:
-        # Wrappers pass the rate to both ends; it is the sender's.
-        config.rate, config.rate_steps = 0, ()
-    if config.server and config.scheme == "amqps" and config.cert is None:
-        raise UsageError("scheme=amqps with connection-mode=server needs cert (and key)")
-    if config.scheme != "amqps" and (config.cert or config.key or config.trust_store):
-        raise UsageError("cert, key and trust-store need scheme=amqps")
-    if config.password is not None and config.username is None:
-        raise UsageError("a password needs a username")
-    if config.server and config.username is not None and config.password is None:
-        raise UsageError("a server's username needs a password (--password-file)")
-    if config.purge and config.sends:
-        raise UsageError("purge is the receiver's")
-    if config.filter and (config.sends or config.passive or config.purge):
-        raise UsageError("filter is for a receiver that attaches by itself, and does not purge")
-    if config.exit_when and (config.sends or config.server or config.passive or config.purge):
-        raise UsageError("exit-when is for a receiver of a server, and one that does not purge")
-    if config.exit_when and (config.is_shaped or config.streaming):
-        raise UsageError("exit-when excludes receive-delay, pause, release, reject and streaming")
-    if config.backlog and (config.count or config.has_many_ends or config.body_file):
-        raise UsageError("backlog excludes count, body-file and many ends")
-    if config.backlog and config.sends and not (config.rate or config.rate_steps):
-        raise UsageError("backlog needs a rate, which begins after it")
-    if config.is_shaped and (config.streaming or config.transaction_size or config.purge):
+def check_body(largest: int, config: ArrowConfig, name: Naming = str) -> None:
+    """Refuse bodies of a size that they cannot have.
+
+    Raises:
+        UsageError: ``largest`` is too much for a body.
+    """
+    if largest > LARGEST_SECTION and not config.streaming:
+        raise UsageError(f"{name('body-size')} above {LARGEST_SECTION} needs {name('streaming')}")
+    if largest > CSP_BODY_LIMIT and config.scheme == "csp":
         raise UsageError(
-            "receive-delay, pause, release and reject exclude streaming, transactions and purge"
+            f"with {name('scheme=csp')} {name('body-size')} is at most {CSP_BODY_LIMIT}"
         )
-    if config.server and (config.release or config.reject):
-        raise UsageError("release and reject need a server between: a sender cannot send again")
-    if config.has_many_ends:
-        _check_many_ends(config)
-    if config.scheme == "csp":
-        _check_csp(config, given)
-    elif config.tail_from != "start":
-        raise UsageError("tail-from needs scheme=csp")
-    if not config.run_id.isascii() or len(config.run_id) > 64:
-        raise UsageError("run-id must be ASCII text of at most 64 characters")
 
 
-def _check_many_ends(config: ArrowConfig) -> None:
-    """Refuse options that do not go with several links in a process."""
-    one_only = {
-        "scheme=csp": config.scheme == "csp",
-        "transaction-size": config.transaction_size,
-        "streaming": config.streaming,
-        "purge": config.purge,
-        "exit-when": config.exit_when,
-    }
-    unfit = [key for key, given in one_only.items() if given]
-    if unfit:
-        raise UsageError(f"connections, links and queues do not go with {', '.join(unfit)}")
+def _check_ends(config: ArrowConfig) -> None:
+    """Refuse numbers that do not go with several links in a process."""
     if 0 < config.count < config.ends and (config.sends or not config.passive):
         raise UsageError(f"count={config.count} is less than 1 for each of {config.ends} links")
     if config.queues > 1 and "%d" not in (config.address or config.path):
         raise UsageError("queues needs a path with %d for their number")
-
-
-def _check_csp(config: ArrowConfig, given: dict[str, str]) -> None:
-    """Refuse options that the queue protocol does not have."""
-    unfit = [
-        *(["connection-mode=server"] if config.server else []),
-        *(["channel-mode=passive"] if config.passive else []),
-        *(key for key, value in option.values(_AMQP_ONLY, given).items() if value != DEFAULTS[key]),
-    ]
-    if unfit:
-        raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
-    if largest_body(config.body_size) > CSP_BODY_LIMIT:
-        raise UsageError(f"with scheme=csp body-size is at most {CSP_BODY_LIMIT}")
-    if config.tail_from == "end" and config.sends:
-        raise UsageError("tail-from is the receiver's")
 
 
 def _revision(words: list[str]) -> str:
@@ -279,6 +261,24 @@ def parse(words: list[str]) -> ArrowConfig:
     Raises:
         UsageError: an argument is missing, malformed or does not fit another.
     """
+    config = read(words)
+    if config.body_file is not None:
+        config.body_file = _file_body(str(config.body_file), config.scheme == "csp")
+        config.body_size = len(config.body_file)
+    check_body(largest_body(config.body_size), config)
+    return config
+
+
+def read(words: list[str], name: Naming = str) -> ArrowConfig:
+    """Return the configuration of a command line, without the file of a body and its size.
+
+    Args:
+        words: the command line.
+        name: returns the caller's name for a key; see :mod:`quiver_fast.options.rules`.
+
+    Raises:
+        UsageError: an argument is missing, malformed or does not fit another.
+    """
     # The first contract's words are positions: a path may hold an equals sign.
     if len(words) == len(POSITIONAL) and "=" not in words[1]:
         revision, given = "v1", _positional(words)
@@ -286,6 +286,11 @@ def parse(words: list[str]) -> ArrowConfig:
         revision, given = _revision(words), arguments.split(words, KNOWN, REQUIRED)
     else:
         revision, given = "v1", _positional(words)
-    config = ArrowConfig(revision, _values(given.values, revision), given.unknown)
-    _check(config, given.values)
+    arguments.check_texts(given.values, TEXTS, name)
+    config = ArrowConfig(_values(given.values, revision, name))
+    config.revision, config.unknown = revision, given.unknown
+    if config.has_many_ends:
+        _check_ends(config)
+    if not config.run_id.isascii() or len(config.run_id) > 64:
+        raise UsageError("run-id must be ASCII text of at most 64 characters")
     return config

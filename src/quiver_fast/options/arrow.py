@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from quiver_fast.options.option import CHOICE, NUMBER, RATE, SIZES, SWITCH, TEXT, Option
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from quiver_fast.body_sizes import BodySize
-    from quiver_fast.rate_steps import RateStep
-    from quiver_fast.receiving import Pauses
 
 # Headings of the usage text, and of the help of the commands.
 _REQUIRED, _BESIDES = "Required", "Also passed by wrappers (default)"
@@ -200,7 +191,8 @@ ARROW_OPTIONS = (
         60, zero="never", most=2**21, section=_PROTOCOL),
     Option("tail-from", CHOICE, "", "csp receivers: from the first entry, or only new ones",
         "start", choices=("start", "end"), section=_PROTOCOL, csp=True, extension=True,
-        flag="--tail-from", help="Receive from a csp URL all entries, or only new ones"),
+        acts="receive", flag="--tail-from",
+        help="Receive from a csp URL all entries, or only new ones"),
     Option("filter", TEXT, "EXPRESSION", "receivers: only messages that match this selector",
         section=_LIMITS, extension=True, side="receive", flag="--filter", metavar="EXPRESSION",
         help="Receive only messages that match EXPRESSION, a selector of JMS"),
@@ -241,67 +233,3 @@ ARROW_OPTIONS = (
 
 SUMMARY_OPTIONS = tuple(one for one in ARROW_OPTIONS if one.flag and one.key != "key")
 """The options in the configuration of a summary: all but the file of a private key."""
-
-
-class ArrowValues:
-    """The types of the values that an arrow gets, by the names of its options."""
-
-    connection_mode: str
-    channel_mode: str
-    operation: str
-    id: str
-    scheme: str
-    host: str
-    port: int
-    path: str
-    duration: int
-    count: int
-    rate: int | Fraction
-    rate_steps: tuple[RateStep, ...]
-    backlog: int
-    body_size: int | tuple[BodySize, ...]
-    body_file: bytes | None
-    credit_window: int
-    transaction_size: int
-    max_frame_size: int
-    idle_timeout: int
-    durable: bool
-    set_message_id: bool
-    settlement: bool
-    presettled: bool
-    priority: int
-    ttl: int
-    subject: str
-    group_id: str
-    properties: dict[str, str | int | bool]
-    receive_delay: int
-    pause: Pauses
-    release: int
-    reject: int
-    streaming: bool
-    spin: bool
-    tls_verify: bool
-    purge: bool
-    address: str | None
-    filter: str | None
-    exit_when: str | None
-    username: str | None
-    password: str | None
-    cert: str | None
-    key: str | None
-    trust_store: str | None
-    sasl_mechanisms: list[str] | None
-    record_format: str
-    time_unit: str
-    tail_from: str
-    pacing: str
-    run_start: int
-    clock_base: int
-    control_fd: int
-    run_id: str
-    first_id: int
-    report_file: str | None
-    connections: int
-    links: int
-    queues: int
-    first_end: int

@@ -7,7 +7,7 @@ arguments that they pass on, the tables of the documents, and completion in a sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quiver_fast import arguments
 from quiver_fast.body_sizes import parse_body_size
@@ -89,13 +89,20 @@ class Option(NamedTuple):
         """The attribute of the parsed command line."""
         return self.flag.lstrip("-").replace("-", "_")
 
-    def is_asked(self, value: object) -> bool:
-        """Say whether ``value``, which a command passes on, changes what an arrow does."""
-        return value not in (None, self.initial, self.default)
-
     def acts_on(self, operation: str) -> bool:
         """Say whether it has an effect on an arrow that does ``operation``."""
         return (self.side or self.acts) in ("", operation)
+
+
+class Values:
+    """The values of options, as attributes by the options' names."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.__dict__.update((key.replace("-", "_"), value) for key, value in values.items())
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def keys(options: Iterable[Option]) -> frozenset[str]:

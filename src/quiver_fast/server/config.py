@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quiver_fast import arguments
 from quiver_fast.errors import UsageError
 from quiver_fast.options import option
 from quiver_fast.options.option import keys
+from quiver_fast.options.rules import SERVER_RULES, check, csp_rule
 from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.queuefile.durability import parse_durability
 from quiver_fast.queuefile.folders import folder_of, is_plain
 from quiver_fast.urls import split_url
 
-DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
+if TYPE_CHECKING:
+    from quiver_fast.options.rules import Naming
+
 REQUIRED = ("host", "path")
 # The open frame must not exceed 512 bytes (AMQP 1.0 part 2.4.1).
 CONTAINER_ID_MAX = 128
@@ -40,27 +43,9 @@ FLAGS_ALONE = {
     "connect-password-file": "connect-password-fd",
     "username": "user",
 }
-# What each key needs to have an effect.
-NEEDS = {
-    "cert": "scheme=amqps",
-    "key": "scheme=amqps",
-    "trust-store": "scheme=amqps",
-    "allow-old-tls": "scheme=amqps",
-    "allow-insecure-plain": "user",
-    "durability": "store",
-    "roll-size": "store",
-    "verify": "store",
-    "no-create": "csp-port",
-    "roll": "csp-port",
-    "connect-count": "connect",
-    "connect-user": "connect",
-    "connect-trust-store": "connect=amqps://HOST",
-    "connect-tls-verify": "connect=amqps://HOST",
-    "metrics-host": "metrics-port",
-}
 DEFAULTS = {one.key: one.default for one in SERVER_OPTIONS}
-# The keys that remote queues support: they have no users and no TLS.
-CSP_KEYS = keys(one for one in SERVER_OPTIONS if one.csp)
+# The keys that remote queues do not have: they have no users and no TLS.
+_CSP_RULE = csp_rule(SERVER_OPTIONS)
 
 
 def usage() -> str:
@@ -80,10 +65,6 @@ class Target:
         return f"{self.scheme}://{arguments.endpoint(self.host, self.port)}"
 
 
-Naming = Callable[[str], str]
-"""Returns the caller's name for a key: a command returns the key's flag."""
-
-
 def target(text: str, name: Naming = str) -> Target:
     """Return the server that a URL names.
 
@@ -93,7 +74,7 @@ def target(text: str, name: Naming = str) -> Target:
     parts = split_url(text if "://" in text else f"amqp://{text}")
     if parts.scheme not in ("amqp", "amqps") or not parts.host or parts.rest not in ("", "/"):
         raise UsageError(f"{name('connect')}: '{text}' is not amqp[s]://HOST[:PORT]")
-    return Target(parts.scheme, parts.host, parts.port or DEFAULT_PORTS[parts.scheme])
+    return Target(parts.scheme, parts.host, parts.port or arguments.DEFAULT_PORTS[parts.scheme])
 
 
 _URL_START = re.compile(r"(?:^|,)(?:amqps?:)?//")
@@ -127,68 +108,19 @@ def trunk_names(text: str, name: Naming = str) -> frozenset[str]:
     return names
 
 
-class ServerConfig:
+class ServerConfig(option.Values):
     """One server's configuration; every value is checked and has its final type.
 
-    Attributes have the contract's names with underscores. ``unknown`` has the keys that are
-    unknown and were ignored.
+    Attributes have the contract's names with underscores. ``pinned`` says whether the addresses
+    are the only ones, and ``unknown`` has the keys that are unknown and were ignored. Only values
+    that this class computes with are declared.
     """
 
     unknown: tuple[str, ...]
-    host: str
-    path: str
-    port: int
     scheme: str
-    ready_file: str | None
-    user: str | None
-    password: str | None
-    cert: str | None
-    key: str | None
-    trust_store: str | None
-    sasl_mechanisms: list[str] | None
-    allow_insecure_plain: bool
-    allow_old_tls: bool
-    quiet: bool
-    verbose: bool
-    addresses: list[str]
-    pinned: bool
-    priorities: frozenset[str]
-    queue_limit: int
-    memory_limit: int
-    max_message_size: int
-    credit: int
-    max_connections: int
-    max_sessions: int
-    max_links: int
-    max_transactions: int
-    max_queues: int
-    stream_sessions: str
-    max_frame_size: int
-    idle_timeout: int
-    handshake_timeout: int
-    csp_port: int
     store: str | None
-    no_create: bool
-    roll: str
-    retain: int
-    verify: bool
-    durability: str
-    roll_size: int
-    metrics_port: int
-    metrics_host: str
-    container_id: str | None
-    trunks: frozenset[str]
-    connect: list[Target]
-    connect_count: int
-    connect_user: str | None
-    connect_password: str | None
-    connect_trust_store: str | None
-    connect_tls_verify: bool
-
-    def __init__(self, values: dict[str, object], unknown: tuple[str, ...]) -> None:
-        self.unknown = unknown
-        for key, value in values.items():
-            setattr(self, key.replace("-", "_"), value)
+    password: str | None
+    priorities: frozenset[str]
 
     def has_priorities(self, address: bytes) -> bool:
         """Say whether an address delivers messages of a higher priority first."""
@@ -202,14 +134,21 @@ class ServerConfig:
 
 def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
     values = option.values(SERVER_OPTIONS, given)
+    values["password"] = arguments.password(given)
+    values["connect-password"] = arguments.password(given, "connect-password")
+    try:
+        parse_durability(str(values["durability"]))
+    except ValueError as error:
+        raise UsageError(str(error).replace("durability", name("durability"), 1)) from None
+    _check_rules(values, given, name)
     values["host"] = arguments.host(given["host"])
-    values["port"] = arguments.port(given.get("port", "-"), DEFAULT_PORTS[str(values["scheme"])])
+    values["port"] = arguments.port(given)
+    if values["scheme"] == "csp":
+        values["csp-port"] = values["port"]
     ready_file = given.get("ready-file", "-")
     values["ready-file"] = None if ready_file == "-" else ready_file
-    values["password"] = arguments.password(given)
     values["connect"] = targets(given.get("connect", ""), name)
     values["trunks"] = trunk_names(given.get("trunks", ""), name)
-    values["connect-password"] = arguments.password(given, "connect-password")
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms and mechanisms.upper().split()
     if values["sasl-mechanisms"] == []:
@@ -221,44 +160,24 @@ def _values(given: dict[str, str], name: Naming) -> dict[str, object]:
     return values
 
 
+def _check_rules(values: dict[str, object], given: dict[str, str], name: Naming) -> None:
+    """Refuse options that cannot work together, or would have no effect."""
+    asked = {key for key, value in values.items() if value != DEFAULTS[key]}
+    asked.add(f"scheme={values['scheme']}")
+    if "amqps://" in given.get("connect", ""):
+        asked.add("connect=amqps://HOST")
+    check(SERVER_RULES, asked, name)
+
+
 def _check(config: ServerConfig, name: Naming) -> None:
-    """Refuse values that cannot work together, before anything starts."""
-    if config.scheme == "amqps" and config.cert is None:
-        raise UsageError(f"{name('scheme=amqps')} needs {name('cert')} (and {name('key')})")
+    """Refuse values that cannot work, before anything starts."""
+    if config.scheme == "csp" and config.path and not is_plain(config.path):
+        raise UsageError(f"'{config.path}' cannot be the name of a queue")
     for address in config.addresses:
         folder_of(address)
-    try:
-        parse_durability(config.durability)
-    except ValueError as error:
-        raise UsageError(str(error).replace("durability", name("durability"), 1)) from None
-    _check_needs(config, name)
-    if config.scheme == "csp":
-        config.csp_port = config.port
-    else:
-        _check_beside_amqp(config, name)
     _check_mechanisms(config, name)
     if len((config.container_id or "").encode()) > CONTAINER_ID_MAX:
         raise UsageError(f"{name('container-id')} has more than {CONTAINER_ID_MAX} bytes")
-    _check_pair(name, {"user": config.user, "password": config.password})
-    _check_pair(
-        name, {"connect-user": config.connect_user, "connect-password": config.connect_password}
-    )
-
-
-def _check_needs(config: ServerConfig, name: Naming) -> None:
-    """Refuse keys that would have no effect."""
-    met = {
-        "scheme=amqps": config.scheme == "amqps",
-        "user": config.user is not None,
-        "store": config.store is not None,
-        "csp-port": config.scheme == "csp" or config.csp_port > 0,
-        "connect": bool(config.connect),
-        "connect=amqps://HOST": any(one.scheme == "amqps" for one in config.connect),
-        "metrics-port": config.metrics_port >= 0,
-    }
-    for key, needed in NEEDS.items():
-        if getattr(config, key.replace("-", "_")) != DEFAULTS[key] and not met[needed]:
-            raise UsageError(f"{name(key)} needs {name(needed)}")
 
 
 def _check_mechanisms(config: ServerConfig, name: Naming) -> None:
@@ -275,45 +194,6 @@ def _check_mechanisms(config: ServerConfig, name: Naming) -> None:
             )
         if mechanism == "ANONYMOUS" and config.user is not None:
             raise UsageError(f"{name('sasl-mechanisms')}: with {name('user')}, nobody is ANONYMOUS")
-
-
-def _check_pair(name: Naming, values: dict[str, str | None]) -> None:
-    """Refuse a user without a password, and a password without a user."""
-    if len({value is None for value in values.values()}) > 1:
-        raise UsageError(f"{' and '.join(map(name, values))} need each other")
-
-
-def _check_beside_amqp(config: ServerConfig, name: Naming) -> None:
-    """Refuse options of remote queues that would break promises to AMQP clients of the store."""
-    if config.retain:
-        raise UsageError(
-            f"{name('retain')} needs {name('scheme=csp')}: it would delete messages nobody has "
-            "accepted"
-        )
-    if not config.csp_port:
-        return
-    if config.store is None:
-        raise UsageError(f"{name('csp-port')} needs {name('store')}")
-    guards = {
-        "user": config.user,
-        "trust-store": config.trust_store,
-        "scheme=amqps": config.scheme == "amqps",
-    }
-    for guard, value in guards.items():
-        if value:
-            raise UsageError(
-                f"{name('csp-port')} has no users and no TLS, and would serve to anybody what "
-                f"{name(guard)} guards"
-            )
-
-
-def _check_csp(given: dict[str, str]) -> None:
-    """Refuse keys that remote queues do not support."""
-    unfit = sorted(set(given) - CSP_KEYS)
-    if unfit:
-        raise UsageError(f"scheme=csp does not support {', '.join(unfit)}")
-    if given["path"] and not is_plain(given["path"]):
-        raise UsageError(f"'{given['path']}' cannot be the name of a queue")
 
 
 # Values that become strings of AMQP, or parts of SASL.
@@ -335,8 +215,8 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
         if key in FLAGS_ALONE:
             raise UsageError(f"{key} is an option of quiver-server; the key is {FLAGS_ALONE[key]}")
     arguments.check_texts(given.values, _TEXTS, name)
-    if given.values.get("scheme") == "csp":
-        _check_csp(given.values)
-    config = ServerConfig(_values(given.values, name), given.unknown)
+    check([_CSP_RULE], {*given.values, f"scheme={given.values.get('scheme')}"}, name)
+    config = ServerConfig(_values(given.values, name))
+    config.unknown = given.unknown
     _check(config, name)
     return config

@@ -165,7 +165,7 @@ def test_a_receiver_that_begins_at_the_end(server: str, tmp_path: Path) -> None:
     ("words", "reason"),
     [
         (["send", "csp://127.0.0.1:1/q"], "--tail-from is for receivers"),
-        (["receive", "amqp://127.0.0.1:1/q"], "--tail-from has no effect without a csp URL"),
+        (["receive", "amqp://127.0.0.1:1/q"], "--tail-from needs a csp URL"),
     ],
 )
 def test_only_receivers_of_a_queue_begin_at_its_end(
@@ -268,12 +268,12 @@ def test_what_a_queue_server_has_not_is_an_error_at_start(
 ) -> None:
     (tmp_path / "file").write_text("text")
     words = [word.replace("FILE", str(tmp_path / "file")) for word in words]
-    flag = "a user" if words[0] == "--user" else words[0]
+    flag = "a user (--user)" if words[0] == "--user" else words[0]
     assert server_command.main(["csp://127.0.0.1/q", *words]) == 2
     assert capsys.readouterr() == ("", f"quiver-server: error: a csp URL does not go with {flag}\n")
     key = words[0].removeprefix("--").removesuffix("-file")
     contract = ["host=127.0.0.1", "port=-", "path=q", "ready-file=-", "scheme=csp", f"{key}=1"]
-    with pytest.raises(UsageError, match=f"scheme=csp does not support {key}$"):
+    with pytest.raises(UsageError, match=f"scheme=csp does not go with {key}$"):
         server_config.parse(contract)
 
 

@@ -468,7 +468,7 @@ class TestConnecting:
             ({"connect": "http://localhost"}, "is not amqp[s]://HOST[:PORT]"),
             ({"connect": "u:p@localhost"}, "connect-user"),
             ({"connect": "localhost:0x"}, "the port is no number"),
-            ({"connect": "localhost", "connect_user": "u"}, "need each other"),
+            ({"connect": "localhost", "connect_user": "u"}, "connect-user needs connect-password"),
         ],
     )
     def test_what_cannot_be(self, keys: dict[str, object], reason: str) -> None:

@@ -88,28 +88,28 @@ class MessageFields(NamedTuple):
         )
 
 
-def parse_properties(text: str) -> dict[str, str | int | bool]:
+def parse_properties(text: str, called: str = "properties") -> dict[str, str | int | bool]:
     """Parse application properties such as ``color=blue,size=3,urgent=true``.
 
     A whole number of 64 bits becomes a long, ``true`` and ``false`` booleans, and all else text.
 
     Raises:
         UsageError: a part is not NAME=VALUE, a name is empty, ours or given twice, or all of
-            them are too long.
+            them are too long; the message calls the option ``called``.
     """
     properties: dict[str, str | int | bool] = {}
     for part in text.split(",") if text else ():
         name, equals, value = part.partition("=")
         if not name or not equals:
-            raise UsageError(f"properties: '{part}' is not NAME=VALUE")
+            raise UsageError(f"{called}: '{part}' is not NAME=VALUE")
         if name in _OURS:
-            raise UsageError(f"properties: {name} is set by the sender itself")
+            raise UsageError(f"{called}: {name} is set by the sender itself")
         if name in properties:
-            raise UsageError(f"properties: {name} is given twice")
+            raise UsageError(f"{called}: {name} is given twice")
         properties[name] = _typed(value)
-    check_text("properties", text)
+    check_text(called, text)
     if len(MessageFields(properties=properties).entries()) > _LARGEST:
-        raise UsageError(f"properties: they take more than {_LARGEST} bytes")
+        raise UsageError(f"{called}: they take more than {_LARGEST} bytes")
     return properties
 
 

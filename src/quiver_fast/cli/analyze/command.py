@@ -83,7 +83,8 @@ from quiver_fast.cli.shared.thresholds import (
     threshold,
     told,
 )
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
+from quiver_fast.options.rules import ANALYSIS_RULES, check
 from quiver_fast.output_file import write_file
 from quiver_fast.records.layout import malformed_text
 
@@ -130,17 +131,12 @@ def _run(argv: list[str]) -> int:
     args = make_parser().parse_args(argv)
     # Files of this machine need no Spark.
     args.paths, args.compare = ([*map(local_name, words)] for words in (args.paths, args.compare))
-    if args.allow_incomplete and not args.fail_if:
-        raise UsageError("--allow-incomplete has no effect without --fail-if")
     answers = read_answers(args.paths)
     _choose_sides(args)
+    asked = {flag.replace("_", "-") for flag, value in vars(args).items() if value}
+    check(ANALYSIS_RULES, asked, "--{}".format)
     if not args.compare:
         refuse_comparisons(args.fail_if, "--fail-if", "without --compare")
-        for flag, given in (("--relevant", args.relevant), ("--trust-order", args.trust_order)):
-            if given:
-                raise UsageError(f"{flag} has no effect without --compare")
-        if args.junit and not args.fail_if:
-            raise UsageError("--junit has no effect without --fail-if or --compare")
     analysis = _analysis_of(args, answers)
     if analysis is None:
         return EXIT_OK

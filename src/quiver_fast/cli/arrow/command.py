@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.show.run_sections import run_of
-from quiver_fast.arguments import check_text
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
-from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id, role_of
+from quiver_fast.cli.arrow.options import ArrowOptions
+from quiver_fast.cli.arrow.plan import ArrowPlan, new_id, role_of
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text
@@ -164,17 +164,13 @@ def _plan(
             f"the arguments must be 'send' or 'receive', and a URL{hint} (see {_NAME} --help)"
         )
     operation, url = args.words[0], queue.url(args.words[1])
-    for flag, given in (("--server", args.server), ("--passive", args.passive)):
-        if given:
-            queue.refuse(f"has no effect with {flag}")
     _refuse_idle(args, operation, url)
-    for flag, text in (("--id", args.id), ("--filter", args.filter)):
-        check_text(flag, text or "")
+    asked = {"connection-mode=server": args.server, "channel-mode=passive": args.passive}
     return ArrowPlan(
         operation=operation,
         implementation=implementation,
         url=url,
-        options=ArrowOptions.from_arguments(args, url),
+        options=ArrowOptions.from_arguments(args, url, (one for one in asked if asked[one])),
         id=args.id or new_id(operation),
         server=args.server,
         passive=args.passive,
@@ -196,11 +192,11 @@ def _refuse_idle(args: argparse.Namespace, operation: str, url: AddressUrl) -> N
     # A sender of csp has as much ahead of the server, and a purge receives.
     has_window = url.scheme == "csp" or args.purge
     for option in ARROW_OPTIONS:
-        if option.acts_on(operation) or not option.group:
+        if option.acts_on(operation):
             continue
         if option.key == "credit-window" and has_window:
             continue
-        if getattr(args, option.dest) not in (None, False, option.initial):
+        if getattr(args, option.dest, None) not in (None, False, option.initial):
             raise UsageError(f"{option.flag} is for {role_of(option.acts or option.side)}s")
 
 

@@ -9,6 +9,11 @@ from quiver_fast.arrow.amqp.message_fields import parse_properties
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.options.arrow import SUMMARY_OPTIONS
 
+_OF_LOAD = (
+    "duration", "count", "rate", "body_size", "credit_window", "transaction_size", "durable",
+    "set_message_id",
+)  # fmt: skip
+
 
 def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
     """Return the ``config`` of a summary: upstream's keys in order, then ours; no secrets."""
@@ -25,14 +30,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
         "host": plan.url.host,
         "port": str(plan.port),
         "path": plan.url.path,
-        "duration": options.duration,
-        "count": options.count,
-        "rate": options.rate,
-        "body_size": options.body_size,
-        "credit_window": options.credit_window,
-        "transaction_size": options.transaction_size,
-        "durable": options.durable,
-        "set_message_id": options.set_message_id,
+        **{name: getattr(options, name) for name in _OF_LOAD},
         "scheme": plan.url.scheme,
     }
     told = {option.name: plan.value(option) for option in SUMMARY_OPTIONS}

@@ -18,16 +18,13 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
-from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.errors import QuiverError
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.process import exit_text
 from quiver_fast.security.security import Security
 from quiver_fast.words import counted
 
 _TICK = 0.01
-_NOT_OF_CSP = (
-    "has no effect with a csp URL: its queues are made when first named, and keep their entries"
-)
 # This connection only asks the broker for its product: the arrows report errors.
 _PROBE_SECONDS = 2.0
 # How long a broker may take for a step of the queue's preparation or deletion.
@@ -57,37 +54,14 @@ class QueueOptions:
 
     @classmethod
     def from_arguments(cls, args: argparse.Namespace) -> QueueOptions:
-        """Check the parsed arguments against each other.
+        """Take the options; :class:`ArrowOptions` checks them with the others.
 
         Raises:
-            UsageError: options exclude each other, or the address is not UTF-8.
+            UsageError: the address is not UTF-8.
         """
         check_text("--address", args.address or "")
         unique = getattr(args, "unique_queue", False)
-        if unique and args.purge:
-            raise UsageError("--purge has no effect with --unique-queue: that queue is new")
         return cls(args.address, args.declare, args.purge, args.delete, unique)
-
-    def refuse(self, why: str, *, unique_too: bool = True) -> None:
-        """Refuse the options that were given.
-
-        Args:
-            why: the words after the option's name.
-            unique_too: ``--unique-queue`` is refused as well.
-
-        Raises:
-            UsageError: one was given.
-        """
-        flags = {
-            "--address": self.address is not None,
-            "--declare": self.declare,
-            "--purge": self.purge,
-            "--delete": self.delete,
-            "--unique-queue": self.unique and unique_too,
-        }
-        for flag, given in flags.items():
-            if given:
-                raise UsageError(f"{flag} {why}")
 
     def url(self, text: str, suffix: str = "") -> AddressUrl:
         """Return the parsed URL, with the address of the run.
@@ -97,11 +71,9 @@ class QueueOptions:
             suffix: a text that makes the name of a unique queue unique.
 
         Raises:
-            UsageError: the URL is malformed, or an option has no meaning with it.
+            UsageError: the URL is malformed.
         """
         url = parse_url(text, self.address)
-        if url.scheme == "csp":
-            self.refuse(_NOT_OF_CSP, unique_too=False)
         return dataclasses.replace(url, path=f"{url.path}-{suffix}") if self.unique else url
 
 

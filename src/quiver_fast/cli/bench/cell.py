@@ -150,8 +150,7 @@ class _CellRun:
             implementation=self._cell.server,
             url=url,
             ready_file=str((directory / "ready").absolute()),
-            cert=self._args.cert,
-            key=self._args.key,
+            options={key: vars(self._args)[key] for key in ("cert", "key")},
             verbose=self._args.verbose,
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.cli.arrow.plan import check_option_texts
+from quiver_fast.cli.arrow.options import asked_by, check_option_texts, flag_name
 from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
@@ -34,10 +34,10 @@ from quiver_fast.cli.shared.console import (
     add_page_option,
     add_verdict_options,
 )
-from quiver_fast.cli.shared.credentials import check_certificate
 from quiver_fast.cli.shared.output import check_output_dir
 from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.options.rules import BENCH_RULES, check
 
 _NAME = "quiver-bench"
 _DOCUMENT, _TEXT, _HTML = "bench.json", "bench.txt", "bench.html"
@@ -115,24 +115,11 @@ def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse options that not all combinations can follow."""
-    check_certificate(args.cert, args.key)
     check_option_texts(args)
-    if args.client_server and args.peer_to_peer:
-        raise UsageError("--client-server and --peer-to-peer exclude each other")
-    for flag, value in (("--trust-store", args.trust_store), ("--tls-insecure", args.tls_insecure)):
-        if value and not args.cert:
-            raise UsageError(f"{flag} has no effect without --cert")
-    of_servers = {
-        "--cert": args.cert,
-        "--transaction-size": args.transaction_size,
-        "--queues": args.queues,
-        "--receivers": args.receivers not in (None, args.senders),
-    }
-    for flag, value in of_servers.items():
-        if value and not args.client_server:
-            raise UsageError(f"{flag} needs --client-server: peers do not do that")
-    if args.resume and args.output is None:
-        raise UsageError("--resume needs --output")
+    asked = asked_by(args)
+    if args.receivers == args.senders:
+        asked.discard("receivers")
+    check(BENCH_RULES, asked, flag_name)
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -24,7 +24,8 @@ from quiver_fast.arrow.amqp.hold import Hold
 from quiver_fast.arrow.contract import parse
 from quiver_fast.arrow.main import address_at, make_connection, make_template, security_of
 from quiver_fast.arrow.run.control import Control
-from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, contract_arguments, new_id
+from quiver_fast.cli.arrow.options import ArrowOptions
+from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.pair.campaign import Campaign

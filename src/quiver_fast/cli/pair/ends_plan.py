@@ -8,7 +8,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, EndsPart, new_id
+from quiver_fast.cli.arrow.options import ArrowOptions
+from quiver_fast.cli.arrow.plan import ArrowPlan, EndsPart, new_id
 from quiver_fast.cli.pair.ends_parts import Processes, halves_of, parts_of, share_of, usable_cpus
 from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.quantities import positive_count, within
@@ -74,6 +75,8 @@ def part_of(total: int, number: int, ends: int) -> int:
 class EndsPlans(PairPlans):
     """The checked plans of all ends."""
 
+    asked = ("ends",)
+
     def __init__(self, args: argparse.Namespace, *, share_processes: bool = True) -> None:
         """Check the options.
 
@@ -91,11 +94,6 @@ class EndsPlans(PairPlans):
         _check(args, self.senders, self.receivers, self.queues)
         super().__init__(args)
         self._base_path = "" if self.peer_to_peer else self._url(0).path
-        if not self.peer_to_peer and self._url(0).scheme == "csp":
-            raise UsageError(
-                "a csp URL does not go with --senders, --receivers and --queues: each of its "
-                "receivers gets all messages"
-            )
         self._check_foreign_receivers()
         self.processes = self._spread(args) if share_processes else Processes()
         _check_parts(self)
@@ -301,13 +299,8 @@ def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) 
     Raises:
         UsageError: it cannot.
     """
-    if args.url is None and args.queues is not None:
-        raise UsageError("--queues needs a URL: no queue is between peers")
     if args.url is None and senders != receivers:
         raise UsageError("without a URL there are pairs: give as many --senders as --receivers")
-    for flag, value in (("--warmup", args.warmup), ("--backlog", vars(args).get("backlog"))):
-        if value:
-            raise UsageError(f"{flag} does not go with several senders or receivers")
     for flag, ends in (("--senders", senders), ("--receivers", receivers)):
         if ends < queues:
             raise UsageError(f"--queues {queues} are more than {flag} {ends}: a queue needs both")

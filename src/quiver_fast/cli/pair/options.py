@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from functools import cache
 
+from quiver_fast.cli.arrow.options import asked_by, flag_name
 from quiver_fast.cli.arrow.queue_setup import add_queue_options
 from quiver_fast.cli.pair.abort import period_condition
 from quiver_fast.cli.pair.ends_plan import add_ends_options
@@ -28,6 +28,7 @@ from quiver_fast.cli.shared.quantities import (
 from quiver_fast.cli.shared.thresholds import refuse_comparisons, required_conditions, threshold
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, MESSAGE
+from quiver_fast.options.rules import EXCLUDES, SEARCH_RULES, SET_RULES, check
 
 BASELINE_HELP = """\
 baselines of --baseline:
@@ -226,56 +227,20 @@ def check_set_options(args: argparse.Namespace) -> None:
     Raises:
         UsageError: there is one.
     """
-    if args.churn:
-        _check_connecting(args, "--churn", _CHURN_OPTIONS)
-        return
-    if args.hold:
-        _check_connecting(args, "--hold", _HOLD_OPTIONS)
-        return
-    if args.churn_of != "connection":
-        raise UsageError("--churn-of has no effect without --churn")
-    of_sets = {
-        "--runs": args.runs,
-        "--baseline": args.baseline,
-        "--detect": args.detect,
-        "--relevant": args.relevant,
-        "--fail-if": args.fail_if,
-        "--allow-incomplete": args.allow_incomplete,
-    }
-    if args.warm_up is not None and not args.find_rate:
-        raise UsageError("--warm-up has no effect without --find-rate: --warmup is of each run")
-    if args.resume and not (args.runs or args.detect or args.sweep or args.find_rate):
-        raise UsageError("--resume goes on with --runs, --detect, --sweep or --find-rate")
+    asked = {*args.workload} - {"duration"}
+    asked |= {name for name in ("duration", "resume") if vars(args)[name]}
+    for campaign, allowed in (("churn", _CHURN_OPTIONS), ("hold", _HOLD_OPTIONS)):
+        if campaign in asked:
+            unfit = tuple(name for name in args.workload if name not in allowed)
+            check([(unfit, EXCLUDES, (campaign,), "")], asked, _flag)
+            break
+    check(SET_RULES, asked, _flag)
     if args.find_rate:
-        _refuse(of_sets | {"--sweep": args.sweep}, "with --find-rate")
         check_search(args)
-    elif args.sweep:
-        _refuse(of_sets, "with --sweep")
-    elif args.detect:
-        _refuse({"--runs": args.runs}, "with --detect, which chooses their number")
-        if args.baseline is None:
-            raise UsageError("--detect has no effect without --baseline")
-        if share(args.detect) == 0:
-            raise UsageError("--detect: no runs show that there is no change at all")
-    elif args.runs is None:
-        del of_sets["--fail-if"]
-        _refuse(of_sets, "without --runs")
+    if args.detect and share(args.detect) == 0:
+        raise UsageError("--detect: no runs show that there is no change at all")
     if args.baseline is None:
-        _refuse({"--relevant": args.relevant}, "without --baseline")
         refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
-
-
-def _check_connecting(args: argparse.Namespace, flag: str, allowed: set[str]) -> None:
-    """Refuse options that have no effect on --churn or --hold.
-
-    Raises:
-        UsageError: there is one, or there is no server or no duration.
-    """
-    _refuse({f"--{name}": True for name in args.workload if name not in allowed}, f"with {flag}")
-    if args.url is None:
-        raise UsageError(f"{flag} needs a URL of a server")
-    if not args.duration:
-        raise UsageError(f"{flag} needs a --duration")
 
 
 def check_search(args: argparse.Namespace) -> None:
@@ -284,20 +249,11 @@ def check_search(args: argparse.Namespace) -> None:
     Raises:
         UsageError: there is one.
     """
-    _refuse({"--count": args.count, "--rate-steps": args.rate_steps}, "with --find-rate")
+    check(SEARCH_RULES, asked_by(args), flag_name)
     if isinstance(args.rate, float):
         raise UsageError("--find-rate tries whole rates: it begins at a whole --rate")
-    if not args.duration:
-        raise UsageError("--find-rate needs a --duration: it is how long a trial takes")
     refuse_comparisons(args.find_rate, "--find-rate", "in a search")
 
 
-def _refuse(values: Mapping[str, object], where: str) -> None:
-    """Refuse the flags that have a value.
-
-    Raises:
-        UsageError: one has.
-    """
-    for flag, value in values.items():
-        if value:
-            raise UsageError(f"{flag} has no effect {where}")
+def _flag(name: str) -> str:
+    return "a URL" if name == "url" else f"--{name}"

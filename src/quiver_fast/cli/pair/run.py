@@ -19,7 +19,8 @@ from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.local import PairAnalysis
 from quiver_fast.analysis.read.sources import run_bounds, run_data
-from quiver_fast.cli.arrow.plan import ArrowOptions, ArrowPlan, new_id
+from quiver_fast.cli.arrow.options import ArrowOptions
+from quiver_fast.cli.arrow.plan import ArrowPlan, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
@@ -30,9 +31,9 @@ from quiver_fast.cli.pair.ends_drain import QueueDrain
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.table import UpstreamView, View
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.implementations import Implementation, find_arrow
+from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.cli.shared.thresholds import Threshold
-from quiver_fast.cli.shared.url import AddressUrl, parse_url
+from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.wall_clock import WallClock
 
@@ -43,6 +44,9 @@ _FILL_LOOK = 0.1
 
 class PairPlans:
     """The checked plans of both arrows; peer-to-peer ones can be made for several ports."""
+
+    asked: tuple[str, ...] = ()
+    """Names for the rules of options, besides those of options."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         """Check the options.
@@ -65,21 +69,16 @@ class PairPlans:
         self.peer_to_peer: bool = args.url is None
         self.settlement: bool = args.settlement
         self.drain_timeout: float = args.drain_timeout
-        if self.peer_to_peer and args.transaction_size:
-            raise UsageError("--transaction-size needs a URL: only servers coordinate transactions")
         # `quiver-bench` has none.
         self.backlog: int | None = vars(args).get("backlog") or None
         self.warmup: float = args.warmup
         self.abort_if: list[Threshold] = vars(args).get("abort_if") or []
-        if vars(args).get("exit_when"):
-            _check_exit(args, self._implementations["receive"])
-        if self.backlog:
-            _check_backlog(args)
+        receiver = self._implementations["receive"]
+        if vars(args).get("exit_when") and not receiver.extensions:
+            raise UsageError(f"implementation '{receiver.name}' does not support --exit-when")
         # An arrow without extensions does not send the id, and would be refused.
         self.run_id = secrets.token_hex(8) if self.both_extended else None
         self.queue = QueueOptions.from_arguments(args)
-        if self.peer_to_peer:
-            self.queue.refuse("needs a URL: no queue is between peers")
         self._suffix = self.run_id or secrets.token_hex(8)
         self._path: str | None = None
         # The options of the measurement, for the summaries of the ends; `make_plans` sets them.
@@ -95,7 +94,7 @@ class PairPlans:
         """Return the plan of one arrow; ``port`` is for peer-to-peer runs."""
         args = self._args
         url = self._url(port)
-        options = ArrowOptions.from_arguments(args, url)
+        options = ArrowOptions.from_arguments(args, url, self.asked)
         if self.both_extended:
             # Most latencies are fractions of a millisecond, the only unit of other arrows.
             options = options.in_fine_units()
@@ -141,36 +140,6 @@ class PairPlans:
         if not self.both_extended:
             queue.ask_address()
         self._path = queue.path
-
-
-def _check_exit(args: argparse.Namespace, receiver: Implementation) -> None:
-    """Refuse --exit-when where no receiver can see that a queue is empty.
-
-    Raises:
-        UsageError: none can.
-    """
-    if args.url is None:
-        raise UsageError("--exit-when needs a URL: no queue is between peers")
-    if parse_url(args.url, args.address).scheme == "csp":
-        raise UsageError("a csp URL does not go with --exit-when")
-    if not receiver.extensions:
-        raise UsageError(f"implementation '{receiver.name}' does not support --exit-when")
-
-
-def _check_backlog(args: argparse.Namespace) -> None:
-    """Refuse a backlog that no run can have.
-
-    Raises:
-        UsageError: a run cannot have it.
-    """
-    if args.url is None:
-        raise UsageError("--backlog needs a URL: no queue is between peers")
-    if not (args.rate or args.rate_steps):
-        raise UsageError("--backlog needs a --rate at which sending goes on")
-    others = {"--count": args.count, "--warmup": args.warmup, "--body-file": args.body_file}
-    for flag, value in others.items():
-        if value:
-            raise UsageError(f"--backlog does not go with {flag}")
 
 
 class RunFrame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quiver_fast.cli.shared.credentials import (
-    check_certificate,
+    COMMAND_NAMES,
     check_exposure,
     only_one,
     read_password,
@@ -16,20 +16,11 @@ from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.start import prelude_words
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import QuiverError, UsageError
-from quiver_fast.options.option import keys
+from quiver_fast.options.rules import CERTIFICATE_RULES, check, flags_of
 from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
 from quiver_fast.server import config
 
-_FLAGS = {option.key: option.flag for option in SERVER_OPTIONS if option.flag}
-# The names of the contract's keys in messages of the command.
-_NAMES = _FLAGS | {
-    "scheme=amqps": "an amqps URL",
-    "scheme=csp": "a csp URL",
-    "connect=amqps://HOST": "--connect amqps://HOST",
-    "password": "a password (--password-file)",
-    "connect-password": "--connect-password-file",
-}
-_CSP_KEYS = keys(option for option in SERVER_OPTIONS if option.csp)
+flag_name = flags_of(SERVER_OPTIONS, COMMAND_NAMES)
 
 
 @dataclass(frozen=True)
@@ -40,13 +31,9 @@ class ServerPlan:
         implementation: the server's implementation.
         url: its address, and the queue that exists from the start.
         ready_file: the file that gets the line ``ready``, or None.
-        user: the user that clients must authenticate as, or None.
-        password: the user's password, or None.
+        options: the contract's keys that options set, with their values; none for a password.
+        password: the password of clients, or None.
         expose_password: whether the password may show on a command line.
-        cert: the server's certificate file, or None.
-        key: its key file, or None.
-        trust_store: the authorities that vouch for clients, or None.
-        extensions: keys of ``SERVER_EXTENSIONS`` with their values.
         connect_password: the password for other servers, or None.
         prelude: words before those of the implementation.
         quiet: the server prints nothing.
@@ -60,13 +47,9 @@ class ServerPlan:
     implementation: Implementation
     url: AddressUrl
     ready_file: str | None = None
-    user: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
     password: str | None = field(default=None, repr=False)
     expose_password: bool = False
-    cert: str | None = None
-    key: str | None = None
-    trust_store: str | None = None
-    extensions: dict[str, Any] = field(default_factory=dict)
     connect_password: str | None = field(default=None, repr=False)
     prelude: tuple[str, ...] = ()
     quiet: bool = False
@@ -75,17 +58,14 @@ class ServerPlan:
     def __post_init__(self) -> None:
         implementation = self.implementation
         check_exposure(implementation, self.password, self.expose_password)
-        for key in self.extensions:
-            if key not in implementation.keys:
-                raise UsageError(
-                    f"implementation '{implementation.name}' does not support {_FLAGS[key]}"
-                )
-        if self.connect_password is not None and "connect" not in implementation.keys:
-            raise UsageError(
-                f"implementation '{implementation.name}' does not support --connect-password-file"
-            )
+        asked = {key: flag_name(key) for key in self.options if key in SERVER_EXTENSIONS}
+        if self.connect_password is not None:
+            asked["connect"] = flag_name("connect-password")
         if self.url.scheme == "csp":
-            self._check_csp()
+            asked = {"csp-port": "csp URLs"} | asked
+        for key, flag in asked.items():
+            if key not in implementation.keys:
+                raise UsageError(f"implementation '{implementation.name}' does not support {flag}")
         if implementation.unavailable is not None:
             raise QuiverError(implementation.unavailable)
 
@@ -95,25 +75,6 @@ class ServerPlan:
         if self.connect_password is None:
             return {}
         return {"connect-password-fd": self.connect_password}
-
-    def _check_csp(self) -> None:
-        """Refuse options that mean nothing for remote queues."""
-        if "csp-port" not in self.implementation.keys:
-            raise UsageError(
-                f"implementation '{self.implementation.name}' does not support csp URLs"
-            )
-        amqp_only: dict[str, Any] = {
-            "a user": self.user,
-            "a password": self.password,
-            "--cert": self.cert,
-            "--key": self.key,
-            "--trust-store": self.trust_store,
-            "--connect-password-file": self.connect_password is not None,
-        }
-        amqp_only |= {_FLAGS[key]: key not in _CSP_KEYS for key in self.extensions}
-        for flag, value in amqp_only.items():
-            if value:
-                raise UsageError(f"a csp URL does not go with {flag}")
 
 
 def server_plan(
@@ -125,30 +86,25 @@ def server_plan(
         UsageError: the arguments contradict each other, or the implementation lacks one of them.
         QuiverError: the implementation cannot run here.
     """
-    check_certificate(args.cert, args.key)
-    users = {"--user": args.user, "the URL": url.username}
     passwords = {"--password": args.password, "the URL": url.password}
-    given = [
-        (option, getattr(args, option.dest))
+    values = {
+        option.key: 0
+        if option.inverted and getattr(args, option.dest)
+        else getattr(args, option.dest)
         for option in SERVER_OPTIONS
-        if option.key in SERVER_EXTENSIONS
-    ]
+        if option.flag and option.key not in ("", "password")
+    }
+    values["user"] = only_one("both name a user", {"--user": args.user, "the URL": url.username})
+    # 0 is a value: it means no limit.
+    options = {key: one for key, one in values.items() if one is not None and one is not False}
+    check(CERTIFICATE_RULES, options, flag_name)
     return ServerPlan(
         implementation=implementation,
         url=url,
         ready_file=args.ready_file,
-        user=only_one("both name a user", users),
+        options=options,
         password=read_password(args.password_file, passwords),
         expose_password=args.expose_password,
-        cert=args.cert,
-        key=args.key,
-        trust_store=args.trust_store,
-        # 0 is a value: it means no limit.
-        extensions={
-            option.key: 0 if option.inverted else value
-            for option, value in given
-            if value is not None and value is not False
-        },
         connect_password=read_password(args.connect_password_file, {}, "--connect-password-file"),
         prelude=prelude_words(args.prelude),
         quiet=args.quiet,
@@ -164,7 +120,7 @@ def check_arguments(plan: ServerPlan) -> None:
     """
     secrets = {"password": plan.password, "connect-password": plan.connect_password}
     given = [f"{key}={secret}" for key, secret in secrets.items() if secret is not None]
-    config.parse([*server_arguments(plan), *given], lambda key: _NAMES.get(key, key))
+    config.parse([*server_arguments(plan), *given], flag_name)
 
 
 def server_arguments(plan: ServerPlan, password_fd: int | None = None) -> list[str]:
@@ -180,15 +136,16 @@ def server_arguments(plan: ServerPlan, password_fd: int | None = None) -> list[s
         "port": plan.url.port,
         "path": plan.url.path,
         "ready-file": plan.ready_file or "-",
-        "user": plan.user,
+        "user": None,
         "password": None if ours else plan.password,
-        "cert": plan.cert,
-        "key": plan.key,
-        "trust-store": plan.trust_store,
-        "quiet": 1 if plan.quiet else None,
-        "verbose": 1 if plan.verbose else None,
+        **plan.options,
+        "quiet": plan.quiet or None,
+        "verbose": plan.verbose or None,
         "scheme": plan.url.scheme if ours else None,
         "password-fd": password_fd,
     }
-    arguments |= {key: 1 if value is True else value for key, value in plan.extensions.items()}
-    return [f"{key}={value}" for key, value in arguments.items() if value is not None]
+    return [
+        f"{key}={1 if value is True else value}"
+        for key, value in arguments.items()
+        if value is not None
+    ]

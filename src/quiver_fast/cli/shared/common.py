@@ -38,7 +38,6 @@ from quiver_fast.errors import (
 from quiver_fast.options import arrow
 from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.options.option import NUMBER, RATE, SIZES, SWITCH, Option, default_text
-from quiver_fast.options.server import SERVER_OPTIONS
 from quiver_fast.rate_steps import parse_rate_steps, total_seconds
 from quiver_fast.standard_streams import (
     discard,
@@ -177,7 +176,7 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
         return EXIT_OK if end.code is None else int(end.code)
     except UsageError as error:
         # The message may quote a misplaced URL, which may have a password.
-        report_error(name, hide_user(with_advice(_with_flags(str(error)), words)))
+        report_error(name, hide_user(with_advice(str(error), words)))
         return error.exit_code
     except QuiverError as error:
         report_error(name, str(error))
@@ -189,15 +188,6 @@ def _run(name: str, command: Callable[[list[str]], int], argv: list[str] | None)
             return EXIT_OK
         report_error(name, error_text(error))
         return EXIT_FAILURE
-
-
-def _with_flags(message: str) -> str:
-    """Return a contract's message with the flags of the command in place of the contract's keys."""
-    flags = {option.key: option.flag for option in (*SERVER_OPTIONS, *ARROW_OPTIONS) if option.flag}
-
-    return re.sub(
-        r"(^|: )([a-z][a-z-]*)(?=: )", lambda part: part[1] + flags.get(part[2], part[2]), message
-    )
 
 
 def error_text(error: OSError) -> str:
@@ -328,12 +318,12 @@ class _RateSteps(argparse.Action):
         plain = _THOUSANDS.sub(r"\1", str(values))
         if plain != values:
             raise UsageError(f"{option_string}: numbers have no commas: write {plain}")
-        steps = parse_rate_steps(plain)
+        steps = parse_rate_steps(plain, option_string or "--rate-steps")
         is_ramp = option_string == "--ramp"
         if is_ramp and (len(steps) != 1 or steps[0].first == steps[0].last):
             raise UsageError(f"--ramp: '{values}' is not RATE..RATE:DURATION, such as 1k..100k:60s")
         if getattr(namespace, _RAMP, is_ramp) != is_ramp:
-            raise UsageError("--rate-steps and --ramp exclude each other")
+            raise UsageError("--rate-steps does not go with --ramp")
         setattr(namespace, _RAMP, is_ramp)
         setattr(namespace, self.dest, values)
         if steps and not isinstance(namespace.duration, int):

@@ -65,7 +65,7 @@ def body_size(text: str) -> int | str:
     """
     if not re.search(r"\.\.|[:%]", text):
         return count(text)
-    parse_body_size(text)
+    parse_body_size(text, "--body-size")
     return text
 
 

@@ -10,11 +10,11 @@ import socket
 from dataclasses import dataclass, field
 from functools import cache
 
+from quiver_fast.arguments import DEFAULT_PORTS
 from quiver_fast.errors import PeerError, UsageError
 from quiver_fast.resolving import resolve
 from quiver_fast.urls import hide_user, split_url
 
-_DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "csp": 9876}
 _DEFAULT_HOST = "localhost"
 # Commands of other programs, which people try here.
 _COMMANDS = ("help", "version")
@@ -92,7 +92,7 @@ def parse_url(text: str, address: str | None = None) -> AddressUrl:
         shown=parts.shown,
         scheme=scheme,
         host=parts.host or _DEFAULT_HOST,
-        port=_DEFAULT_PORTS.get(scheme, 5672) if parts.port is None else parts.port,
+        port=DEFAULT_PORTS.get(scheme, 5672) if parts.port is None else parts.port,
         explicit_port=parts.port is not None,
         path=path,
         username=parts.username,

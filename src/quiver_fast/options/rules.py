@@ -1,0 +1,175 @@
+"""The rules of options: what each one needs, and what it does not go with.
+
+A rule has names of options: the key, or the flag without dashes where no contract has the option.
+``KEY=VALUE`` stands for an option with that value, ``url`` for a URL, which two peers do not have,
+and ``ends`` for several senders or receivers. Contracts show these names as they are; a command
+shows the ones that its user typed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quiver_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from quiver_fast.options.option import Option
+
+    # Each of the first options needs one of the second, or goes with none of them; and why.
+    Rule = tuple[tuple[str, ...], str, tuple[str, ...], str]
+    # Returns the caller's name for a name of a rule.
+    Naming = Callable[[str], str]
+
+NEEDS, EXCLUDES = "needs", "does not go with"
+
+_SHAPES = ("receive-delay", "pause", "release", "reject")
+_ENDS = ("connections", "links", "queues", "first-end")
+_QUEUE = ("address", "declare", "purge", "delete", "unique-queue")
+_CAMPAIGNS = ("find-rate", "sweep")
+_PEERS = "no queue is between peers"
+_TLS: Rule = (("cert", "key", "trust-store", "tls-verify"), NEEDS, ("scheme=amqps",), "")
+_BODY: Rule = (("body-file",), EXCLUDES, ("body-size",), "")
+
+ARROW_RULES: tuple[Rule, ...] = (
+    (("rate",), EXCLUDES, ("rate-steps",), ""),
+    (("presettled",), EXCLUDES, ("settlement",), "no settlement is left to record"),
+    (("presettled",), EXCLUDES, ("transaction-size",), ""),
+    _BODY,
+    (("streaming",), EXCLUDES, ("body-file",), "it checks bodies of x alone"),
+    (("password",), NEEDS, ("username",), ""),
+    _TLS,
+    (("purge", "filter", "exit-when", "tail-from"), NEEDS, ("operation=receive",), ""),
+    (("tail-from",), NEEDS, ("scheme=csp",), ""),
+    (("filter", "exit-when"), EXCLUDES, ("channel-mode=passive", "purge"), ""),
+    (("exit-when",), NEEDS, ("connection-mode=client",), _PEERS),
+    (("release", "reject"), NEEDS, ("connection-mode=client",), "a sender cannot send again"),
+    (_SHAPES, EXCLUDES, ("streaming", "transaction-size", "purge"), ""),
+    (("exit-when",), EXCLUDES, (*_SHAPES, "streaming"), ""),
+    (("backlog",), EXCLUDES, ("count", "body-file"), ""),
+    (_ENDS, EXCLUDES, ("transaction-size", "streaming", "purge", "exit-when", "backlog"), ""),
+)
+SENDER_RULES: tuple[Rule, ...] = (
+    (("settlement",), NEEDS, ("record-format=v2",), ""),
+    (("backlog",), NEEDS, ("rate", "rate-steps"), "sending goes on at it"),
+)
+LISTENER_RULES: tuple[Rule, ...] = (
+    (("scheme=amqps",), NEEDS, ("cert",), "a side that listens shows its certificate"),
+    (("username",), NEEDS, ("password",), "a side that listens checks it"),
+)
+
+SERVER_RULES: tuple[Rule, ...] = (
+    (("scheme=amqps",), NEEDS, ("cert",), ""),
+    (("cert", "key", "trust-store", "allow-old-tls"), NEEDS, ("scheme=amqps",), ""),
+    (("allow-insecure-plain", "password"), NEEDS, ("user",), ""),
+    (("user",), NEEDS, ("password",), ""),
+    (("csp-port", "durability", "roll-size", "verify"), NEEDS, ("store",), ""),
+    (("no-create", "roll"), NEEDS, ("csp-port", "scheme=csp"), ""),
+    (("retain",), NEEDS, ("scheme=csp",), "it would delete messages nobody has accepted"),
+    (
+        ("csp-port",), EXCLUDES, ("user", "trust-store", "scheme=amqps"),
+        "it has no users and no TLS, and would serve the queues to anybody",
+    ),
+    (("connect-count", "connect-user", "connect-password"), NEEDS, ("connect",), ""),
+    (("connect-user",), NEEDS, ("connect-password",), ""),
+    (("connect-password",), NEEDS, ("connect-user",), ""),
+    (("connect-trust-store", "connect-tls-verify"), NEEDS, ("connect=amqps://HOST",), ""),
+    (("metrics-host",), NEEDS, ("metrics-port",), ""),
+)  # fmt: skip
+
+CERTIFICATE_RULES: tuple[Rule, ...] = (
+    (("cert",), NEEDS, ("key",), ""),
+    (("key",), NEEDS, ("cert",), ""),
+)
+MEASURING_RULES: tuple[Rule, ...] = (
+    *CERTIFICATE_RULES,
+    _TLS,
+    _BODY,
+    (("transaction-size",), NEEDS, ("url",), "only servers coordinate transactions"),
+    ((*_QUEUE, "exit-when", "backlog", "queues"), NEEDS, ("url",), _PEERS),
+    (("purge",), EXCLUDES, ("unique-queue",), "that queue is new"),
+    (_QUEUE, EXCLUDES, ("connection-mode=server", "channel-mode=passive"), ""),
+    (
+        _QUEUE[:-1], EXCLUDES, ("scheme=csp",),
+        "its queues are made when first named, and keep their entries",
+    ),
+    (("scheme=csp",), EXCLUDES, ("exit-when",), ""),
+    (("scheme=csp",), EXCLUDES, ("ends",), "each receiver gets all messages"),
+    (("warmup", "backlog"), EXCLUDES, ("ends",), ""),
+    (("backlog",), EXCLUDES, ("warmup",), ""),
+)  # fmt: skip
+"""The rules of a measurement by a command, besides those of its arrows."""
+
+SEARCH_RULES: tuple[Rule, ...] = (
+    (("count", "rate-steps"), EXCLUDES, ("find-rate",), ""),
+    (("find-rate",), NEEDS, ("duration",), "it is how long a trial takes"),
+)
+SET_RULES: tuple[Rule, ...] = (
+    (("churn", "hold"), NEEDS, ("url",), ""),
+    (("churn", "hold"), NEEDS, ("duration",), ""),
+    (("churn-of",), NEEDS, ("churn",), ""),
+    (("warm-up",), NEEDS, ("find-rate",), "--warmup is of each run"),
+    (("resume",), NEEDS, ("runs", "detect", "sweep", "find-rate"), ""),
+    (("sweep",), EXCLUDES, ("find-rate",), ""),
+    (
+        ("runs", "baseline", "detect", "relevant", "fail-if", "allow-incomplete"), EXCLUDES,
+        _CAMPAIGNS, "",
+    ),
+    (("runs",), EXCLUDES, ("detect",), "it chooses their number"),
+    (("detect", "relevant"), NEEDS, ("baseline",), ""),
+    (("baseline", "allow-incomplete"), NEEDS, ("runs", "detect"), ""),
+)  # fmt: skip
+"""The rules of `quiver` for all of its measurements."""
+
+BENCH_RULES: tuple[Rule, ...] = (
+    *CERTIFICATE_RULES,
+    (("client-server",), EXCLUDES, ("peer-to-peer",), ""),
+    (("trust-store", "tls-verify"), NEEDS, ("cert",), ""),
+    (
+        ("cert", "transaction-size", "queues", "receivers"), NEEDS, ("client-server",),
+        "peers do not do that",
+    ),
+    (("resume",), NEEDS, ("output",), ""),
+)  # fmt: skip
+
+ANALYSIS_RULES: tuple[Rule, ...] = (
+    (("allow-incomplete",), NEEDS, ("fail-if",), ""),
+    (("relevant", "trust-order"), NEEDS, ("compare",), ""),
+    (("junit",), NEEDS, ("fail-if", "compare"), ""),
+)
+
+
+def csp_rule(options: Iterable[Option], *others: str) -> Rule:
+    """Return the rule that remote queues have some of the options only."""
+    keys = (option.key for option in options if option.key and not option.csp)
+    return (("scheme=csp",), EXCLUDES, (*others, *keys), "")
+
+
+def check(rules: Iterable[Rule], asked: Collection[str], name: Naming = str) -> None:
+    """Check options against rules.
+
+    Args:
+        rules: the rules.
+        asked: the names of all options that are not at their defaults.
+        name: returns the caller's name for a name of a rule.
+
+    Raises:
+        UsageError: the options break a rule.
+    """
+    asked = frozenset(asked)
+    for names, relation, others, why in rules:
+        if asked.isdisjoint(names) or asked.isdisjoint(others) == (relation == EXCLUDES):
+            continue
+        first = next(one for one in names if one in asked)
+        if relation == EXCLUDES:
+            others = next(((one,) for one in others if one in asked), ())
+        reason = f": {why}" if why else ""
+        raise UsageError(f"{name(first)} {relation} {' or '.join(map(name, others))}{reason}")
+
+
+def flags_of(options: Iterable[Option], names: Mapping[str, str]) -> Naming:
+    """Return the naming of a command: flags, except for the ones that ``names`` has."""
+    flags = {option.key: option.flag for option in options if option.key and option.flag}
+    flags.update(names)
+    return lambda name: flags.get(name) or f"--{name.replace('=', ' ')}"
