@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,7 @@ from quiver_fast.cli.arrow.plan import ArrowPlan, EndsPart, new_id
 from quiver_fast.cli.pair.ends_parts import Processes, halves_of, parts_of, share_of, usable_cpus
 from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.quantities import positive_count, within
+from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import billionths, exact_rate, parse_rate_steps, rate_text
 from quiver_fast.records.formats import IDS_OF_AN_END
@@ -96,7 +97,9 @@ class EndsPlans(PairPlans):
         self._base_path = "" if self.peer_to_peer else self._url(0).path
         self._check_foreign_receivers()
         self.processes = self._spread(args) if share_processes else Processes()
-        _check_parts(self)
+        for count in map(self.process_count, ("send", "receive")):
+            if count > _MOST_PROCESSES:
+                raise UsageError(f"{count} processes of one side are more than {_MOST_PROCESSES}")
         # An end checks that it can have its share.
         for number in range(self.process_count("send")):
             self.end("send", number)
@@ -163,7 +166,8 @@ class EndsPlans(PairPlans):
 
     def queue_plan(self, queue: int) -> ArrowPlan:
         """Return a plan of an arrow at a queue, to get there as the arrows do."""
-        return self._at_queue(self.plan("receive"), queue)
+        plan = self.plan("receive")
+        return dataclasses.replace(plan, url=self._url_of(plan, queue))
 
     def end(self, operation: str, number: int, port: int = 0) -> ArrowPlan:
         """Return the plan of one end, or of a process that has several of them.
@@ -173,79 +177,59 @@ class EndsPlans(PairPlans):
             number: which end, or which process of the side.
             port: for peer-to-peer runs.
         """
-        parts = self.processes.side(operation)
-        if parts is not None:
-            return self._part(operation, number, parts[number], port)
-        queue = self.queue_of(number)
-        plan = self._at_queue(self.plan(operation, port), queue)
-        sends = operation == "send"
-        options = self._sender_part(plan.options, number) if sends else self._receiver_part(
-            plan.options, queue, plan.implementation.extensions
-        )  # fmt: skip
+        parts, plan = self.processes.side(operation), self.plan(operation, port)
+        alone, sends = parts is None, operation == "send"
+        part = EndsPart(number, 1, self.queues) if parts is None else parts[number]
+        # Several ends have one queue, or all of them.
+        queue = self.queue_of(number) if alone else 0 if self.queues == 1 else None
+        ends = self._in_all(number, queue)
         return dataclasses.replace(
             plan,
-            options=options,
+            url=self._url_of(plan, queue),
+            options=(self._sender_options if sends else self._receiver_options)(plan, part, alone),
             id=new_id(operation),
             number=number,
-            ends=self._in_all(number, queue),
-            first_id=number * FIRST_IDS + 1 if sends and self.both_extended else None,
+            ends=ends if alone else ends | {"first": part.first, "members": part.count},
+            first_id=number * FIRST_IDS + 1 if alone and sends and self.both_extended else None,
+            part=None if alone else part,
         )
 
-    def _part(self, operation: str, number: int, part: EndsPart, port: int) -> ArrowPlan:
-        plan = self.plan(operation, port)
-        if not self.peer_to_peer:
-            path = self._path_of_all(plan.url.path)
-            plan = dataclasses.replace(plan, url=dataclasses.replace(plan.url, path=path))
-        options = self._options_of_part(operation, plan.options, part)
-        in_all = self._in_all(number, 0 if self.queues == 1 else None)
-        return dataclasses.replace(
-            plan,
-            options=options,
-            id=new_id(operation),
-            number=number,
-            ends=in_all | {"first": part.first, "members": part.count},
-            part=part,
-        )
-
-    def _path_of_all(self, path: str) -> str:
-        """Return the path of all queues, in which %d is the number of each."""
-        if self.queues == 1:
-            return self._paths.get(0) or self._queue_name(path, 0)
-        return path if _NUMBER in path else f"{path}-{_NUMBER}"
-
-    def _options_of_part(
-        self, operation: str, options: ArrowOptions, part: EndsPart
-    ) -> ArrowOptions:
-        count = sum(
-            part_of(options.count, number, self.senders)
-            for number in range(part.first, part.first + part.count)
-        )
-        if operation == "receive":
-            # A receiver of a server does not know its share of the messages: its drain ends it.
-            count = count if self.peer_to_peer else 0
-            return options.changed(count=count, rate=0, rate_steps=None)
-        return options.changed(
-            count=count,
-            **self._rates(options, lambda rate: share_of(rate, part, self.senders)),
-        )
-
-    def _at_queue(self, plan: ArrowPlan, queue: int) -> ArrowPlan:
+    def _url_of(self, plan: ArrowPlan, queue: int | None) -> AddressUrl:
+        """Return the URL of a queue; with None of all queues, in whose path %d is the number."""
+        url = plan.url
         if self.peer_to_peer:
-            return plan
-        path = self._paths.get(queue) or self._queue_name(plan.url.path, queue)
-        url = dataclasses.replace(plan.url, path=path)
-        return dataclasses.replace(plan, url=url)
+            return url
+        if self.queues > 1 and _NUMBER not in url.path:
+            url = dataclasses.replace(url, path=f"{url.path}-{_NUMBER}")
+        if queue is None:
+            return url
+        path = self._paths.get(queue) or url.path.replace(_NUMBER, str(queue))
+        return dataclasses.replace(url, path=path)
 
-    def _queue_name(self, path: str, queue: int) -> str:
-        if _NUMBER in path:
-            return path.replace(_NUMBER, str(queue))
-        return path if self.queues == 1 else f"{path}-{queue}"
+    def _sender_options(self, plan: ArrowPlan, part: EndsPart, alone: bool) -> ArrowOptions:
+        def share(total: int) -> int:
+            if alone:
+                return part_of(total, part.first, self.senders)
+            return share_of(total, part, self.senders)
 
-    def _sender_part(self, options: ArrowOptions, number: int) -> ArrowOptions:
-        return options.changed(
-            count=part_of(options.count, number, self.senders),
-            **self._rates(options, lambda rate: part_of(rate, number, self.senders)),
+        members = range(part.first, part.first + part.count)
+        return plan.options.changed(
+            count=self._count_of(members), **self._rates(plan.options, share)
         )
+
+    def _receiver_options(self, plan: ArrowPlan, part: EndsPart, alone: bool) -> ArrowOptions:
+        """Return a receiver's options; without a count where its drain ends it."""
+        senders = range(0)
+        if self.peer_to_peer:
+            senders = range(part.first, part.first + part.count)
+        elif alone and not plan.implementation.extensions:
+            senders = range(self.queue_of(part.first), self.senders, self.queues)
+        # Only senders have a rate.
+        return plan.options.changed(count=self._count_of(senders), rate=0, rate_steps=None)
+
+    def _count_of(self, senders: Iterable[int]) -> int:
+        """Return how many messages some of the senders have together."""
+        return sum(part_of(self._args.count, number, self.senders) for number in senders)
 
     def _rates(self, options: ArrowOptions, share: Callable[[int], int]) -> dict[str, Any]:
         """Return the rates of one process: ``share`` of the run's.
@@ -267,15 +251,6 @@ class EndsPlans(PairPlans):
             "rate": rate if isinstance(rate, int) else float(rate),
             "rate_steps": ",".join(steps) or None,
         }
-
-    def _receiver_part(self, options: ArrowOptions, queue: int, extended: bool) -> ArrowOptions:
-        """Return a receiver's options; without a count where its drain ends it."""
-        of_queue = 0 if extended and not self.peer_to_peer else sum(
-            part_of(options.count, number, self.senders)
-            for number in range(queue, self.senders, self.queues)
-        )  # fmt: skip
-        # Only senders have a rate.
-        return options.changed(count=of_queue, rate=0, rate_steps=None)
 
     def _in_all(self, number: int, queue: int | None) -> dict[str, Any]:
         args = self._args
@@ -306,15 +281,3 @@ def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) 
             raise UsageError(f"--queues {queues} are more than {flag} {ends}: a queue needs both")
     if 0 < args.count < senders:
         raise UsageError(f"--count {args.count} is less than 1 for each of {senders} senders")
-
-
-def _check_parts(plans: EndsPlans) -> None:
-    """Refuse more processes than there can be.
-
-    Raises:
-        UsageError: there are so many.
-    """
-    for operation in ("send", "receive"):
-        count = plans.process_count(operation)
-        if count > _MOST_PROCESSES:
-            raise UsageError(f"{count} processes of one side are more than {_MOST_PROCESSES}")
