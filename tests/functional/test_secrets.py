@@ -166,7 +166,7 @@ def test_a_listening_arrow_has_no_user_without_password(capfd: pytest.CaptureFix
         "connection-mode=server", "channel-mode=passive", "operation=receive", "host=localhost",
         "path=q0", "count=1", "username=u",
     ]  # fmt: skip
-    assert "--password-file" in refused("arrow.main", words, capfd)
+    assert "username needs password" in refused("arrow.main", words, capfd)
 
 
 @pytest.mark.parametrize("content", ["pass word", "\ufeffpass word", "\ufeffpass word\r\n"])

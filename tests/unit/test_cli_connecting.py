@@ -44,8 +44,8 @@ DOCUMENT: dict[str, Any] = {
         (["--hold", "10"], "--hold needs a URL"),
         ([URL, "--hold", "10", "--churn", "5"], "--hold does not go with --churn"),
         ([URL, "--hold", "10", "--durable"], "--durable does not go with --hold"),
-        (["csp://localhost/q0", "--hold", "1"], "--hold needs an amqp or amqps URL"),
-        (["csp://localhost/q0", "--churn", "1"], "--churn needs an amqp or amqps URL"),
+        (["csp://localhost/q0", "--hold", "1"], "a csp URL does not go with --hold"),
+        (["csp://localhost/q0", "--churn", "1"], "a csp URL does not go with --churn"),
     ],
 )
 def test_options_without_effect_are_refused(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from quiver_fast.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from quiver_fast.options.option import Option
 
@@ -94,7 +94,7 @@ MEASURING_RULES: tuple[Rule, ...] = (
         _QUEUE[:-1], EXCLUDES, ("scheme=csp",),
         "its queues are made when first named, and keep their entries",
     ),
-    (("scheme=csp",), EXCLUDES, ("exit-when",), ""),
+    (("scheme=csp",), EXCLUDES, ("exit-when", "churn", "hold"), ""),
     (("scheme=csp",), EXCLUDES, ("ends",), "each receiver gets all messages"),
     (("warmup", "backlog"), EXCLUDES, ("ends",), ""),
     (("backlog",), EXCLUDES, ("warmup",), ""),
@@ -168,8 +168,26 @@ def check(rules: Iterable[Rule], asked: Collection[str], name: Naming = str) -> 
         raise UsageError(f"{name(first)} {relation} {' or '.join(map(name, others))}{reason}")
 
 
-def flags_of(options: Iterable[Option], names: Mapping[str, str]) -> Naming:
-    """Return the naming of a command: flags, except for the ones that ``names`` has."""
+# The names that the commands show, where these are no options of theirs.
+_COMMAND_NAMES = {
+    "scheme=amqps": "an amqps URL",
+    "scheme=csp": "a csp URL",
+    "url": "a URL",
+    "ends": "several senders or receivers",
+    "connection-mode=server": "--server",
+    "connection-mode=client": "a URL of a server",
+    "channel-mode=passive": "--passive",
+    "path": "the address",
+    "user": "a user (--user)",
+    "username": "a user (--username)",
+    "password": "a password (--password-file)",
+    "connect=amqps://HOST": "--connect amqps://HOST",
+    "connect-password": "--connect-password-file",
+}
+
+
+def flags_of(options: Iterable[Option]) -> Naming:
+    """Return the naming of a command with these options: their flags, and words for values."""
     flags = {option.key: option.flag for option in options if option.key and option.flag}
-    flags.update(names)
+    flags.update(_COMMAND_NAMES)
     return lambda name: flags.get(name) or f"--{name.replace('=', ' ')}"

@@ -11,7 +11,7 @@ from typing import Any
 from quiver_fast.arguments import check_texts
 from quiver_fast.arrow.contract import TEXTS
 from quiver_fast.body_sizes import largest_body, parse_body_size
-from quiver_fast.cli.shared.credentials import COMMAND_NAMES, only_one, read_password
+from quiver_fast.cli.shared.credentials import only_one, read_password
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
@@ -29,7 +29,7 @@ _BY_DEST = {option.dest: option for option in ARROW_OPTIONS if option.flag}
 # Figures begin with a whole second after the warm-up, and take some time.
 _LEAST_MEASURED = 2
 
-flag_name = flags_of(ARROW_OPTIONS, COMMAND_NAMES)
+flag_name = flags_of(ARROW_OPTIONS)
 """Returns the name that a command shows for a name of a rule."""
 
 

@@ -33,7 +33,7 @@ from quiver_fast.cli.shared.common import report_error
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
+from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.process import Usage
 from quiver_fast.words import counted
 
@@ -50,12 +50,8 @@ _FOR_EVER = 10**9
 class Target:
     """A server, and connections to it as an arrow of ours makes them."""
 
-    def __init__(self, args: argparse.Namespace, flag: str) -> None:
-        """Check the options.
-
-        Args:
-            args: the options of `quiver`.
-            flag: the option that messages name.
+    def __init__(self, args: argparse.Namespace) -> None:
+        """Check the options of `quiver`.
 
         Raises:
             UsageError: an option has a value that this run cannot have.
@@ -63,8 +59,6 @@ class Target:
         self.queue = QueueOptions.from_arguments(args)
         identity = new_id("send")
         url = self.queue.url(args.url, identity)
-        if url.scheme == "csp":
-            raise UsageError(f"{flag} needs an amqp or amqps URL")
         self.plan = ArrowPlan(
             operation="send",
             implementation=find_arrow(DEFAULT_IMPLEMENTATION),
@@ -97,7 +91,7 @@ class ConnectingRun(Campaign):
     def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
         """See :class:`.campaign.Campaign`."""
         super().__init__(command, args, console)
-        self._target = Target(args, f"--{self.schema}")
+        self._target = Target(args)
         queue, plan = self._target.queue, self._target.plan
         self._queue = QueueSetup(command, queue, plan, console, self._signals)
         self._measured: dict[str, Any] = {}

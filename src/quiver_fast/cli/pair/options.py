@@ -232,9 +232,9 @@ def check_set_options(args: argparse.Namespace) -> None:
     for campaign, allowed in (("churn", _CHURN_OPTIONS), ("hold", _HOLD_OPTIONS)):
         if campaign in asked:
             unfit = tuple(name for name in args.workload if name not in allowed)
-            check([(unfit, EXCLUDES, (campaign,), "")], asked, _flag)
+            check([(unfit, EXCLUDES, (campaign,), "")], asked, flag_name)
             break
-    check(SET_RULES, asked, _flag)
+    check(SET_RULES, asked, flag_name)
     if args.find_rate:
         check_search(args)
     if args.detect and share(args.detect) == 0:
@@ -253,7 +253,3 @@ def check_search(args: argparse.Namespace) -> None:
     if isinstance(args.rate, float):
         raise UsageError("--find-rate tries whole rates: it begins at a whole --rate")
     refuse_comparisons(args.find_rate, "--find-rate", "in a search")
-
-
-def _flag(name: str) -> str:
-    return "a URL" if name == "url" else f"--{name}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quiver_fast.cli.shared.credentials import (
-    COMMAND_NAMES,
     check_exposure,
     only_one,
     read_password,
@@ -20,7 +19,7 @@ from quiver_fast.options.rules import CERTIFICATE_RULES, check, flags_of
 from quiver_fast.options.server import SERVER_EXTENSIONS, SERVER_OPTIONS
 from quiver_fast.server import config
 
-flag_name = flags_of(SERVER_OPTIONS, COMMAND_NAMES)
+flag_name = flags_of(SERVER_OPTIONS)
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,6 @@ from collections.abc import Mapping
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.errors import UsageError
 
-COMMAND_NAMES = {
-    "scheme=amqps": "an amqps URL",
-    "scheme=csp": "a csp URL",
-    "url": "a URL",
-    "ends": "several senders or receivers",
-    "connection-mode=server": "--server",
-    "connection-mode=client": "a URL of a server",
-    "channel-mode=passive": "--passive",
-    "path": "the address",
-    "user": "a user (--user)",
-    "username": "a user (--username)",
-    "password": "a password (--password-file)",
-    "connect=amqps://HOST": "--connect amqps://HOST",
-    "connect-password": "--connect-password-file",
-}
-"""The names that the commands show for names of rules, where these are no options of theirs."""
-
 
 def only_one(sentence: str, sources: Mapping[str, str | None]) -> str | None:
     """Return the one value that is given, or None.
