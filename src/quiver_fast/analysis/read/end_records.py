@@ -27,12 +27,14 @@ class EndRecords:
         path: its records.
         known: the rest of its summary: ``config``, ``complete``, ``reason`` and so on; a missing
             key is None.
+        record_format: "v1", "v2" or "v3"; None where the records tell it.
     """
 
     role: str
     number: int
     path: Path
     known: dict[str, Any]
+    record_format: str | None = None
 
     @property
     def title(self) -> str:

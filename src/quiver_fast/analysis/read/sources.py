@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.pair_results import pair_sections
@@ -15,9 +15,10 @@ from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.read.completeness import check_whole, without_records
 from quiver_fast.analysis.read.discovery import RunFiles
+from quiver_fast.analysis.read.end_records import EndRecords, end_records
 from quiver_fast.analysis.read.ends import load_ends
 from quiver_fast.analysis.read.local import analyze_file, analyze_receiver
-from quiver_fast.analysis.read.summary_file import summary_document, summary_path
+from quiver_fast.analysis.read.summary_file import summary_path
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import RECEIVE, SEND
 from quiver_fast.records.layout import line_fault
@@ -27,7 +28,6 @@ Progress = Callable[[int, int], None]
 
 # The keys of a wrapper's summary that the records do not tell.
 _KEPT = (
-    "config",
     "complete",
     "reason",
     "exit_code",
@@ -62,23 +62,61 @@ def load_run(files: RunFiles, progress: Progress) -> RunData:
     """
     if files.many:
         return load_ends(files, progress)
-    run = run_bounds(files)
     if files.other is not None:
+        run = run_bounds(files)
         found = checked(files.other, analyze_file(files.other, progress=progress, run=run))
         sends = found.histogram is None
         return run_data(files, found if sends else None, None if sends else found, None, run)
-    sender, receiver, delivery = None, None, None
-    if files.sender is not None:
-        pair = files.receiver is not None
-        sender = analyze_file(files.sender, operation=SEND, progress=progress, reconcilable=pair)
-        checked(files.sender, sender)
-    if files.receiver is not None and sender is not None:
-        both = analyze_receiver(files.receiver, sender, progress=progress, run=run)
-        receiver, delivery = checked(files.receiver, both.receiver), both.delivery
-    elif files.receiver is not None:
-        receiver = analyze_file(files.receiver, operation=RECEIVE, progress=progress, run=run)
-        checked(files.receiver, receiver)
-    return run_data(files, sender, receiver, delivery, run)
+    paths = {"sender": files.sender, "receiver": files.receiver}
+    ends = [
+        replace(end_records(path), role=role) for role, path in paths.items() if path is not None
+    ]
+    return analyse_pair(files.name, ends, progress, checked)
+
+
+def analyse_pair(
+    name: str,
+    ends: Sequence[EndRecords],
+    progress: Progress,
+    judged: Callable[[Path, FileAnalysis], FileAnalysis] = lambda _path, found: found,
+) -> RunData:
+    """Return a run of one sender and one receiver, or of one of them.
+
+    The receiver's records are compared with the sender's as they are read.
+
+    Args:
+        name: its name.
+        ends: its ends, one of each role at the most.
+        progress: called as each file is read.
+        judged: returns the facts of a file, or refuses them.
+
+    Raises:
+        RecordError: records are damaged, or were refused.
+        OSError: a file cannot be read.
+    """
+    of_role = {end.role: end for end in ends}
+    sender, receiver = of_role.get("sender"), of_role.get("receiver")
+    run = RunBounds.of(*(None if end is None else end.known for end in (sender, receiver)))
+
+    def read(end: EndRecords, operation: str) -> FileAnalysis:
+        kind, pair = end.record_format, receiver is not None
+        return analyze_file(
+            end.path, record_format=kind, operation=operation, progress=progress,
+            reconcilable=pair, run=run,
+        )  # fmt: skip
+
+    sent, received, delivery = None, None, None
+    if sender is not None:
+        sent = judged(sender.path, read(sender, SEND))
+    if receiver is not None and sent is None:
+        received = judged(receiver.path, read(receiver, RECEIVE))
+    elif receiver is not None and sent is not None:
+        kind = receiver.record_format
+        both = analyze_receiver(
+            receiver.path, sent, record_format=kind, progress=progress, run=run
+        )  # fmt: skip
+        received, delivery = judged(receiver.path, both.receiver), both.delivery
+    return _data(name, (sender, sent), (receiver, received), delivery, run)
 
 
 def run_bounds(files: RunFiles) -> RunBounds:
@@ -89,11 +127,11 @@ def run_bounds(files: RunFiles) -> RunBounds:
         OSError: a summary file cannot be read.
     """
     if files.other is not None:
-        known = _wrapper_summary(files.other)
-        sends = (known["config"] or {}).get("operation") == SEND
-        return RunBounds.of(known, None) if sends else RunBounds.of(None, known)
+        end = end_records(files.other)
+        sends = end.config.get("operation") == SEND
+        return RunBounds.of(end.known, None) if sends else RunBounds.of(None, end.known)
     ends = (files.sender, files.receiver)
-    return RunBounds.of(*(None if path is None else _wrapper_summary(path) for path in ends))
+    return RunBounds.of(*(None if path is None else end_records(path).known for path in ends))
 
 
 def run_data(
@@ -116,28 +154,42 @@ def run_data(
         RecordError: a summary file is damaged.
         OSError: a summary file cannot be read.
     """
+    sending, receiving = (
+        (None if found is None else end_records(_path(files, path)), found)
+        for path, found in ((files.sender, sender), (files.receiver, receiver))
+    )
+    return _data(files.name, sending, receiving, delivery, run)
+
+
+_Side: TypeAlias = tuple[EndRecords | None, FileAnalysis | None]
+
+
+def _data(
+    name: str, sending: _Side, receiving: _Side, delivery: dict[str, Any] | None, run: RunBounds
+) -> RunData:
+    (sender, sent), (receiver, received) = sending, receiving
     summaries: dict[str, dict[str, Any]] = {}
     sections: dict[str, Any] = dict.fromkeys(("results", "drain", "queue_growth", "steps"))
-    if sender is not None:
-        summaries["sender"] = _sender_summary(_path(files, files.sender), sender, run)
-    if receiver is not None:
-        path = _path(files, files.receiver)
-        summaries["receiver"] = _receiver_summary(path, receiver, run, sender)
-        delivery = summaries["receiver"]["delivery"] = delivery or summaries["receiver"]["delivery"]
-    if sender is not None and receiver is not None:
-        sections = pair_sections(sender, receiver, run)
-    settlement = None if sender is None else sender.settlement
-    since = measured_since(sender or receiver, run)
-    sender = None if sender is None else without_warmup(sender, since)
-    receiver = None if receiver is None else without_warmup(receiver, since)
+    if sender is not None and sent is not None:
+        summaries["sender"] = _summary(sender, sender_sections(sent, run))
+    if receiver is not None and received is not None:
+        found = _summary(receiver, receiver_sections(received, run, sent))
+        delivery = found["delivery"] = delivery or found["delivery"]
+        summaries["receiver"] = found
+    if sent is not None and received is not None:
+        sections = pair_sections(sent, received, run)
+    settlement = None if sent is None else sent.settlement
+    since = measured_since(sent or received, run)
+    sent = None if sent is None else without_warmup(sent, since)
+    received = None if received is None else without_warmup(received, since)
     return RunData(
-        name=files.name,
+        name=name,
         sender=summaries.get("sender"),
         receiver=summaries.get("receiver"),
         delivery=delivery,
-        histogram=None if receiver is None else receiver.histogram,
-        receipts=None if receiver is None else receiver.seconds,
-        sends=None if sender is None else sender.seconds,
+        histogram=None if received is None else received.histogram,
+        receipts=None if received is None else received.seconds,
+        sends=None if sent is None else sent.seconds,
         settlement=None if settlement is None else settlement.all,
         sections=sections,
     )
@@ -176,24 +228,7 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
     raise without_records(path, what, line, text, fault)
 
 
-def _sender_summary(path: Path, found: FileAnalysis, run: RunBounds) -> dict[str, Any]:
-    return _summary(path, _wrapper_summary(path), sender_sections(found, run))
-
-
-def _receiver_summary(
-    path: Path, found: FileAnalysis, run: RunBounds, sender: FileAnalysis | None
-) -> dict[str, Any]:
-    return _summary(path, _wrapper_summary(path), receiver_sections(found, run, sender))
-
-
-def _summary(path: Path, kept: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
+def _summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
     """Return a summary in the wrappers' order of keys, and the file that it is of."""
-    rest = {key: kept[key] for key in _KEPT if key != "config"}
-    return {"config": kept["config"], **sections, **rest, "file": str(path)}
-
-
-def _wrapper_summary(path: Path) -> dict[str, Any]:
-    """Return the wanted keys of the summary file beside ``path``; None for missing ones."""
-    place = summary_path(path)
-    document = {} if place is None else summary_document(place)
-    return {key: document.get(key) for key in _KEPT}
+    rest = {key: end.known.get(key) for key in _KEPT}
+    return {"config": end.known.get("config"), **sections, **rest, "file": str(end.path)}

@@ -8,12 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.read.sources import analyse_pair
 from quiver_fast.analysis.show.run_sections import run_of
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, new_id, role_of
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup, add_queue_options, with_path
-from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.run import ArrowRun, reading, without_file
 from quiver_fast.cli.arrow.summary_text import arrow_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch, Supervisor
 from quiver_fast.cli.arrow.verdict import judge, summary_warnings
@@ -116,7 +117,7 @@ def _measure(
             run.start()
             Supervisor(signals).watch([run])
     with keeping_records(output_dir, run.leave_unread):
-        summary = run.analyse(console.quiet)
+        summary = _summary_of(run, console.quiet)
         summary["purged"] = queue.purged
         problem = judge(run, summary)
         run.save(summary)
@@ -130,6 +131,13 @@ def _measure(
     if problem or uncompressed:
         raise QuiverError(problem or uncompressed)
     return EXIT_OK
+
+
+def _summary_of(run: ArrowRun, quiet: bool) -> dict[str, Any]:
+    end = run.as_recorded()
+    with reading([run], quiet) as progress:
+        data = analyse_pair(str(end.path.parent), [end], progress)
+    return without_file(data.sender or data.receiver or {})
 
 
 def _show(summary: dict[str, Any], console: Console, summarize: bool) -> None:

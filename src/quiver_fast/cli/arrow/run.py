@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.figures.file_analysis import FileAnalysis
-from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections, unread_sections
-from quiver_fast.analysis.model.bounds import RunBounds
-from quiver_fast.analysis.read.local import PairAnalysis, analyze_file, analyze_receiver
+from quiver_fast.analysis.figures.summary import unread_sections
+from quiver_fast.analysis.read.end_records import EndRecords
 from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.host_use import HostUse
@@ -62,6 +61,23 @@ class Companion(Protocol):
         """Seconds since the last of those that run moved something."""
 
 
+@contextmanager
+def reading(runs: Iterable[ArrowRun], quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how far the records of ``runs`` are read; the hidden files do not outlive an error."""
+    try:
+        with Progress("Reading records", enabled=not quiet) as progress:
+            yield progress.update
+    except (QuiverError, OSError):
+        for run in runs:
+            run.files.remove_hidden()
+        raise
+
+
+def without_file(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary without the name of its file."""
+    return {key: value for key, value in summary.items() if key != "file"}
+
+
 class ArrowRun:
     """Runs one arrow. The order of calls is start, poll until it ends, close, analyse, save."""
 
@@ -77,8 +93,6 @@ class ArrowRun:
         self._errors = errors
         self.files = ArrowFiles(output_dir, plan.file_name)
         self._output_dir = output_dir
-        self.records: FileAnalysis | None = None
-        self.both: PairAnalysis | None = None
         self.control = Control() if plan.controlled else None
         self._child: Child | None = None
         self._taker: SnapshotTaker | None = None
@@ -278,65 +292,17 @@ class ArrowRun:
             return None
         return {**step, "in_times": not self.plan.implementation.extensions}
 
-    def analyse(
-        self, quiet: bool, sender: FileAnalysis | None = None, run: RunBounds | None = None
-    ) -> dict[str, Any]:
-        """Read the records and return the arrow's summary, without saving it.
-
-        Args:
-            quiet: show no progress.
-            sender: the records of a receiver's sender; then ``delivery`` is from both ends, and
-                ``both`` is kept.
-            run: the bounds of the whole run; None where the arrow is the whole run.
-
-        Raises:
-            RecordError: the records are not those of this operation.
-        """
-        outline = self.outline()
-        summary: dict[str, Any] = {"config": outline.pop("config")}
-        try:
-            with Progress(f"Reading {self.plan.role} records", enabled=not quiet) as progress:
-                summary |= self._sections(progress.update, sender, run or self._bounds())
-        except (QuiverError, OSError):
-            self.files.remove_hidden()
-            raise
-        return summary | outline | {"environment": environment()}
-
-    def _bounds(self) -> RunBounds:
-        if self.plan.operation == "send":
-            return RunBounds.of(self.outline(), None)
-        return RunBounds.of(None, self.outline())
-
-    def _sections(
-        self, progress: Callable[[int, int], None], sender: FileAnalysis | None, run: RunBounds
-    ) -> dict[str, Any]:
-        path = self.files.transfers
-        record_format = self.plan.record_format
-        if sender is not None and self.plan.operation == "receive":
-            self.both = analyze_receiver(
-                path, sender, record_format=record_format, progress=progress, run=run
-            )
-            sections = receiver_sections(self.both.receiver, run, sender)
-            return sections | {"delivery": self.both.delivery}
-        self.records = analyze_file(
-            path,
-            record_format=record_format,
-            operation=self.plan.operation,
-            progress=progress,
-            reconcilable=True,
-            run=run,
-        )
-        if self.plan.operation == "send":
-            return sender_sections(self.records, run)
-        return receiver_sections(self.records, run)
+    def as_recorded(self) -> EndRecords:
+        """Return its records, with the rest of its summary, as they are to be read."""
+        plan, known = self.plan, self.outline() | {"environment": environment()}
+        path, kind = self.files.transfers, plan.record_format
+        return EndRecords(plan.role, plan.number or 0, path, known, kind)
 
     def unread_summary(self) -> dict[str, Any]:
         """Return the summary of an arrow without reading its records."""
-        outline = self.outline()
+        outline = self.outline() | {"environment": environment()}
         sections = unread_sections(self._snapshots.last.count)
-        return {"config": outline.pop("config"), **sections, **outline} | {
-            "environment": environment()
-        }
+        return {"config": outline.pop("config"), **sections, **outline}
 
     def leave_unread(self) -> None:
         """Save a summary without reading the records, unless there is one."""

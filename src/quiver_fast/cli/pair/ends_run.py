@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.analysis.figures.clock_step import largest_step
-from quiver_fast.analysis.figures.environment import environment
-from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.read.end_records import EndRecords
 from quiver_fast.analysis.read.ends import analyse_ends
 from quiver_fast.cli.arrow.plan import ArrowPlan
-from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.run import ArrowRun, reading
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.pair.ends_drain import Crew, QueueDrain
 from quiver_fast.cli.pair.ends_plan import EndsPlans, has_ends
@@ -25,10 +20,7 @@ from quiver_fast.cli.pair.run import ROLES, PairPlans, PairRun, RunFrame
 from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
-from quiver_fast.cli.shared.progress import Progress
 
-# Keys that a summary file does not have: the name of the file tells them.
-_NOT_SAVED = ("name", "role", "number", "file")
 # Keys that only the summary file of an end has, and the document of the run has not.
 _NOT_SHOWN = ("series", "environment")
 
@@ -75,7 +67,6 @@ class EndsRun(RunFrame):
 
     _plans: EndsPlans
     _begun = False
-    _data: RunData | None = None
 
     def _make_supervisor(self) -> Supervisor:
         return _EndsSupervisor(self._signals, self._take, self._go_on)
@@ -175,63 +166,25 @@ class EndsRun(RunFrame):
             ports.append(started[1])
         return ports
 
-    def analyse(self) -> dict[str, Any]:
-        """Summarise and save all ends, and return the document of the whole run.
-
-        Keys: those of :meth:`PairRun.analyse`, whose ``sender`` and ``receiver`` are of all
-        senders and all receivers; ``ends``: each one's summary; ``fairness``; ``queues``.
-
-        Raises:
-            RecordError: the records are not those of an arrow.
-        """
-        quiet = not self._console.progress
-        outlines = {run: run.outline() for run in self._runs}
+    def _read(self) -> RunData | None:
         if not self._senders:
-            # The run did not begin: there is nothing to read.
+            # The run did not begin.
             self.leave_unread()
-            return self._document(None, self._problems({}))
-        data = self._read(outlines, quiet)
-        summaries = dict(zip(self._runs, data.ends or [], strict=True))
-        problems = self._save(summaries)
-        for run, summary in summaries.items():
-            # Saving has compressed the records.
-            summary["file"] = str(run.files.records)
-        self._data = data
-        return self._document(data, problems)
+            return None
+        ends = [run.as_recorded() for run in self._runs]
+        with reading(self._runs, quiet=not self._console.progress) as progress:
+            return analyse_ends(str(self._output_dir), ends, progress)
 
-    def _read(self, outlines: dict[ArrowRun, dict[str, Any]], quiet: bool) -> RunData:
-        ends = [
-            EndRecords(run.plan.role, run.plan.number or 0, run.files.transfers, outlines[run])
-            for run in self._runs
-        ]
-        with Progress("Reading records", enabled=not quiet) as progress:
-            return analyse_ends(str(self._output_dir), ends, progress.update)
-
-    def data(self, name: str) -> RunData | None:
-        """Return the run, called ``name``; None where it did not begin."""
-        return None if self._data is None else replace(self._data, name=name)
+    def _summaries(self, data: RunData) -> dict[ArrowRun, dict[str, Any]]:
+        return dict(zip(self._runs, data.ends or [], strict=True))
 
     def _document(self, data: RunData | None, problems: list[str]) -> dict[str, Any]:
-        cpu = {
-            role: sum(run.child.usage.cpu_ms for run in self._runs if run.plan.role == role)
-            for role in ROLES
-        }
-        return {
-            **self._outcome(None if data is None else data.sections, problems),
-            "latency": None if data is None else latency_of(data.receiver),
-            "delivery": None if data is None else data.delivery,
-            "clock_step": largest_step(run.outline() for run in self._runs),
-            "cpu_ms": cpu,
-            "sender": None if data is None else data.sender,
-            "receiver": None if data is None else data.receiver,
+        """Return that of a pair, whose ends are all senders and all receivers, and each end."""
+        return super()._document(data, problems) | {
             "fairness": None if data is None else data.fairness,
             "queues": None if data is None else data.queues,
-            "ends": [_shown(end) for end in (data.ends if data is not None else None) or []],
+            "ends": [_shown(end) for end in (None if data is None else data.ends) or []],
         }
-
-    def _kept(self, summary: dict[str, Any]) -> dict[str, Any]:
-        kept = {key: value for key, value in summary.items() if key not in _NOT_SAVED}
-        return kept | {"environment": environment()}
 
     def _may_get_nothing(self, run: ArrowRun) -> bool:
         # Other receivers of its queue may take all messages.

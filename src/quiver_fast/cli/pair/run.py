@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import secrets
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,11 @@ from typing import Any
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.model.bounds import RunBounds
-from quiver_fast.analysis.read.discovery import RunFiles
-from quiver_fast.analysis.read.local import PairAnalysis
-from quiver_fast.analysis.read.sources import run_bounds, run_data
+from quiver_fast.analysis.read.sources import analyse_pair
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, new_id
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
-from quiver_fast.cli.arrow.run import ArrowRun
+from quiver_fast.cli.arrow.run import ArrowRun, reading, without_file
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supervisor
 from quiver_fast.cli.arrow.verdict import judge
@@ -40,6 +37,8 @@ from quiver_fast.wall_clock import WallClock
 ROLES = ("sender", "receiver")
 # The interval in seconds at which a sender is looked at while it fills the queue.
 _FILL_LOOK = 0.1
+# Keys that a summary file does not have: the name of the file tells them.
+_NOT_SAVED = ("name", "role", "number", "file")
 
 
 class PairPlans:
@@ -127,7 +126,7 @@ class PairPlans:
     def _url(self, port: int) -> AddressUrl:
         text = f"amqp://localhost:{port}/quiver" if self.peer_to_peer else self._args.url
         url = self.queue.url(text, self._suffix)
-        return url if self._path is None else dataclasses.replace(url, path=self._path)
+        return url if self._path is None else replace(url, path=self._path)
 
     def prepare_queue(self, queue: QueueSetup) -> None:
         """Prepare the queue, and note its address for all plans that follow.
@@ -175,6 +174,7 @@ class RunFrame:
         self._drains: list[QueueDrain] = []
         self._abort = Abort(plans.abort_if, plans.warmup)
         self._interruption: str | None = None
+        self._data: RunData | None = None
         self._queues = [
             QueueSetup("quiver", plans.queue, plan, console, signals)
             for plan in self._queue_plans()
@@ -258,6 +258,43 @@ class RunFrame:
         self._supervisor.forwarder.forward(self._runs)
         self._view.tick()
 
+    def analyse(self) -> dict[str, Any]:
+        """Summarise and save all ends, and return the document of the whole run.
+
+        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None without
+        a purge), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
+        ``queue_growth``, ``steps``, ``clock_step``, ``cpu_ms`` by role, and the summaries
+        ``sender`` and ``receiver``, None for one that was not started.
+
+        Raises:
+            RecordError: the records are not those of an arrow.
+        """
+        data = self._data = self._read()
+        summaries = {} if data is None else self._summaries(data)
+        problems = self._save(summaries)
+        for run, summary in summaries.items():
+            # Saving has compressed the records.
+            summary["file"] = str(run.files.records)
+        return self._document(data, problems)
+
+    def data(self, name: str) -> RunData | None:
+        """Return the run, called ``name``, as `quiver-analyze` would read it.
+
+        Call :meth:`analyse` first. None where an arrow was not started.
+        """
+        data = self._data
+        if data is None or data.sender is None or data.receiver is None:
+            return None
+        return replace(data, name=name)
+
+    def _read(self) -> RunData | None:
+        """Read the records of all ends; return None where there is nothing to read."""
+        raise NotImplementedError
+
+    def _summaries(self, data: RunData) -> dict[ArrowRun, dict[str, Any]]:
+        """Return the summary of each end in ``data``."""
+        raise NotImplementedError
+
     def leave_unread(self) -> None:
         """Save summaries without reading the records, which takes time: they stay as they are."""
         for run in self._runs:
@@ -268,14 +305,10 @@ class RunFrame:
         problems = self._problems(summaries)
         # Save first: a full disk must not prevent it.
         for run, summary in summaries.items():
-            run.save(self._kept(summary))
+            run.save({key: value for key, value in summary.items() if key not in _NOT_SAVED})
         for run in self._runs:
             problems += filter(None, [run.compress(not self._console.progress)])
         return problems
-
-    def _kept(self, summary: dict[str, Any]) -> dict[str, Any]:
-        """Return the part of an arrow's summary that its file keeps."""
-        return summary
 
     def _problems(self, summaries: Mapping[ArrowRun, dict[str, Any]]) -> list[str]:
         """Return a line for each arrow that failed by itself."""
@@ -293,10 +326,15 @@ class RunFrame:
         """Say whether an arrow may end without a message."""
         return False
 
-    def _outcome(self, sections: Mapping[str, Any] | None, problems: list[str]) -> dict[str, Any]:
-        """Return the keys of the document that all runs have alike."""
+    def _document(self, data: RunData | None, problems: list[str]) -> dict[str, Any]:
+        """Return the document of the run."""
         purged = [queue.purged for queue in self._queues if queue.purged is not None]
-        found = sections or {}
+        cpu: dict[str, int] = {}
+        for run in self._runs:
+            cpu[run.plan.role] = cpu.get(run.plan.role, 0) + run.child.usage.cpu_ms
+        sender, receiver = (None, None) if data is None else (data.sender, data.receiver)
+        both = sender is not None and receiver is not None
+        sections = data.sections if data is not None and both else {}
         return {
             "peer_to_peer": self._plans.peer_to_peer,
             "run_id": self._plans.run_id,
@@ -304,10 +342,15 @@ class RunFrame:
             "purged": sum(purged) if purged else None,
             "complete": not problems and self._interruption is None,
             "reason": self._interruption or "; ".join(problems) or None,
-            "results": found.get("results"),
-            "latency": None,
-            "delivery": None,
-            **{key: found.get(key) for key in ("drain", "queue_growth", "steps")},
+            "results": sections.get("results"),
+            "latency": latency_of(receiver),
+            "delivery": data.delivery if data is not None and both else None,
+            **{key: sections.get(key) for key in ("drain", "queue_growth", "steps")},
+            **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
+            "clock_step": largest_step(run.outline() for run in self._runs),
+            "cpu_ms": cpu,
+            "sender": sender and without_file(sender),
+            "receiver": receiver and without_file(receiver),
         }
 
 
@@ -360,60 +403,15 @@ class PairRun(RunFrame):
         ready = control is None or self._starting.wait_for(receiver, control.is_ready, "not ready")
         return (receiver, 0) if ready else None
 
-    def analyse(self) -> dict[str, Any]:
-        """Summarise and save both ends, and return the document of the whole run.
-
-        Keys: ``peer_to_peer``, ``run_id``, ``output_dir``, ``purged`` (messages; None without
-        a purge), ``complete``, ``reason``, ``results``, ``delivery``, ``drain``,
-        ``queue_growth``, ``steps``, ``clock_step``, ``cpu_ms`` by role, and the summaries
-        ``sender`` and ``receiver``, None for one that was not started.
-
-        Raises:
-            RecordError: the records are not those of an arrow.
-        """
-        quiet = not self._console.progress
-        summaries: dict[ArrowRun, dict[str, Any]] = {}
-        sender, both = None, None
-        outlines = {run.plan.role: run.outline() for run in self._runs}
-        bounds = RunBounds.of(*(outlines.get(role) for role in ROLES))
-        # The receiver's records are compared with the sender's as they are read.
-        for run in sorted(self._runs, key=lambda run: run.plan.role, reverse=True):
-            summaries[run] = run.analyse(quiet, sender, bounds)
-            sender, both = run.records, run.both
-        return self._document(summaries, both, self._save(summaries))
-
-    def data(self, name: str) -> RunData | None:
-        """Return the run, called ``name``, as `quiver-analyze` would read it.
-
-        Records that :meth:`analyse` read are not read again. None where an arrow was not started.
-        """
-        ends = {run.plan.role: run for run in self._runs}
-        both = ends["receiver"].both if "receiver" in ends else None
-        if both is None:
+    def _read(self) -> RunData | None:
+        if not self._runs:
             return None
-        files = RunFiles(name, *(ends[role].files.records for role in ROLES))
-        sender, receiver = ends["sender"].records, both.receiver
-        return run_data(files, sender, receiver, both.delivery, run_bounds(files))
+        ends = [run.as_recorded() for run in self._runs]
+        with reading(self._runs, quiet=not self._console.progress) as progress:
+            return analyse_pair(str(self._output_dir), ends, progress)
 
-    def _document(
-        self,
-        summaries: dict[ArrowRun, dict[str, Any]],
-        both: PairAnalysis | None,
-        problems: list[str],
-    ) -> dict[str, Any]:
-        of_role = {run.plan.role: summary for run, summary in summaries.items()}
-        sender, receiver = (of_role.get(role) for role in ROLES)
-        sections = {} if both is None else both.sections
-        return {
-            **self._outcome(sections, problems),
-            "latency": latency_of(receiver),
-            "delivery": None if both is None else both.delivery,
-            **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
-            "clock_step": largest_step((sender, receiver)),
-            "cpu_ms": {run.plan.role: run.child.usage.cpu_ms for run in self._runs},
-            "sender": sender,
-            "receiver": receiver,
-        }
+    def _summaries(self, data: RunData) -> dict[ArrowRun, dict[str, Any]]:
+        return {run: getattr(data, run.plan.role) for run in self._runs}
 
 
 def make_view(console: Console, plans: PairPlans) -> View:
