@@ -150,6 +150,7 @@ class _Bench(Campaign):
     """All combinations, one after the other."""
 
     schema, file = "bench", _DOCUMENT
+    unfinished = "the bench was not over"
 
     def __init__(self, args: argparse.Namespace, cells: list[Cell]) -> None:
         super().__init__(_NAME, args, Console(args))
@@ -223,9 +224,6 @@ class _Bench(Campaign):
             what = f"{len(failures)} of {len(self._results)} combinations failed"
             report_error(_NAME, f"{what}; their files are in {self._directory}")
         return EXIT_FAILURE if failures else EXIT_OK
-
-    def _unfinished(self) -> str:
-        return "the bench was not over"
 
 
 def _epilog() -> str:

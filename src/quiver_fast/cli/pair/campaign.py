@@ -85,6 +85,8 @@ class Campaign:
     """The keys that lead to the runs' lines in the document."""
     keys: tuple[str, ...] = ("name",)
     """The keys of such a line."""
+    unfinished: str
+    """The report of a campaign that a signal ended."""
     warns = True
     """Whether the warnings of each run are told."""
     counts_interrupted = False
@@ -182,8 +184,7 @@ class Campaign:
         return {}
 
     def _unfinished(self) -> str:
-        """Return the report of a campaign that a signal ended."""
-        raise NotImplementedError
+        return self.unfinished
 
     def problem(self) -> str | None:
         """Return why the campaign failed; None if it did not."""

@@ -190,9 +190,7 @@ class ChurnRun(ConnectingRun):
     """Opens connections, sessions or links at a rate."""
 
     schema, file = "churn", CHURN_DOCUMENT
-
-    def _unfinished(self) -> str:
-        return "the churn was not over"
+    unfinished = "the churn was not over"
 
     def _connections(self) -> int:
         return MOST_PENDING
@@ -274,9 +272,7 @@ class HoldRun(ConnectingRun):
     """Opens connections, and keeps them."""
 
     schema, file = "hold", HOLD_DOCUMENT
-
-    def _unfinished(self) -> str:
-        return "the connections were not kept"
+    unfinished = "the connections were not kept"
 
     def _connections(self) -> int:
         return int(self._args.hold)

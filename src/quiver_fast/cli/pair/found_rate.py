@@ -190,6 +190,7 @@ class FindRate(Campaign):
     """Measures at one rate after the other, until the answer is confirmed or the time is over."""
 
     schema, file, lines = "found-rate", RATE_DOCUMENT, ("found_rate", "steps")
+    unfinished = "the search was not over"
     keys = ("name", "rate", "confirms", "returns", "sustained", "void", "reason", "figures")
     warns = False
 
@@ -323,9 +324,6 @@ class FindRate(Campaign):
             },
             "reason": self._stopped,
         }
-
-    def _unfinished(self) -> str:
-        return "the search was not over"
 
     def _above(self) -> str | None:
         """Return the failure just above the answer."""

@@ -11,7 +11,7 @@ import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import psutil
 
@@ -70,29 +70,16 @@ class Measured:
     warnings: tuple[str, ...] = ()
 
 
-class Side(Protocol):
-    """One side of a set."""
-
-    label: str
-    """The name of the side, for people; without passwords."""
-
-    def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-        """Measure once.
-
-        Args:
-            place: where the run goes.
-            signals: the watch on signals, entered.
-            progress: where it is shown.
-
-        Raises:
-            QuiverError: nothing could be measured.
-        """
-
-
 def measured(side: Side, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-    """Measure once, as ``side.measure`` does; an error becomes the reason of the result.
+    """Measure a side once; an error becomes the reason of the result.
 
     So runs that were measured before are still reported.
+
+    Args:
+        side: what is measured.
+        place: where the run goes.
+        signals: the watch on signals, entered.
+        progress: where it is shown.
     """
     try:
         place.log.write_text("", encoding="utf-8")
@@ -173,7 +160,11 @@ class OwnSide:
         self._args = args
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-        """See :class:`Side`."""
+        """Measure once; see :func:`measured`.
+
+        Raises:
+            QuiverError: nothing could be measured.
+        """
         place.directory.mkdir(mode=0o700)
         with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             return self._run(place, log, signals, progress)
@@ -202,7 +193,7 @@ class _ProgramSide:
         self._command = command
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-        """See :class:`Side`."""
+        """See :meth:`OwnSide.measure`."""
         command = [*self._command, f"--output={place.directory}"]
         with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             print(shlex.join(command), file=log, flush=True)
@@ -218,6 +209,10 @@ class _ProgramSide:
         if reason is None and ending(data)[0] is False:
             reason = ending(data)[1] or "it does not say why"
         return Measured(data, reason)
+
+
+Side = OwnSide | _ProgramSide
+"""One side of a set; its ``label`` is for people and has no password."""
 
 
 class _Program:

@@ -44,6 +44,7 @@ class Sweep(Campaign):
     """Measures at one point after the other."""
 
     schema, file, lines = "sweep", SWEEP_DOCUMENT, ("points",)
+    unfinished = "the sweep was not over"
     keys = ("name", "values", "complete", "sustained", "reason", "figures")
 
     def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
@@ -102,9 +103,6 @@ class Sweep(Campaign):
     def problem(self) -> str | None:
         """See :meth:`.campaign.Campaign.problem`."""
         return self._fault or next(map(_failure, self._incomplete), None)
-
-    def _unfinished(self) -> str:
-        return "the sweep was not over"
 
 
 def _failure(run: Run) -> str:
