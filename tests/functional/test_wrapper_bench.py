@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 from support.documents import parsed
@@ -225,9 +226,12 @@ def test_an_interruption_leaves_what_is_finished(fake, tmp_path, signum, code):
     assert not (out / "fake/fake/fake/result.json").exists()
 
 
-def test_json_is_one_document(fake):
-    done = fake.run("bench", *SERVED, "--peer-to-peer", "-c", "100", "--json")
+def test_json_is_one_document(fake, tmp_path):
+    page = tmp_path / "page.html"
+    words = ("--peer-to-peer", "-c", "100", "--json", "--html", str(page))
+    done = fake.run("bench", *SERVED, *words)
     document = parsed(done.stdout)
+    assert page.read_text() == Path(document["output_dir"], "bench.html").read_text()
     assert [one["name"] for one in document["results"]] == ["fake -> fake"]
     assert "Test failures: 0" in done.stderr
 
