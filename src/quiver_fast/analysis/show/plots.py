@@ -10,6 +10,7 @@ from pathlib import Path
 from quiver_fast.analysis.show.chart import Chart, Shape
 from quiver_fast.analysis.show.html import escape
 from quiver_fast.analysis.show.style import IMAGE_STYLE
+from quiver_fast.errors import QuiverError
 from quiver_fast.extras import optional_module
 from quiver_fast.output_file import write_file
 
@@ -30,8 +31,10 @@ def write_images(directory: Path, images: Mapping[str, str], form: str) -> list[
         form: ``png`` or ``svg``.
 
     Raises:
-        QuiverError: PNG is asked for, and its renderer is not installed.
+        QuiverError: PNG is asked for, and its renderer or a font is not installed.
     """
+    if form == "png":
+        _check_font()
     directory.mkdir(parents=True, exist_ok=True)
     files = []
     for name, text in images.items():
@@ -39,6 +42,12 @@ def write_images(directory: Path, images: Mapping[str, str], form: str) -> list[
         image = text.encode() if form == "svg" else _png(text)
         write_file(files[-1], methodcaller("write", image))
     return files
+
+
+def _check_font() -> None:
+    """Refuse to draw words that nobody would see: the renderer leaves out what no font has."""
+    if _png(_svg(20, 20, _text(2, 15, "M"))) == _png(_svg(20, 20, "")):
+        raise QuiverError("drawing PNG needs a font, such as DejaVu Sans; --svg needs none")
 
 
 def _png(text: str) -> bytes:
@@ -53,7 +62,11 @@ def image(*charts: Chart) -> str:
         parts, height = _parts(chart, _HEIGHT if len(charts) == 1 else _SMALL)
         drawn += f'<g transform="translate(0 {bottom})">{"".join(parts)}</g>'
         bottom += height
-    size = f'width="{_WIDTH}" height="{bottom}"'
+    return _svg(_WIDTH, bottom, drawn)
+
+
+def _svg(width: int, height: int, drawn: str) -> str:
+    size = f'width="{width}" height="{height}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{IMAGE_STYLE}</style>'
         f'<rect class="paper" {size}/>{drawn}</svg>\n'

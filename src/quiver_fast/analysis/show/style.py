@@ -126,7 +126,8 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
 # An image has a white ground, and its renderer knows no variables.
 IMAGE_STYLE = (
     """
-text { font: 12px "DejaVu Sans", Helvetica, Arial, sans-serif; fill: #57606a; }
+text { font: 12px "DejaVu Sans", "Liberation Sans", "Noto Sans", Helvetica, Arial, sans-serif;
+  fill: #57606a; }
 .title { font-size: 14px; font-weight: 600; fill: #1b1f24; } .middle { text-anchor: middle; }
 .end { text-anchor: end; } .paper { fill: #fff; } image { image-rendering: optimizeSpeed; }
 path { fill: none; }
