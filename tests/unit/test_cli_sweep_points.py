@@ -98,7 +98,7 @@ SWEEP = ["//h/q", "--sweep=rate=1,2", "--credit=5"]
     ("words", "message"),
     [
         ([], "--resume needs --output"),
-        (["--output=nowhere"], "--resume: there is no set.json, rate.json, sweep.json in nowhere"),
+        (["--output=none"], "--resume: there is no set.json or rate.json or sweep.json in none"),
         (["--output={out}", "--credit=6"], "--resume: {out} was begun with another --credit"),
         (["--output={out}", "--durable"], "--resume: {out} was begun with another --durable"),
         (["--output={out}", "//h/q1"], "--resume: {out} was begun with another URL"),

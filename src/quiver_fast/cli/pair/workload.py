@@ -117,7 +117,7 @@ def _begun(top: dict[str, Any]) -> str:
     files = [Path(top["output"]) / name for name in RESUMED]
     found = [str(file) for file in files if file.is_file()]
     if not found:
-        raise UsageError(f"--resume: there is no {', '.join(RESUMED)} in {top['output']}")
+        raise UsageError(f"--resume: there is no {' or '.join(RESUMED)} in {top['output']}")
     return found[0]
 
 
