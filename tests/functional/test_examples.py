@@ -50,7 +50,9 @@ def blocks(document: str) -> list[list[str]]:
 def commands(document: str) -> list[str]:
     """Return the commands of a document, with what is said beside them."""
     lines = [line for block in blocks(document) for line in block]
-    return [line for line in lines if line.split(" ")[0] in PROGRAMS]
+    # In a table, a number stands behind the name of a process.
+    named = [line for line in lines if line.split(" ")[0] in PROGRAMS]
+    return [line for line in named if not re.match(r"\w+ +\d", line)]
 
 
 def bare(line: str) -> str:

@@ -8,6 +8,7 @@ from quiver_fast.cli.analyze import command as analyze
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.pair import ends_run
+from quiver_fast.cli.pair import run as pair_run
 
 ENDS = ([], ["--senders", "2"])
 
@@ -26,7 +27,7 @@ def run_pair(words, output, capfd):
 @pytest.mark.parametrize("words", ENDS)
 def test_before_the_records_are_read(words, tmp_path, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(ArrowRun, "analyse", interrupted)
+        patch.setattr(pair_run, "analyse_pair", interrupted)
         patch.setattr(ends_run, "analyse_ends", interrupted)
         errors = run_pair(words, tmp_path, capfd)
     said = f"interrupted: the records are in '{tmp_path}', for quiver-analyze"

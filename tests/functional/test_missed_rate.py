@@ -88,7 +88,7 @@ def test_the_figures_of_a_stalled_sender_are_told(stalled: Path) -> None:
     assert analyze(stalled, "--html", page).code == 0
     shown = page.read_text()
     assert "the rate was missed: 800 due were never sent" in shown
-    assert "Of the messages that were sent; 800 were due and never sent." in shown
+    assert "Of the messages that were sent; 800 were due and never sent" in shown
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def check_option_texts(args: argparse.Namespace) -> None:
         UsageError: one is not UTF-8.
     """
     texts = {one.key: getattr(args, one.dest, None) or "" for one in OF_BOTH if one.key in TEXTS}
-    check_texts(texts, texts, flag_name)
+    flags = {one.key: str(one.flag) for one in OF_BOTH}
+    check_texts(texts, texts, flags.__getitem__)
 
 
 class ArrowOptions(SimpleNamespace):
