@@ -9,7 +9,7 @@ import pytest
 
 from quiver_fast.analysis.read.answer_file import SEARCH
 from quiver_fast.cli.pair.figures_text import campaign_text
-from quiver_fast.cli.pair.found_rate import failure, own_lateness
+from quiver_fast.cli.pair.outcome import failure, own_lateness
 from quiver_fast.cli.pair.warm_up import is_steady, warm_up_text
 from quiver_fast.cli.shared.thresholds import required_conditions
 

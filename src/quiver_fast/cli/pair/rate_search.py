@@ -65,22 +65,13 @@ class Trial:
 
     Attributes:
         rate: messages per second.
-        sustained: the target sustained it.
+        sustained: the target sustained it; False before the run.
         confirms: the run is part of the confirmation of the answer.
         returns: the run tries an early rate again, after the confirmation.
     """
 
     rate: int
-    sustained: bool
-    confirms: bool = False
-    returns: bool = False
-
-
-@dataclass(frozen=True)
-class Next:
-    """The trial to make next; see :class:`Trial`."""
-
-    rate: int
+    sustained: bool = False
     confirms: bool = False
     returns: bool = False
 
@@ -224,7 +215,7 @@ def trial_seconds(within: int) -> int:
     return max(within // MOST_TRIALS - OVERHEAD, 1)
 
 
-def next_trial(trials: Sequence[Trial], start: int, left: int) -> Next | None:
+def next_trial(trials: Sequence[Trial], start: int, left: int) -> Trial | None:
     """Return the trial to make next; None at the end.
 
     Doubles the rate until it fails (halves it until it is sustained), then tries the likeliest
@@ -245,17 +236,17 @@ def next_trial(trials: Sequence[Trial], start: int, left: int) -> Next | None:
     if begun == 2 * CONFIRMATIONS and Limit(trials, start).is_confirmed:
         return _return(trials, start)
     if 0 < begun < 2 * CONFIRMATIONS:
-        return Next(_in_turn(trials, begun), confirms=True)
+        return Trial(_in_turn(trials, begun), confirms=True)
     limit, top = Limit(trials, start), _top(trials)
     is_open = top is None or all(one.rate <= top for one in trials)
     rate = _doubled(trials, start, top) if is_open else _bold(limit, trials)
     if rate is None or _failed_alone(trials, rate):
-        return None if rate is None else Next(trials[-1].rate)
+        return None if rate is None else Trial(trials[-1].rate)
     if is_open or ((begun or not limit.is_settled) and left > 2 * CONFIRMATIONS):
-        return Next(rate)
+        return Trial(rate)
     if begun and left < 2 * CONFIRMATIONS:
         return None
-    return Next(_just_above(limit.median), confirms=True)
+    return Trial(_just_above(limit.median), confirms=True)
 
 
 def _begun_confirmation(trials: Sequence[Trial]) -> int:
@@ -271,7 +262,7 @@ def _begun_confirmation(trials: Sequence[Trial]) -> int:
     return whole if count and count % whole == 0 else count % whole
 
 
-def _return(trials: Sequence[Trial], start: int) -> Next | None:
+def _return(trials: Sequence[Trial], start: int) -> Trial | None:
     """Return the next return to an early rate: one that was sustained, and one that failed."""
     made = sum(one.returns for one in trials)
     if made == 2:
@@ -281,7 +272,7 @@ def _return(trials: Sequence[Trial], start: int) -> Next | None:
     near = [one for one in early if abs(math.log(one.rate / median)) < _NEAR]
     nearest = min(early, key=lambda one: abs(math.log(one.rate / median)), default=None)
     found = near[0] if near else nearest
-    return None if found is None else Next(found.rate, returns=True)
+    return None if found is None else Trial(found.rate, returns=True)
 
 
 def _search(trials: Iterable[Trial]) -> list[Trial]:

@@ -13,8 +13,8 @@ from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
 from quiver_fast.analysis.read.sweep_file import sweep_fault
 from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.figures_text import place_text
-from quiver_fast.cli.pair.found_rate import judged
 from quiver_fast.cli.pair.options import measuring_parser
+from quiver_fast.cli.pair.outcome import outcome
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide, pair_label
 from quiver_fast.cli.pair.workload import given_by, options_of
 from quiver_fast.cli.shared.common import ArgumentParser
@@ -75,7 +75,7 @@ class Sweep(Campaign):
         return line["complete"] is True and line["values"] == asked.get(line["name"])
 
     def _run(self, task: Task, taken: Measured) -> Run:
-        return Run(self._line(task, judged(taken, [])))
+        return Run(self._line(task, outcome(taken, [])))
 
     def _text_of(self, run: Run) -> str:
         return place_text(run.line)
