@@ -7,7 +7,7 @@ import ipaddress
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,9 +74,10 @@ class Target:
         self._made = 0
 
     @property
-    def timeout(self) -> float:
-        """Seconds that an attempt may take."""
-        return self.plan.options.timeout or _FOR_EVER
+    def attempt(self) -> tuple[str, int, float, Callable[[socket.socket], Connection]]:
+        """Where an attempt connects, the seconds that it may take, and its connection."""
+        timeout = self.plan.options.timeout or _FOR_EVER
+        return self.config.host, self.config.port, timeout, self.connect
 
     def connect(self, sock: socket.socket) -> Connection:
         """Return the connection of a connected socket."""
@@ -178,6 +179,11 @@ def failures(reasons: Mapping[str, int]) -> list[dict[str, Any]]:
     return [{"reason": one, "count": count} for one, count in Counter(reasons).most_common()]
 
 
+def _problem(text: str, found: list[dict[str, Any]]) -> str:
+    """Return the text about failures with the commonest reason."""
+    return f"{text}, {found[0]['count']:,} of them so: {found[0]['reason']}"
+
+
 def latency_of(found: DelayHistogram) -> dict[str, Any] | None:
     """Return the percentiles of latencies in microseconds; None without any."""
     if not found.total:
@@ -206,10 +212,7 @@ class ChurnRun(ConnectingRun):
 
             with self._signals.raising():
                 churn = Churn(
-                    target.config.host,
-                    target.config.port,
-                    target.timeout,
-                    target.connect,
+                    *target.attempt,
                     is_stopped,
                     kind=args.churn_of,
                     rate=args.churn,
@@ -251,11 +254,7 @@ class ChurnRun(ConnectingRun):
     def _problems(self, document: dict[str, Any]) -> Iterator[str]:
         due, failed = document["attempts"]["due"], document["attempts"]["failed"]
         if failed:
-            most = document["failures"][0]
-            yield (
-                f"{failed:,} of {due:,} attempts failed, {most['count']:,} of them so: "
-                f"{most['reason']}"
-            )
+            yield _problem(f"{failed:,} of {due:,} attempts failed", document["failures"])
 
 
 def _churn_cost(server: Process) -> dict[str, Any]:
@@ -280,14 +279,7 @@ class HoldRun(ConnectingRun):
     def _measure(self) -> dict[str, Any]:
         target, args = self._target, self._args
         with self._signals.raising():
-            hold = Hold(
-                target.config.host,
-                target.config.port,
-                target.timeout,
-                target.connect,
-                lambda: self._signals.count > 0,
-                count=args.hold,
-            )
+            hold = Hold(*target.attempt, lambda: self._signals.count > 0, count=args.hold)
         server, own = server_at(*hold.peer_address), Process(os.getpid())
         marked_ones = [one for one in (server, own) if one]
         times = [time.monotonic()]
@@ -319,11 +311,8 @@ class HoldRun(ConnectingRun):
         failed, lost = document["opening"]["failed"], document["holding"]["lost"]
         for count, word, key in ((failed, "not opened", "failures"), (lost, "lost", "losses")):
             if count:
-                most = document[key][0]
                 asked = counted(self._args.hold, "connection", ("was", "were"))
-                yield (
-                    f"{count:,} of {asked} {word}, {most['count']:,} of them so: {most['reason']}"
-                )
+                yield _problem(f"{count:,} of {asked} {word}", document[key])
 
 
 def cost_of(process: Process, connections: int) -> dict[str, Any]:
