@@ -11,7 +11,7 @@ from typing import Any
 
 from quiver_fast.analysis.model.ranks import BENCH
 from quiver_fast.analysis.model.units import per_millisecond
-from quiver_fast.cli.arrow.progress import RunProgress
+from quiver_fast.cli.arrow.progress import Limits, RunProgress
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
@@ -181,7 +181,7 @@ class _CellRun:
             search = FindRate("quiver-bench", args, self._console, self._cell.name)
             search.measure(directory, self._signals, self._progress)
             return search.document() | {"reason": search.problem()}
-        shown = RunProgress(self._progress, self._args.count, self._args.duration)
+        shown = RunProgress(self._progress, Limits(self._args.count, self._args.duration))
         run = make_run(plans, directory, self._console, self._signals, shown)
         run.run()
         return run.analyse() | {"workload": plans.workload}

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quiver_fast.analysis.model.units import latency_text, short_text
+from quiver_fast.cli.arrow.progress import Limits
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.pair.table import (
     GAP,
@@ -188,31 +189,6 @@ def _clock(milliseconds: int) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-class Limits:
-    """The progress of a run towards its count or its duration."""
-
-    def __init__(self, count: int, duration: int) -> None:
-        """Take the limits: messages to receive, else seconds; 0 for none."""
-        self._count = count
-        self._duration = duration
-
-    def progress(self, received: int, elapsed: float) -> tuple[float, str]:
-        """Return the part that is done, from 0 to 1, and the words for it.
-
-        Args:
-            received: messages so far.
-            elapsed: seconds so far.
-        """
-        if self._count:
-            noun = "message" if self._count == 1 else "messages"
-            words = f"{short_text(received)} of {short_text(self._count)} {noun}"
-            return min(received / self._count, 1), words
-        if self._duration:
-            shown = min(elapsed, self._duration)
-            return shown / self._duration, f"{shown:.0f} s of {self._duration} s"
-        return 0, f"{elapsed:.0f} s"
 
 
 class LiveView(View):

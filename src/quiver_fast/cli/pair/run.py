@@ -18,6 +18,7 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.sources import analyse_pair
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, new_id
+from quiver_fast.cli.arrow.progress import Limits
 from quiver_fast.cli.arrow.queue_setup import QueueOptions, QueueSetup
 from quiver_fast.cli.arrow.run import ArrowRun, reading, without_file
 from quiver_fast.cli.arrow.snapshots import Snapshot
@@ -423,7 +424,7 @@ def make_view(console: Console, plans: PairPlans) -> View:
     # Only terminals pay for the import.
     from rich.console import Console as Terminal
 
-    from quiver_fast.cli.pair.live_table import Limits, LiveView
+    from quiver_fast.cli.pair.live_table import LiveView
 
     options = plans.plan("send").options
     return LiveView(

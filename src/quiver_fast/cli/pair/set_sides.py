@@ -20,7 +20,7 @@ from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.cli.arrow.progress import RunProgress
+from quiver_fast.cli.arrow.progress import Limits, RunProgress
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
@@ -172,7 +172,7 @@ class OwnSide:
     def _run(self, place: Place, log: TextIO, signals: SignalWatch, progress: Progress) -> Measured:
         # Each run has an id and a start of its own, and with --unique-queue a queue.
         plans, console = make_plans(self._args), Console(self._args, log)
-        shown = RunProgress(progress, self._args.count, self._args.duration)
+        shown = RunProgress(progress, Limits(self._args.count, self._args.duration))
         run = make_run(plans, place.directory, console, signals, shown)
         run.run()
         if signals.count:
