@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
 from quiver_fast.cli.pair.run import PairPlans
+from quiver_fast.cli.pair.set_sides import Measured, Place
 from quiver_fast.cli.pair.warm_up import warm_up, warm_up_text
 from quiver_fast.cli.server.plan import ServerPlan
 from quiver_fast.cli.server.run import ServerRun
@@ -44,72 +46,60 @@ def kept_result(cell: Cell, output_dir: Path) -> dict[str, Any] | None:
     return result
 
 
-def run_cell(
-    cell: Cell,
-    args: argparse.Namespace,
-    output_dir: Path,
-    signals: SignalWatch,
-    label: str,
-) -> dict[str, Any] | None:
-    """Run ``cell``, save its files and its result in ``output_dir``, and return the result.
+class CellPlace(Place):
+    """Where a combination goes: its pair, with the log, and its server and result beside it."""
 
-    Any error makes the result a failure, with the reason. Only a complete run is a success.
-    See :func:`_result` for the keys.
+    @property
+    def log(self) -> Path:
+        """The file that gets the output of the pair."""
+        return self.directory / "output.txt"
 
-    Args:
-        cell: the combination.
-        args: the arguments of `quiver-bench`.
-        output_dir: the directory of the whole bench.
-        signals: the watch on signals, entered.
-        label: its name while it runs.
 
-    Returns:
-        The result, or None if a signal ended the run.
-    """
+def place_of(cell: Cell, output_dir: Path) -> CellPlace:
+    """Return the place of a combination, without the files of an earlier bench."""
     directory = output_dir / cell.path
     shutil.rmtree(directory, ignore_errors=True)
-    pair_dir = make_output_dir(str(directory / "pair"))
-    measured: dict[str, Any] = {}
-    reason: str | None = None
-    with (pair_dir / "output.txt").open("w", encoding="utf-8", errors="backslashreplace") as log:
-        console = Console(args, log)
-        with Progress(label, enabled=not args.quiet) as progress:
+    return CellPlace(cell.name, make_output_dir(str(directory / "pair")))
+
+
+class CellSide:
+    """Measures a combination. Only a complete run is a success."""
+
+    def __init__(self, cell: Cell, args: argparse.Namespace) -> None:
+        """Take a combination, and the arguments of `quiver-bench`."""
+        self.label = cell.name
+        self._cell, self._args = cell, args
+
+    def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
+        """See :func:`.set_sides.measured`; ``known`` has what :meth:`_CellRun.run` returns."""
+        with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
+            console = Console(self._args, log)
+            run = _CellRun(self._cell, self._args, place.directory, console, signals, progress)
+            known: dict[str, Any] = {}
             try:
-                measured = _CellRun(cell, args, directory, console, signals, progress).run()
-                reason = measured["document"]["reason"]
+                known = run.run()
+                reason = known["document"]["reason"]
             except QuiverError as error:
                 reason = str(error)
             except Exception as error:
-                # An error of ours fails the cell, and must not end the whole bench.
+                # An error of ours fails the combination, and must not end the whole bench.
                 traceback.print_exc(file=log)
                 reason = f"unexpected {type(error).__name__}: {error}"
-        if reason is not None:
-            console.note(f"{FAILED}: {reason}")
-    if signals.count:
-        return None
-    result = marked("bench-result", _result(cell, directory, reason, measured))
-    write_json(directory / _RESULT, result)
-    return result
+            if reason is not None:
+                console.note(f"{FAILED}: {reason}")
+        return Measured(None, reason, known=known)
 
 
+@dataclass
 class _CellRun:
     """Runs the server of a cell, if it has one, and the pair."""
 
-    def __init__(
-        self,
-        cell: Cell,
-        args: argparse.Namespace,
-        directory: Path,
-        console: Console,
-        signals: SignalWatch,
-        progress: Progress,
-    ) -> None:
-        self._cell = cell
-        self._args = args
-        self._directory = directory
-        self._console = console
-        self._signals = signals
-        self._progress = progress
+    _cell: Cell
+    _args: argparse.Namespace
+    _directory: Path
+    _console: Console
+    _signals: SignalWatch
+    _progress: Progress
 
     def run(self) -> dict[str, Any]:
         """Return the pair's ``document``, and the server's ``server_cpu_ms`` and ``command``.
@@ -120,7 +110,7 @@ class _CellRun:
             document = self._pair(*self._plans(None))
             return {"document": document, "server_cpu_ms": None, "command": None}
         url = self._url()
-        server = ServerRun(self._server_plan(url), self._directory / "server" / "output.txt")
+        server = ServerRun(self._server_plan(url), self._directory.parent / "server" / "output.txt")
         server.start()
         try:
             if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
@@ -145,7 +135,7 @@ class _CellRun:
     def _server_plan(self, url: AddressUrl) -> ServerPlan:
         if self._cell.server is None:
             raise RuntimeError("the cell has no server")
-        directory = make_output_dir(str(self._directory / "server"))
+        directory = make_output_dir(str(self._directory.parent / "server"))
         return ServerPlan(
             implementation=self._cell.server,
             url=url,
@@ -160,15 +150,12 @@ class _CellRun:
 
     def _warm_up(self, args: argparse.Namespace) -> dict[str, Any] | None:
         """Warm the server up, and say so."""
-        found = warm_up(
-            args, self._cell.name, self._directory / "pair", self._signals, self._progress
-        )
+        found = warm_up(args, self._cell.name, self._directory, self._signals, self._progress)
         if found is not None:
             self._console.note(warm_up_text(found))
         return found
 
     def _pair(self, plans: PairPlans, args: argparse.Namespace) -> dict[str, Any]:
-        directory = self._directory / "pair"
         if args.find_rate:
             conditions = [condition.condition for condition in args.find_rate]
             args.workload = (plans.workload or {}) | {
@@ -179,10 +166,10 @@ class _CellRun:
             from quiver_fast.cli.pair.found_rate import FindRate
 
             search = FindRate("quiver-bench", args, self._console, self._cell.name)
-            search.measure(directory, self._signals, self._progress)
+            search.measure(self._directory, self._signals, self._progress)
             return search.document() | {"reason": search.problem()}
         shown = RunProgress(self._progress, Limits(self._args.count, self._args.duration))
-        run = make_run(plans, directory, self._console, self._signals, shown)
+        run = make_run(plans, self._directory, self._console, self._signals, shown)
         run.run()
         return run.analyse() | {"workload": plans.workload}
 
@@ -206,10 +193,8 @@ def _pair_arguments(
     })  # fmt: skip
 
 
-def _result(
-    cell: Cell, directory: Path, reason: str | None, measured: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the result of a cell.
+def saved_result(cell: Cell, directory: Path, taken: Measured) -> dict[str, Any]:
+    """Save the result of a cell in its directory, and return it.
 
     Keys: ``name``, ``sender``, ``server`` (None if peer-to-peer), ``receiver``, ``status``,
     ``reason``, ``output_dir``, and the following, which are None if unknown: ``broker``
@@ -223,19 +208,22 @@ def _result(
     ``found_rate`` is the result of the search, ``rate`` the rate that was found, and the other
     figures are None.
     """
-    return {
+    measured, document = taken.known, taken.known.get("document") or {}
+    result = marked("bench-result", {
         "name": cell.name,
         "sender": cell.sender.name,
         "server": None if cell.server is None else cell.server.name,
         "receiver": cell.receiver.name,
-        "status": PASSED if reason is None else FAILED,
-        "reason": reason,
+        "status": PASSED if taken.reason is None else FAILED,
+        "reason": taken.reason,
         "output_dir": str(directory),
-        "workload": (measured.get("document") or {}).get("workload"),
-        "broker": None if cell.server is None else _broker(measured),
-        "warm_up": (measured.get("document") or {}).get("warm_up"),
-        **_figures(measured.get("document") or {}, measured.get("server_cpu_ms")),
-    }
+        "workload": document.get("workload"),
+        "broker": None if cell.server is None else _broker(document, measured.get("command")),
+        "warm_up": document.get("warm_up"),
+        **_figures(document, measured.get("server_cpu_ms")),
+    })  # fmt: skip
+    write_json(directory / _RESULT, result)
+    return result
 
 
 def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, Any]:
@@ -255,11 +243,11 @@ def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, A
     }
 
 
-def _broker(measured: dict[str, Any]) -> dict[str, str | None]:
-    receiver = (measured.get("document") or {}).get("receiver") or {}
+def _broker(document: dict[str, Any], command: str | None) -> dict[str, str | None]:
+    receiver = document.get("receiver") or {}
     peer = (receiver.get("arrow") or {}).get("peer") or {}
     named = {key: peer.get(key) for key in ("product", "version")}
-    return {**named, "command": measured.get("command")}
+    return {**named, "command": command}
 
 
 def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:

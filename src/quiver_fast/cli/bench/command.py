@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.cli.arrow.options import asked_by, check_option_texts, flag_name
-from quiver_fast.cli.bench.cell import FAILED, kept_result, run_cell
+from quiver_fast.cli.bench.cell import FAILED, CellSide, kept_result, place_of, saved_result
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.pair.options import add_search_options, check_search, measuring_parser
-from quiver_fast.cli.pair.workload import given_by, workload_of
+from quiver_fast.cli.pair.set_sides import Measured, Place
+from quiver_fast.cli.pair.workload import check_same, given_by, workload_of
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -133,12 +134,9 @@ def _check_options(args: argparse.Namespace) -> None:
         begun = json.loads(file.read_text(encoding="utf-8"))["options"]
     except FileNotFoundError:
         raise UsageError(f"--resume: there is no {file}") from None
-    usual = vars(make_parser().parse_args([]))
-    for name, value in _options(args).items():
-        # The bench may be older than an option: then it did not use the option.
-        if begun.get(name, usual[name]) != value:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"--resume: {args.output} was begun with another {flag}")
+    usual, now = vars(make_parser().parse_args([])), _options(args)
+    # The bench may be older than an option: then it did not use the option.
+    check_same(args.output, {name: begun.get(name, usual[name]) for name in now}, now)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
@@ -151,6 +149,7 @@ class _Bench(Campaign):
 
     schema, file = "bench", _DOCUMENT
     unfinished = "the bench was not over"
+    warns = False
 
     def __init__(self, args: argparse.Namespace, cells: list[Cell]) -> None:
         super().__init__(_NAME, args, Console(args))
@@ -158,12 +157,15 @@ class _Bench(Campaign):
 
     def _plan(self, _kept: list[Run]) -> Iterator[Task]:
         for number, name in enumerate(self._cells, start=1):
-            yield Task(name, f"[{number}/{len(self._cells)}] {name}")
+            side = CellSide(self._cells[name], self._args)
+            yield Task(name, f"[{number}/{len(self._cells)}] {name}", side)
 
-    def _take(self, task: Task) -> Run | None:
+    def _place(self, task: Task) -> Place:
+        return place_of(self._cells[task.name], self._directory)
+
+    def _run(self, task: Task, taken: Measured) -> Run:
         cell = self._cells[task.name]
-        found = run_cell(cell, self._args, self._directory, self._signals, task.label)
-        return None if found is None else Run(found)
+        return Run(saved_result(cell, self._directory / cell.path, taken))
 
     def _end(self, run: Run) -> None:
         self._console.show(cell_line(run.line["name"], run.line["status"]))

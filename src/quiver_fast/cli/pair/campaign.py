@@ -47,13 +47,13 @@ class Task:
     Attributes:
         name: its directory, below that of the campaign.
         label: its name while it runs.
-        side: what is measured; None where the campaign measures in a way of its own.
+        side: what is measured.
         asked: the values that tell it from the other runs, as its line has them.
     """
 
     name: str
     label: str
-    side: Side | None = None
+    side: Side
     asked: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -165,8 +165,8 @@ class Campaign:
         return {key: known[key] for key in self.keys}
 
     def _text_of(self, run: Run) -> str:
-        """Return a run that has ended as a part of one line."""
-        raise NotImplementedError
+        """Return a run that has ended as a part of one line; empty where it has another line."""
+        return ""
 
     def _end(self, run: Run) -> None:
         """Look at a run that has ended: its fault may be one of all runs."""
@@ -225,18 +225,20 @@ class Campaign:
 
     def _take(self, task: Task) -> Run | None:
         """Make a run and tell its result; return None where a signal ended it."""
-        if task.side is None:
-            raise RuntimeError(f"nothing to measure: {task.name}")
-        place = Place(task.name, self._directory / task.name)
+        place = self._place(task)
         with self._shown(task.label) as progress:
             taken = measured(task.side, place, self._signals, progress)
         if self._signals.count and not self.counts_interrupted:
             return None
         run = self._run(task, taken)
-        self._tell(f"{task.label}: {self._text_of(run)}")
+        if text := self._text_of(run):
+            self._tell(f"{task.label}: {text}")
         for warning in taken.warnings if self.warns else ():
             report_warning(self._command, f"{task.name}: {warning}")
         return run
+
+    def _place(self, task: Task) -> Place:
+        return Place(task.name, self._directory / task.name)
 
     def _shown(self, label: str) -> contextlib.AbstractContextManager[Progress]:
         """Return where a run is shown: in the given place, or in a line of its own."""

@@ -118,7 +118,7 @@ class RunSet(Campaign):
                 data = recorded(place, progress)
         except QuiverError:
             return None
-        return self._run(Task(name, "", asked={"side": side}), Measured(data, None))
+        return self._run(Task(name, "", self._sides[side], {"side": side}), Measured(data, None))
 
     def _run(self, task: Task, taken: Measured) -> Run:
         data, reason = taken.data, taken.reason

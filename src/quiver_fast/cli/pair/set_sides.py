@@ -9,9 +9,9 @@ import os
 import shlex
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Protocol, TextIO
 
 import psutil
 
@@ -63,11 +63,26 @@ class Measured:
         data: its records; None where there is nothing to analyse.
         reason: why it is incomplete; None where it did all that was asked.
         warnings: reasons to doubt its figures, a line each.
+        known: figures that a side knows besides.
     """
 
     data: RunData | None
     reason: str | None
     warnings: tuple[str, ...] = ()
+    known: dict[str, Any] = field(default_factory=dict)
+
+
+class Side(Protocol):
+    """What a campaign measures; its ``label`` is for people and has no password."""
+
+    label: str
+
+    def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
+        """Measure once; see :func:`measured`.
+
+        Raises:
+            QuiverError: nothing could be measured.
+        """
 
 
 def measured(side: Side, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
@@ -160,11 +175,7 @@ class OwnSide:
         self._args = args
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-        """Measure once; see :func:`measured`.
-
-        Raises:
-            QuiverError: nothing could be measured.
-        """
+        """See :class:`Side`."""
         place.directory.mkdir(mode=0o700)
         with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             return self._run(place, log, signals, progress)
@@ -193,7 +204,7 @@ class _ProgramSide:
         self._command = command
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
-        """See :meth:`OwnSide.measure`."""
+        """See :class:`Side`."""
         command = [*self._command, f"--output={place.directory}"]
         with place.log.open("a", encoding="utf-8", errors="backslashreplace") as log:
             print(shlex.join(command), file=log, flush=True)
@@ -209,10 +220,6 @@ class _ProgramSide:
         if reason is None and ending(data)[0] is False:
             reason = ending(data)[1] or "it does not say why"
         return Measured(data, reason)
-
-
-Side = OwnSide | _ProgramSide
-"""One side of a set; its ``label`` is for people and has no password."""
 
 
 class _Program:

@@ -102,7 +102,7 @@ def read_arguments(
     args = argparse.Namespace(**{name: given.get(name, defaults[name]) for name in defaults})
     args.workload = workload_of(_kept_parser(), args)
     if begun is not None:
-        _check_same(_read(begun), args)
+        check_same(args.output, _read(begun), args.workload)
     return args
 
 
@@ -121,16 +121,16 @@ def _begun(top: dict[str, Any]) -> str:
     return found[0]
 
 
-def _check_same(begun: dict[str, Any], args: argparse.Namespace) -> None:
+def check_same(output: str, begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Check that a campaign is resumed with the options that it was begun with.
 
     Raises:
         UsageError: it is not.
     """
-    for name in sorted({*begun, *args.workload}):
-        if begun.get(name) != args.workload.get(name):
-            option = "URL" if name == _URL else f"--{name}"
-            raise UsageError(f"--resume: {args.output} was begun with another {option}")
+    for name in sorted({*begun, *now}):
+        if begun.get(name) != now.get(name):
+            option = "URL" if name == _URL else f"--{name.replace('_', '-')}"
+            raise UsageError(f"--resume: {output} was begun with another {option}")
 
 
 _ENDS = ("sender", "receiver")
