@@ -35,7 +35,7 @@ import re, sys, time
 from pathlib import Path
 from quiver_fast.analysis.read.local import analyze_runs
 from quiver_fast.analysis.figures.summary import receiver_sections
-from quiver_fast.analysis.show.json_text import json_text
+from quiver_fast.analysis.export.json_text import json_text
 from quiver_fast.records.frames import open_records
 from quiver_fast.records.splits import scan_file
 started = time.perf_counter()

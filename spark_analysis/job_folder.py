@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
 from quiver_fast.analysis.compare.sets import changes_of, compare_figures
+from quiver_fast.analysis.export.json_text import json_text
 from quiver_fast.analysis.figures.run_data import RunFigures
-from quiver_fast.analysis.show.json_text import json_text
 from quiver_fast.errors import UsageError
 from spark_analysis import schema
 

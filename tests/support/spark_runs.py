@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from quiver_fast.analysis.export.json_text import json_text
 from quiver_fast.analysis.read.discovery import RunFiles, find_runs
-from quiver_fast.analysis.show.json_text import json_text
 from quiver_fast.analysis.tables.spilled import SpilledHistogram
 
 

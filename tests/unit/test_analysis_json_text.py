@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.analysis.export.json_text import json_pieces, json_text
 from quiver_fast.analysis.model.columns import Column, Rows, listed
-from quiver_fast.analysis.show.json_text import json_pieces, json_text
 
 # Floats with the digits that the text keeps.
 figures = st.builds(lambda digits, power: float(f"{digits}e{power}"),

@@ -30,7 +30,7 @@ from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.text import findings_text
-from quiver_fast.analysis.show.json_text import json_pieces
+from quiver_fast.analysis.export.json_text import json_pieces
 def peak():
     # Not ru_maxrss: that begins with what the parent had.
     return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024

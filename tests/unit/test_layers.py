@@ -49,6 +49,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("analysis.tables",),
     ("analysis.figures",),
     ("analysis.compare", "analysis.read"),
+    ("analysis.export",),
     ("analysis.show",),
     ("remote", "remote.serve", "arrow.csp"),
     ("server.messages",),

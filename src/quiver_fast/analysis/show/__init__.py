@@ -1,1 +1,1 @@
-"""Results in files for people and other tools: reports, plots, exports."""
+"""A measurement for people: text, terminal, pages, plots."""

@@ -12,6 +12,8 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import Rules
 from quiver_fast.analysis.compare.sets import changes_of, compare_figures, run_figures
+from quiver_fast.analysis.export import histogram_files
+from quiver_fast.analysis.export.parquet import write_parquet
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
@@ -26,9 +28,7 @@ from quiver_fast.analysis.read.set_layout import both_sides, rules_of
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
-from quiver_fast.analysis.show import export
 from quiver_fast.analysis.show.answers import answer_charts, answer_sentences
-from quiver_fast.analysis.show.parquet import write_parquet
 from quiver_fast.analysis.show.plots import image, write_images
 from quiver_fast.analysis.show.report import html_report
 from quiver_fast.analysis.show.run_charts import run_charts
@@ -371,7 +371,7 @@ def _exports(args: argparse.Namespace, analysis: _Analysis) -> Iterator[Callable
         directory = getattr(args, form)
         if directory:
             yield partial(_write_images, Path(directory), analysis, form)
-    for form, write in (("hgrm", export.write_hgrm), ("hlog", export.write_hlog)):
+    for form, write in (("hgrm", histogram_files.write_hgrm), ("hlog", histogram_files.write_hlog)):
         file = getattr(args, form)
         if file:
             yield partial(_write_latencies, write, file, analysis)

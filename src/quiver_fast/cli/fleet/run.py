@@ -14,11 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from quiver_fast.analysis.export.json_text import json_pieces
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import AnalysedRun
 from quiver_fast.analysis.read.end_records import EndRecords
-from quiver_fast.analysis.show.json_text import json_pieces
 from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.fleet.fleet import Fleet

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from quiver_fast.analysis.show.json_text import json_pieces
+from quiver_fast.analysis.export.json_text import json_pieces
 from quiver_fast.cli.shared.common import attempt_output, despite_lost_output
 from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import visible

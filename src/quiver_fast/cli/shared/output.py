@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from quiver_fast.analysis.show.json_text import json_pieces
+from quiver_fast.analysis.export.json_text import json_pieces
 from quiver_fast.errors import SignalError, UsageError
 from quiver_fast.output_file import part_of, write_file
 from quiver_fast.records.compression import SUFFIXES

@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from quiver_fast.analysis.export.hgrm import HIGHEST_NS, BucketCounts
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.series import latencies_per_second
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND, latency_text
-from quiver_fast.analysis.show.hgrm import HIGHEST_NS, BucketCounts
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.errors import OutputError
 from quiver_fast.extras import optional_module
