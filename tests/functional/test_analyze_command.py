@@ -163,7 +163,7 @@ def test_an_incomplete_run_is_marked_everywhere(failed, run, tmp_path, capsys):
     code, out, err = analyze(capsys, failed, "--html", report, "--svg", images)
     assert (code, err) == (0, f"quiver-analyze: warning: {failed} is incomplete: {REASON}\n")
     assert f"\nINCOMPLETE\n\n{REASON}\n" in out
-    assert '<p class="breached">Incomplete: the peer closed &lt;b&gt;</p>' in report.read_text()
+    assert '<p class="verdict bad">Incomplete: the peer closed &lt;b&gt;</p>' in report.read_text()
     assert "Throughput (incomplete run)" in (images / "throughput.svg").read_text()
     document = parsed(analyze(capsys, failed, "--json")[1])
     assert (document["complete"], document["reason"]) == (False, REASON)

@@ -19,8 +19,8 @@ from quiver_fast.analysis.figures.statistics import ending, run_statistics
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.analysis.show.sections import section_text
-from quiver_fast.analysis.show.set_sections import change_section
+from quiver_fast.analysis.sections.sets import change_section
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.errors import RecordError
 from quiver_fast.records.frames import open_records, write_frames
 

@@ -18,7 +18,7 @@ from quiver_fast.analysis.figures.statistics import run_statistics
 from quiver_fast.analysis.model.columns import listed
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.analysis.show.headline import run_verdict
+from quiver_fast.analysis.sections.headline import run_verdict
 from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.cli.arrow.verdict import pair_warnings
 
@@ -89,7 +89,7 @@ def test_every_message_is_counted_once(
     json.dumps(document, default=listed, allow_nan=False)
     said = [line for line in pair_warnings(document) if "the times go back by" in line]
     assert len(said) == (len(ends) if step < 0 else 0)
-    verdict = run_verdict(document)
+    _, verdict = run_verdict(document)
     for role in ("sender", "receiver"):
         told = document[role]["records"]["set_back_ms"]
         between = 2 * 1000 // RATE

@@ -15,8 +15,8 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.analysis.show.run_sections import steps_grid
-from quiver_fast.analysis.show.sections import grid_lines
+from quiver_fast.analysis.sections.run import steps_grid
+from quiver_fast.analysis.show.text import grid_lines
 
 COUNT, RATE, DURATION = 12_000, 2000, 6
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from quiver_fast.analysis.model.units import short_text
-from quiver_fast.analysis.show.run_sections import run_of
+from quiver_fast.analysis.sections.run import run_of
 from quiver_fast.cli.arrow.progress import Limits
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import number_field, text_field

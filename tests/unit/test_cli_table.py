@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from quiver_fast.analysis.figures.peers import peers_of
-from quiver_fast.analysis.show.run_sections import run_of
+from quiver_fast.analysis.sections.run import run_of
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
@@ -200,7 +200,7 @@ def test_pair_summary_is_upstreams():
 
 def test_a_percentile_alone_has_a_row(monkeypatch):
     longer = (("0", "25", "50"), ("90", "99", "99.9", "99.99"))
-    monkeypatch.setattr("quiver_fast.analysis.show.run_sections.SUMMARY", longer)
+    monkeypatch.setattr("quiver_fast.analysis.sections.run.SUMMARY", longer)
     line = "                                 99.99% ........ 6 ms"
     assert line in pair_summary_text(pair(SENT, RECEIVED)).splitlines()
 

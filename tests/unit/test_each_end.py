@@ -19,9 +19,9 @@ from test_analysis_ends import reordered_by_end
 
 from quiver_fast.analysis.figures.each_end import MOST_SHOWN, shown_of_each
 from quiver_fast.analysis.figures.run_data import RunData
-from quiver_fast.analysis.show.run_sections import end_sections
+from quiver_fast.analysis.sections.ends import end_sections
 from quiver_fast.analysis.show.run_tables import ends_section
-from quiver_fast.analysis.show.sections import section_text
+from quiver_fast.analysis.show.text import section_text
 
 SECOND = 10**6
 RATES = {"sent_rate": None, "received_rate": None}

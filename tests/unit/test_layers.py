@@ -50,6 +50,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("analysis.figures",),
     ("analysis.compare", "analysis.read"),
     ("analysis.export",),
+    ("analysis.sections",),
     ("analysis.show",),
     ("remote", "remote.serve", "arrow.csp"),
     ("server.messages",),

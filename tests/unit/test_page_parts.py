@@ -23,8 +23,9 @@ from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.snapshot_file import read_snapshots
 from quiver_fast.analysis.read.sources import load_run
+from quiver_fast.analysis.sections.headline import run_facts, run_verdict
+from quiver_fast.analysis.sections.sentences import run_sentences
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
-from quiver_fast.analysis.show.headline import run_facts, run_verdict
 from quiver_fast.analysis.show.heatmap import heat_image, png_url
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.run_tables import ends_section
@@ -34,7 +35,6 @@ from quiver_fast.analysis.show.scales import (
     percentile_scale,
     time_scale,
 )
-from quiver_fast.analysis.show.sentences import run_sentences
 from quiver_fast.analysis.show.set_charts import comparison_charts
 from quiver_fast.analysis.show.sides import sides_section
 from quiver_fast.errors import RecordError
@@ -164,19 +164,21 @@ def test_what_both_sides_have_is_said_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "kind", "lead"),
+    ("config", "is_bad", "lead"),
     [
-        ({}, "bad", "Take care with these figures"),
-        ({"rate_steps": "100:2s,200:2s"}, "good", "These figures can be trusted"),
+        ({}, True, "Take care with these figures"),
+        ({"rate_steps": "100:2s,200:2s"}, False, "These figures can be trusted"),
     ],
 )
 def test_a_rate_that_changes_as_asked_is_no_fault(
-    config: dict[str, Any], kind: str, lead: str
+    config: dict[str, Any], is_bad: bool, lead: str
 ) -> None:
     end = {"config": config, "records": {"set_back_ms": None}}
     run = {"complete": True, "reason": None, "delivery": {}, "sender": end, "receiver": None,
            "analysis": {"steady_state": {"verdict": NOT_STEADY, "reason": "a step"}}}  # fmt: skip
-    assert run_verdict(run).startswith(f'<p class="verdict {kind}">{lead}: complete; every message')
+    bad, words = run_verdict(run)
+    assert bad == is_bad
+    assert words.startswith(f"{lead}: complete; every message")
 
 
 def test_marks_have_their_unit() -> None:

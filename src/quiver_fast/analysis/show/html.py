@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
-from quiver_fast.analysis.show.sections import PAGE, Grid, Section, is_numeric
+from quiver_fast.analysis.sections.rows import PAGE, Grid, Section, is_numeric
 from quiver_fast.analysis.show.style import STYLE
 from quiver_fast.errors import visible
 
@@ -49,6 +49,11 @@ def html_sentences(sentences: Sequence[str]) -> str:
     first, *others = sentences
     more = f"<p>{escape(' '.join(others))}</p>" if others else ""
     return f'<p class="verdict">{escape(first)}</p>{more}'
+
+
+def html_state(words: str, bad: bool) -> str:
+    """Return a verdict on a whole, in the colour of good or bad."""
+    return f'<p class="verdict {"bad" if bad else "good"}">{escape(words)}</p>'
 
 
 def html_tiles(tiles: Sequence[Tile]) -> str:

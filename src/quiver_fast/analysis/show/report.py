@@ -15,21 +15,22 @@ from quiver_fast.analysis.figures.statistics import arrivals
 from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.answer_file import Answer, any_compares
 from quiver_fast.analysis.read.sweep_file import SweptValues
-from quiver_fast.analysis.show.answers import (
-    answer_charts,
-    answer_facts,
-    answer_sentences,
-    answer_tables,
-    answer_title,
-)
-from quiver_fast.analysis.show.chart import Chart, sparkline
-from quiver_fast.analysis.show.headline import (
+from quiver_fast.analysis.sections.campaigns import answer_facts, answer_sentences, answer_title
+from quiver_fast.analysis.sections.headline import (
     environment_facts,
     run_brief,
     run_facts,
     run_tiles,
     run_verdict,
 )
+from quiver_fast.analysis.sections.sentences import run_sentences
+from quiver_fast.analysis.sections.sets import (
+    change_section,
+    comparison_section,
+    overview,
+)
+from quiver_fast.analysis.show.answers import answer_charts, answer_tables
+from quiver_fast.analysis.show.chart import Chart, sparkline
 from quiver_fast.analysis.show.html import (
     Rows,
     escape,
@@ -40,23 +41,18 @@ from quiver_fast.analysis.show.html import (
     html_page,
     html_section,
     html_sentences,
+    html_state,
     html_tiles,
     html_verdict,
 )
 from quiver_fast.analysis.show.run_charts import run_charts
 from quiver_fast.analysis.show.run_tables import ends_section, run_details
-from quiver_fast.analysis.show.sentences import run_sentences
 from quiver_fast.analysis.show.set_charts import (
     change_intervals,
     comparison_charts,
     run_dots,
     series_charts,
     sweep_charts,
-)
-from quiver_fast.analysis.show.set_sections import (
-    change_section,
-    comparison_section,
-    overview,
 )
 from quiver_fast.analysis.show.sides import sides_section
 from quiver_fast.words import counted
@@ -135,13 +131,11 @@ def _lead(
     words += [html_sentences(answer_sentences(one)) for one in answers if not base]
     broken = dict.fromkeys(one["condition"] for one in document["thresholds"] if one["breached"])
     if broken:
-        texts = escape(", ".join(broken))
-        words.append(f'<p class="verdict bad">Thresholds breached: {texts}</p>')
+        words.append(html_state(f"Thresholds breached: {', '.join(broken)}", bad=True))
     bad = sum(one["complete"] is False for one, _ in parts)
     if len(parts) > 1 and (bad or not answers):
         state = f"{bad} of {len(parts)} runs {'is' if bad == 1 else 'are'} incomplete"
-        state = state if bad else "No run is incomplete"
-        words.append(f'<p class="verdict {"bad" if bad else "good"}">{state}</p>')
+        words.append(html_state(state if bad else "No run is incomplete", bool(bad)))
     if base:
         words.append(sides_section(base, [run for _, run in parts]))
     elif len(parts) > 1:
@@ -232,7 +226,9 @@ def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
 def _run(number: int, run: Mapping[str, Any], data: RunData, *, folded: bool) -> str:
     """Return the section of a run: what was measured and what it means, charts, and details."""
     name = str(run["name"])
-    blocks = [html_sentences(run_sentences(run)), run_verdict(run), html_tiles(run_tiles(run))]
+    bad, words = run_verdict(run)
+    blocks = [html_sentences(run_sentences(run)), html_state(words, bad)]
+    blocks.append(html_tiles(run_tiles(run)))
     facts = run_facts(run) if folded else {"Run": name, **run_facts(run)}
     blocks += [html_facts(facts), ends_section(run)]
     blocks.append(_charts(run_charts(data, run["analysis"], f"run-{number}-")))

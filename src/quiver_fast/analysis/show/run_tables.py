@@ -9,7 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quiver_fast.analysis.figures.each_end import shown_of_each
-from quiver_fast.analysis.show.headline import environment_facts
+from quiver_fast.analysis.sections.ends import end_sections
+from quiver_fast.analysis.sections.findings import findings
+from quiver_fast.analysis.sections.headline import environment_facts
+from quiver_fast.analysis.sections.rows import PAGE, Row, share_text
+from quiver_fast.analysis.sections.run import run_sections
 from quiver_fast.analysis.show.html import (
     Rows,
     html_bars,
@@ -18,8 +22,6 @@ from quiver_fast.analysis.show.html import (
     html_facts,
     html_section,
 )
-from quiver_fast.analysis.show.run_sections import end_sections, findings, run_sections, share_text
-from quiver_fast.analysis.show.sections import PAGE, Row
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
 Document = Mapping[str, Any]

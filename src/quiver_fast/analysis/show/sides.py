@@ -8,7 +8,7 @@ from typing import Any
 
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.summary_file import workload_beside
-from quiver_fast.analysis.show.headline import run_facts
+from quiver_fast.analysis.sections.headline import run_facts
 from quiver_fast.analysis.show.html import html_facts
 
 Facts = dict[str, str | None]

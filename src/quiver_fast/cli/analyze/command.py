@@ -28,18 +28,19 @@ from quiver_fast.analysis.read.set_layout import both_sides, rules_of
 from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
-from quiver_fast.analysis.show.answers import answer_charts, answer_sentences
+from quiver_fast.analysis.sections.campaigns import answer_sentences
+from quiver_fast.analysis.sections.sets import change_section
+from quiver_fast.analysis.show.answers import answer_charts
 from quiver_fast.analysis.show.plots import image, write_images
 from quiver_fast.analysis.show.report import html_report
 from quiver_fast.analysis.show.run_charts import run_charts
-from quiver_fast.analysis.show.sections import section_text
 from quiver_fast.analysis.show.set_charts import (
     comparison_charts,
     run_dots,
     series_charts,
     sweep_charts,
 )
-from quiver_fast.analysis.show.set_sections import change_section
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.analyze.backends import (
     BACKENDS,
     backend_of,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from quiver_fast.analysis.model.units import PER_SECOND, checked_text, latency_text
-from quiver_fast.analysis.show.run_sections import cell_text, findings
-from quiver_fast.analysis.show.sections import grid_lines, section_text
-from quiver_fast.analysis.show.set_sections import comparison_section, overview
+from quiver_fast.analysis.sections.findings import findings
+from quiver_fast.analysis.sections.rows import cell_text
+from quiver_fast.analysis.sections.sets import comparison_section, overview
+from quiver_fast.analysis.show.text import grid_lines, section_text
 from quiver_fast.cli.arrow.summary_text import section
 from quiver_fast.cli.shared.thresholds import state_text
 

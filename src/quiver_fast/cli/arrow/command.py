@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.read.sources import analyse_pair
-from quiver_fast.analysis.show.run_sections import run_of
+from quiver_fast.analysis.sections.run import run_of
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, new_id, role_of

@@ -6,15 +6,9 @@ from typing import Any
 
 from quiver_fast.analysis.figures.environment import peer_use_text
 from quiver_fast.analysis.figures.peers import peers_of
-from quiver_fast.analysis.show.run_sections import run_of, run_sections
-from quiver_fast.analysis.show.sections import (
-    Row,
-    Section,
-    heading_text,
-    number,
-    row_line,
-    section_text,
-)
+from quiver_fast.analysis.sections.rows import Row, Section, number
+from quiver_fast.analysis.sections.run import run_of, run_sections
+from quiver_fast.analysis.show.text import heading_text, row_line, section_text
 from quiver_fast.options.arrow import ARROW_OPTIONS
 
 section = heading_text

@@ -15,9 +15,11 @@ from rich.text import Text
 
 from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, checked_text, latency_text, short_text
-from quiver_fast.analysis.show.headline import faults, incomplete_text, load_facts, run_rate
-from quiver_fast.analysis.show.run_sections import findings, rank_name, run_sections
-from quiver_fast.analysis.show.sections import Grid, brief_rows, grid_lines
+from quiver_fast.analysis.sections.findings import findings
+from quiver_fast.analysis.sections.headline import faults, incomplete_text, load_facts, run_rate
+from quiver_fast.analysis.sections.rows import Grid, rank_name
+from quiver_fast.analysis.sections.run import run_sections
+from quiver_fast.analysis.show.text import brief_rows, grid_lines
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.errors import one_line, visible

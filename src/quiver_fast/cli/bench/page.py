@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.model.units import average_text, short_text
+from quiver_fast.analysis.sections.headline import environment_facts
 from quiver_fast.analysis.show.chart import percentile_chart
-from quiver_fast.analysis.show.headline import environment_facts
 from quiver_fast.analysis.show.html import (
     escape,
     html_bars,
     html_facts,
     html_grid,
     html_page,
+    html_state,
     html_tiles,
 )
 from quiver_fast.cli.bench.cell import FAILED, PASSED
@@ -74,10 +75,9 @@ def _lead(document: Mapping[str, Any], passed: Sequence[Result], failed: Sequenc
         words = "No combination has been measured yet"
     if document.get("complete") is False:
         words += f"; the bench is not finished{_because(document.get('reason'))}"
-    kind = "bad" if failed else "good"
     tiles = html_tiles(_best_tiles(passed)) if passed else ""
     facts = html_facts(environment_facts(document["environment"]))
-    return f'<p class="verdict {kind}">{escape(words)}</p>{tiles}{facts}'
+    return f"{html_state(words, bool(failed))}{tiles}{facts}"
 
 
 def _because(reason: str | None) -> str:

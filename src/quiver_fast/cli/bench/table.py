@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quiver_fast.analysis.model.units import average_text
-from quiver_fast.analysis.show.run_sections import cell_text
-from quiver_fast.analysis.show.sections import Grid, grid_lines
+from quiver_fast.analysis.sections.rows import Grid, cell_text
+from quiver_fast.analysis.show.text import grid_lines
 from quiver_fast.cli.bench.cell import FAILED, PASSED
 
 _LINE_WIDTH = 111

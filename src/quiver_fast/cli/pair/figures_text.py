@@ -9,8 +9,8 @@ from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.model.units import NO_RATE, average_text
 from quiver_fast.analysis.read.answer_file import SET
-from quiver_fast.analysis.show.sections import section_text
-from quiver_fast.analysis.show.set_sections import campaign_sections
+from quiver_fast.analysis.sections.campaigns import campaign_sections
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.analyze.text import comparison_text, threshold_text
 from quiver_fast.cli.arrow.summary_text import section, text_field
 

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from quiver_fast.analysis.compare.comparison import NOT_COMPARED, OPEN, TOO_FEW, WORSE, in_words
 from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text, checked_text
-from quiver_fast.analysis.show.headline import run_tiles
+from quiver_fast.analysis.sections.headline import run_tiles
 from quiver_fast.cli.shared.thresholds import breach_text
 from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file

@@ -1,134 +1,71 @@
-"""The sections of several runs: their table, a comparison, change points, and a campaign's runs."""
+"""The answer of a search, a sweep, a set, a churn or a hold: its sentences and its sections."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from quiver_fast.analysis.compare.comparison import LEAST_VALUES, in_words
+from quiver_fast.analysis.compare.comparison import LEAST_VALUES
 from quiver_fast.analysis.figures.steady import STEADY
 from quiver_fast.analysis.model.figures import SET_FIGURES
-from quiver_fast.analysis.model.ranks import BENCH, BENCH_KEYS, FEW, exists, rank_head
-from quiver_fast.analysis.model.units import NO_RATE, average_text, latency_text, percent_text
-from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SET, SWEEP
+from quiver_fast.analysis.model.ranks import BENCH, BENCH_KEYS, exists, rank_head
+from quiver_fast.analysis.model.units import (
+    NO_RATE,
+    average_text,
+    latency_text,
+    percent_text,
+    seconds_text,
+)
+from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SET, SWEEP, Answer
 from quiver_fast.analysis.read.set_layout import CANDIDATE
-from quiver_fast.analysis.show.headline import run_rate, run_state
-from quiver_fast.analysis.show.run_sections import cell_text, few_latencies
-from quiver_fast.analysis.show.sections import TEXT, Grid, Row, Section, number, told
+from quiver_fast.analysis.sections.headline import environment_facts
+from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section, number, told
+from quiver_fast.analysis.sections.sets import STEADY_OR_WHOLE, interval_text
+from quiver_fast.errors import RecordError
 from quiver_fast.words import counted
 
 Document = Mapping[str, Any]
 
-STEADY_OR_WHOLE = "of the steady states, or of the whole run where there is none"
+
+Shown = TypeVar("Shown")
+
 HEADS = [one.head for one in SET_FIGURES.values()]
 """The heads of the figures of a run in tables of several."""
+
 _NOTE = (Row("", "", only=TEXT), Row("", STEADY_OR_WHOLE, only=TEXT))
 
 
-def overview(documents: Sequence[Document]) -> Grid:
-    """Return a table with a line for each run."""
-    heads = ("Run", "Messages/s", *map(rank_head, FEW), "Unreceived", "State")
-    rows = [
-        (
-            str(one["name"]),
-            average_text(run_rate(one), "/s").removesuffix("/s"),
-            *few_latencies((one["receiver"] or {}).get("latency")),
-            cell_text((one["delivery"] or {}).get("unreceived")),
-            run_state(one),
-        )
-        for one in documents
-    ]
-    return Grid("Runs", heads, rows)
+def answer_sentences(answer: Answer) -> list[str]:
+    """Return the answer in words, the most important one first.
+
+    Raises:
+        RecordError: the document is damaged.
+    """
+    return checked(answer, lambda: [*_SENTENCES[answer.kind](answer.document)])
 
 
-def comparison_section(comparison: Document) -> Section:
-    """Return the verdict on a candidate against its base, figure by figure."""
-    heads = ("figure", "base", "candidate", "change", "95 % interval of the difference", "p",
-             "effect", "raw base", "raw candidate", "verdict")  # fmt: skip
-    figures = comparison["figures"]
-    rows = [_compared(name, figure) for name, figure in figures.items()]
-    return Section("COMPARISON", [
-        Grid("Comparison", heads, rows),
-        Row("", f"base, candidate: medians {STEADY_OR_WHOLE}; raw: of the whole runs"),
-        Row("", "change: the median of the differences of all pairs of runs; intervals, p: for all "
-                "figures at once"),
-        *_reach(figures),
-        *(Row("", f"INCOMPLETE: {name}", only=TEXT) for name in comparison["incomplete"]),
-        *(Row("", f"NOT STEADY: {name}, by the whole run", only=TEXT)
-          for name in comparison["not_steady"]),
-        Row("", "", only=TEXT),
-        Row("Verdict", comparison["verdict"], only=TEXT),
-        Row("", in_words(comparison), only=TEXT),
-    ])  # fmt: skip
+def answer_title(answer: Answer) -> str:
+    """Return the title of a page that has this answer alone."""
+    sides = answer.document.get("sides") or {}
+    target = answer.document.get("target") or sides.get(CANDIDATE) or answer.place.parent
+    return f"Quiver: {answer.kind} of {'runs of ' * (answer.kind == SET)}{target}"
 
 
-def _compared(name: str, figure: Document) -> list[str]:
-    unit = figure["unit"]
-    return [
-        _words(name),
-        average_text(figure["base"], unit),
-        average_text(figure["candidate"], unit),
-        cell_text(figure["change"], "+.1%"),
-        interval_text(figure["interval"], unit),
-        cell_text(figure["adjusted_p_value"], ".2g"),
-        cell_text(figure["effect"], "+.2f"),
-        average_text(figure["raw_base"], unit),
-        average_text(figure["raw_candidate"], unit),
-        figure["verdict"],
-    ]
+def answer_facts(answer: Answer) -> dict[str, str | None]:
+    """Return host, processor, versions and command of a measurement without runs."""
+    return environment_facts(answer.document.get("environment") or {})
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def interval_text(bounds: Sequence[float] | None, unit: str) -> str:
-    """Return an interval as ``1.00 ms to 2.00 ms``."""
-    return " to ".join(average_text(bound, unit) for bound in bounds or ()) or "-"
-
-
-def _reach(figures: Mapping[str, Document]) -> Iterator[Row]:
-    """Yield from which change on so many runs show it, and how many would show this one."""
-    lines = []
-    for name, figure in figures.items():
-        if figure["shown_from"] is None:
-            continue
-        line = f"{_words(name)}: so many runs show {figure['shown_from']:.0%}"
-        if figure["runs_to_show"] is not None:
-            line += f", about {figure['runs_to_show']:,} of each show {figure['change']:+.1%}"
-        lines.append(line)
-    heading = ["not shown (to show a change: in 90 of 100 sets):"] if lines else []
-    yield from (Row("", line) for line in [*heading, *lines])
-
-
-def change_section(changes: Document) -> Section:
-    """Return where a series of runs changed its level."""
-    figures, heads = changes["figures"], ("figure", "from run", "before", "after")
-    steps = [
-        [_words(name), one["run"], *(average_text(one[key], figure["unit"]) for key in heads[2:])]
-        for name, figure in figures.items()
-        for one in figure["change_points"]
-    ]
-    found = Grid("Change points", heads, steps) if steps else Row("", "none")
-    dependent = [
-        f"{_words(name)}: neighbouring runs depend on each other "
-        f"(autocorrelation {figure['autocorrelation']:.2f}); a step is not told from a drift"
-        for name, figure in figures.items()
-        if figure["dependent"]
-    ]
-    seen = [
-        (_words(name), percent_text(figure["detectable_step"]))
-        for name, figure in figures.items()
-        if figure["detectable_step"] is not None
-    ]
-    grid = Grid("Steps that so many runs show", ("figure", "step that so many runs show"), seen)
-    return Section("CHANGE POINTS", [
-        Row("", f"{counted(len(changes['runs']), 'run')} in order of time", only=TEXT),
-        found,
-        *(Row("", line) for line in dependent),
-        *(Row("", f"INCOMPLETE: {name}") for name in changes["incomplete"]),
-        *([grid] if seen else []),
-    ])  # fmt: skip
+def checked(answer: Answer, work: Callable[[], Shown]) -> Shown:
+    """Return the result of ``work`` on an answer; raise a RecordError where that is damaged."""
+    try:
+        return work()
+    except KeyError as error:
+        raise RecordError(
+            f"{answer.place} is no {answer.kind}: it has no {error.args[0]}"
+        ) from None
+    except (TypeError, ValueError, AttributeError):
+        raise RecordError(f"{answer.place} is no {answer.kind}: a value has a wrong type") from None
 
 
 def campaign_sections(kind: str, document: Document) -> list[Section]:
@@ -141,6 +78,46 @@ def campaign_sections(kind: str, document: Document) -> list[Section]:
         document: the document of the campaign.
     """
     return told(_CAMPAIGNS[kind](document))
+
+
+def _target(document: Document) -> str:
+    """Return the target of a label such as ``pyfast, //host/q0``."""
+    name, comma, url = str(document["target"]).rpartition(", ")
+    if url == "peer-to-peer":
+        return f"{name} peer to peer"
+    return f"{url} (with {name})" if comma else f"The pair {url}"
+
+
+def _search_sentences(document: Document) -> Iterator[str]:
+    found, target = document["found_rate"], _target(document)
+    conditions = "".join(f" and {one}" for one in document["conditions"]).removeprefix(" and ")
+    within = f" with {conditions}" if conditions else ""
+    rate, low, high = found["rate"], found["low"], found["high"]
+    if rate is None:
+        yield f"No rate was found: {target} sustained none of the tried rates{within}."
+    elif high is None:
+        yield f"{target} sustained every tried rate, up to {rate:,} messages/s{within}."
+    else:
+        word = "" if found["confirmed"] else "Unconfirmed: "
+        yield f"{word}{target} sustains {rate:,} messages/s{within}."
+        yield f"Its limit is between {low:,} and {high:,} messages/s (95 % interval)."
+    sides = [found["confirmation"][key] for key in ("at", "above")] if found["confirmation"] else ()
+    counts = [f"{one['sustained']} of {counted(one['runs'], 'trial')} at {one['rate']:,}/s"
+              for one in sides if one["runs"]]  # fmt: skip
+    if counts:
+        yield f"Confirmation: {' and '.join(counts)} were sustained."
+    if found["reason"]:
+        yield f"Reason of the limit: {found['reason']}."
+    stalled = found.get("stalled") or {"failed": 0}
+    if stalled["failed"]:
+        yield f"Below it, {stalled['failed']} of {stalled['runs']} trials failed: not by the rate."
+    void = sum(trial_state(trial) == "void" for trial in found["steps"])
+    of = f", {void:,} of them void" if void else ""
+    yield f"The search made {counted(len(found['steps']), 'trial')}{of}{_ended(document)}."
+
+
+def _ended(document: Document) -> str:
+    return f", and ended early: {document['reason']}" if document["reason"] else ""
 
 
 def _search(document: Document) -> dict[str, Any]:
@@ -202,6 +179,31 @@ def trial_state(trial: Document) -> str:
     return "sustained" if trial["sustained"] else "not sustained"
 
 
+def _sweep_sentences(document: Document) -> Iterator[str]:
+    points = document["points"]
+    held = [point for point in points if point["sustained"] and point["figures"]]
+    options = " and ".join(document["options"])
+    yield (
+        f"{_target(document)} was measured at {counted(len(points), 'value')} of {options}: "
+        f"{len(held):,} of {len(points):,} loads were sustained."
+    )
+    if held:
+        best = max(held, key=lambda point: float(point["figures"]["message_rate"]))
+        figures = best["figures"]
+        yield (
+            f"The highest sustained rate is {average_text(figures['message_rate'], '/s')}, at "
+            f"{_values(best)}, with a median latency of "
+            f"{average_text(figures['latency_p50'], 'ms')} and a 99 % latency of "
+            f"{average_text(figures['latency_p99'], 'ms')}."
+        )
+    if document.get("reason"):
+        yield f"The sweep ended early: {document['reason']}."
+
+
+def _values(point: Document) -> str:
+    return ", ".join(f"{name}={value}" for name, value in point["values"].items())
+
+
 def _sweep(document: Document) -> dict[str, Any]:
     options = document["options"]
     rows = {
@@ -215,6 +217,20 @@ def _sweep(document: Document) -> dict[str, Any]:
         for one in document["points"]
     ]
     return {"SWEEP": _rows(rows), "POINTS": [Grid("Points", heads, cells), *_NOTE]}
+
+
+def _set_sentences(document: Document) -> Iterator[str]:
+    for side, summary in document["summary"].items():
+        figures, label = summary["figures"], document["sides"][side]
+        medians = {name: found["median"] for name, found in figures.items()}
+        yield (
+            f"Median of {counted(summary['runs'], 'run')} of {label}: "
+            f"{average_text(medians['message_rate'], '/s')}, median latency "
+            f"{average_text(medians['latency_p50'], 'ms')}, 99 % latency "
+            f"{average_text(medians['latency_p99'], 'ms')}."
+        )
+    done = f"{document['complete_runs']} of {document['asked_runs']} runs are complete"
+    yield f"{done}: {document['reason']}." if document["reason"] else f"{done}."
 
 
 def _set(document: Document) -> dict[str, Any]:
@@ -264,6 +280,38 @@ def _medians(side: str, summary: Document) -> Iterator[Row | Grid]:
         yield Row("", f"too few runs for an interval: at least {LEAST_VALUES}", only=TEXT)
 
 
+def _churn_sentences(document: Document) -> Iterator[str]:
+    attempts, unit = document["attempts"], f"{document['of']}s"
+    yield (
+        f"{document['target']} opened and closed {document['achieved_rate']:,.0f} {unit}/s, of "
+        f"{document['rate']:,}/s asked for {document['duration']:,} s."
+    )
+    if attempts["failed"]:
+        most = document["failures"][0]
+        yield (
+            f"{attempts['failed']:,} of {attempts['due']:,} attempts failed, {most['count']:,} of "
+            f"them so: {most['reason']}."
+        )
+    else:
+        yield f"{attempts['succeeded']:,} of {attempts['due']:,} attempts succeeded, none failed."
+    if document["latency"]:
+        yield f"An attempt took {_took(document['latency'])}."
+    server = document["server"]
+    if server:
+        before, after = (f"{server[key] / 1e6:,.1f} MB" for key in ("memory_begin", "memory_end"))
+        went = f"stayed at {after}" if before == after else f"went from {before} to {after}"
+        yield f"The server's memory {went}; it used {server['cpu_seconds']:,.2f} s of CPU time."
+    if document["reason"]:
+        yield f"The churn ended early: {document['reason']}."
+
+
+def _took(latency: Document) -> str:
+    parts = [f"{latency_text(latency['p50_us'], 'us')} in the median"]
+    if exists("99", latency["count"]):
+        parts.append(f"{latency_text(latency['p99_us'], 'us')} at 99 %")
+    return ", ".join([*parts, f"{latency_text(latency['max_us'], 'us')} at most"])
+
+
 def _churn(document: Document) -> dict[str, Any]:
     attempts, unit = document["attempts"], f"{document['of']}s"
     server = document["server"]
@@ -292,6 +340,28 @@ def _with_files(rows: Sequence[Row], document: Document) -> list[Row]:
     files = document.get("output_dir")
     shown = [*rows, *([Row("Output files", files)] if files else [])]
     return [row._replace(only=TEXT) for row in shown]
+
+
+def _hold_sentences(document: Document) -> Iterator[str]:
+    opening, holding = document["opening"], document["holding"]
+    yield (
+        f"{document['target']} kept {opening['opened'] - holding['lost']:,} of "
+        f"{counted(document['connections'], 'idle connection')} for {holding['seconds']:,.1f} s."
+    )
+    for count, word, key in (
+        (opening["failed"], "not opened", "failures"),
+        (holding["lost"], "lost", "losses"),
+    ):
+        if count:
+            most = document[key][0]
+            yield f"{count:,} {word}, {most['count']:,} of them so: {most['reason']}."
+    server = document["server"]
+    if server and server["memory_each"] is not None:
+        yield f"Each connection took {server['memory_each'] / 1e3:,.1f} kB of the server's memory."
+    each = f"; one took {_took(opening['latency'])}" if opening["latency"] else ""
+    yield f"The opening took {seconds_text(opening['seconds'])}{each}."
+    if document["reason"]:
+        yield f"The hold ended early: {document['reason']}."
 
 
 def _hold(document: Document) -> dict[str, Any]:
@@ -361,3 +431,11 @@ def _reasons(title: str, found: Sequence[Document]) -> list[Grid]:
 
 
 _CAMPAIGNS = {SEARCH: _search, SWEEP: _sweep, SET: _set, CHURN: _churn, HOLD: _hold}
+
+_SENTENCES = {
+    SEARCH: _search_sentences,
+    SWEEP: _sweep_sentences,
+    SET: _set_sentences,
+    CHURN: _churn_sentences,
+    HOLD: _hold_sentences,
+}

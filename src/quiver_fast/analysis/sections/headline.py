@@ -1,4 +1,4 @@
-"""The beginning of a run's section on a page: figures, verdict, and the load."""
+"""A run in a few words: figures, verdict, the load and the environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.figures.steady import NOT_STEADY, TOO_SHORT
 from quiver_fast.analysis.model.ranks import CHARTS, known_ranks, rank_title
 from quiver_fast.analysis.model.units import average_text, latency_text
-from quiver_fast.analysis.show.html import Tile, escape
 
 # Faults of the messages of a run: key, words, and whether it is bad for any run.
 _FAULTS = (
@@ -28,7 +27,7 @@ _FAULTS = (
 _NO_END = {"records": {"set_back_ms": None}}
 
 
-def run_tiles(run: Mapping[str, Any]) -> list[Tile]:
+def run_tiles(run: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the few figures of a run that matter."""
     tiles = [("Throughput", average_text(run_rate(run), "/s"))]
     latency = (run["receiver"] or {}).get("latency") or {}
@@ -75,11 +74,11 @@ def run_state(run: Mapping[str, Any]) -> str:
     return "incomplete" if run["complete"] is False else verdict
 
 
-def run_verdict(run: Mapping[str, Any]) -> str:
-    """Return in HTML whether a run is complete, and the faults of its figures."""
+def run_verdict(run: Mapping[str, Any]) -> tuple[bool, str]:
+    """Return whether a run is bad, and its verdict: is it complete, which faults has it?"""
     reason = incomplete_text(run)
     if reason is not None:
-        return f'<p class="breached">Incomplete: {escape(reason)}</p>'
+        return True, f"Incomplete: {reason}"
     faults = list(_faults(run))
     steady = run["analysis"]["steady_state"]
     words = ["complete"] if run["complete"] else ["no summary tells whether it is complete"]
@@ -93,8 +92,7 @@ def run_verdict(run: Mapping[str, Any]) -> str:
     lead = "Take care with these figures" if bad else "These figures can be trusted"
     if steady["verdict"] == TOO_SHORT and not bad:
         lead = "These figures are of a short run"
-    shown = escape(f"{lead}: {'; '.join(words)}")
-    return f'<p class="verdict {"bad" if bad else "good"}">{shown}</p>'
+    return bad, f"{lead}: {'; '.join(words)}"
 
 
 def incomplete_text(run: Mapping[str, Any]) -> str | None:

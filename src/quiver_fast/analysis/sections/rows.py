@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from quiver_fast.analysis.model.ranks import FEW, SECTIONS, known_ranks
 from quiver_fast.analysis.model.units import NO_RATE, latency_text
 
 TEXT, PAGE = "text", "page"
 """The views that a row or a table may be for alone."""
 
 _LOW_RATE = 10
+
 _NUMBERS = frozenset("+-0123456789")
 
 
@@ -88,55 +90,49 @@ def told(found: Mapping[str, Any]) -> list[Section]:
     return [section for section in sections if section.parts]
 
 
-def section_text(section: Section) -> str:
-    """Return a section in upstream's layout; empty where the text has nothing of it."""
-    parts = section.of(TEXT)
-    lines = [line for part in parts for line in _lines(part)]
-    return heading_text(section.title, lines) if parts else ""
+def rank_name(rank: str) -> str:
+    """Return the name of a rank on a terminal: ``p99.9``, ``max``."""
+    return {"0": "min", "100": "max"}.get(rank, f"p{rank}")
 
 
-def heading_text(heading: str, lines: Sequence[str]) -> str:
-    """Return a heading and its lines, with blank lines around the heading."""
-    return "\n".join(["", heading, "", *lines]) + "\n"
+def rank_words(section: Mapping[str, Any], ranks: Sequence[str]) -> list[tuple[str, float, str]]:
+    """Return rank, ticks and words of percentiles: ``p50 10.2 us``."""
+    # Corrected latencies have no count.
+    count = section.get("count")
+    shown = ranks if count is None else known_ranks(ranks, count)
+    known = [(rank, section["percentiles"].get(rank)) for rank in shown]
+    return [
+        (rank, value, f"{rank_name(rank)} {latency_text(value, section['unit'])}")
+        for rank, value in known
+        if value is not None
+    ]
 
 
-def _lines(part: Row | Grid) -> list[str]:
-    return grid_lines(part) if isinstance(part, Grid) else [row_line(part)]
+def percentile_rows(section: Mapping[str, Any], name: str, label: str | None) -> list[Row]:
+    """Return the percentiles of a section that ``exact_latency`` made, a row each."""
+    return [
+        latency(f"{name} {rank}%", value, section["unit"], label and (label, words))
+        for rank, value, words in rank_words(section, SECTIONS)
+    ]
 
 
-def row_line(row: Row) -> str:
-    """Return a line such as ``Count ......... 1,000 messages``, whose value ends in column 61."""
-    if not row.name:
-        return row.value
-    name, value = (24, 37) if row.unit else (19, 42)
-    return f"{row.name + ' ':.<{name}}{' ' + row.value:.>{value}} {row.unit}".rstrip()
+def cell_text(value: float | None, form: str = ",d") -> str:
+    """Return a number as a cell of a table."""
+    return "-" if value is None else format(value, form)
 
 
-def grid_lines(grid: Grid) -> list[str]:
-    """Return the lines of a table: words stand left, numbers right."""
-    columns = [*zip(grid.heads, *grid.rows, strict=True)]
-    cells = [[_aligned(cell, column) for cell in column] for column in columns]
-    return ["  ".join(line).rstrip() for line in zip(*cells, strict=True)]
+def few_latencies(section: Mapping[str, Any] | None) -> list[str]:
+    """Return the cells of latencies in a table of several runs, ends or queues."""
+    if not section or not section.get("count"):
+        return ["-"] * len(FEW)
+    return [latency_text(section["percentiles"][rank], section["unit"]) for rank in FEW]
 
 
-def _aligned(cell: str, column: Sequence[str]) -> str:
-    width = max(map(len, column))
-    return cell.rjust(width) if is_numeric(column[1:]) else cell.ljust(width)
+def share_text(part: float) -> str:
+    """Return a part of all messages as ``6.2 %``."""
+    return f"{100 * part:.1f} %"
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
     """Say whether a column has numbers; ``-`` stands for one that is not known."""
     return all(cell[:1] in _NUMBERS for cell in cells) and any(cell != "-" for cell in cells)
-
-
-def brief_rows(sections: Sequence[Section]) -> list[tuple[str, str]]:
-    """Return the lines of a terminal: a label, and the words of the rows with that label."""
-    lines: dict[object, tuple[str, list[str]]] = {}
-    for section in sections:
-        for part in section.parts:
-            if isinstance(part, Row) and part.brief is not None:
-                label, words = part.brief
-                # A line of words is whole.
-                key = label if part.name else (label, words)
-                lines.setdefault(key, (label, []))[1].append(words)
-    return [(label, ", ".join(words)) for label, words in lines.values()]

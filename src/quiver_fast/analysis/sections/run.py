@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from itertools import zip_longest
 from typing import Any
 
 from quiver_fast.analysis.figures.delivery import matching_text
-from quiver_fast.analysis.figures.each_end import shown_of_each, slowest
 from quiver_fast.analysis.figures.statistics import OF_STEADY
 from quiver_fast.analysis.model.ranks import (
     BRIEF,
-    FEW,
     NAMES,
     SECTIONS,
     STREAMING,
     SUMMARY,
     exists,
-    known_ranks,
     rank_head,
 )
 from quiver_fast.analysis.model.units import (
     body_rate_text,
-    fine_text,
     latency_text,
     mean_text,
-    percent_text,
     rate_digits,
     rate_text,
     seconds_text,
 )
-from quiver_fast.analysis.show.headline import incomplete_text
-from quiver_fast.analysis.show.lateness import late_by_rows, lateness_lines, starved_lines
-from quiver_fast.analysis.show.sections import (
+from quiver_fast.analysis.sections.ends import end_sections
+from quiver_fast.analysis.sections.headline import incomplete_text
+from quiver_fast.analysis.sections.lateness import late_by_rows, lateness_lines, starved_lines
+from quiver_fast.analysis.sections.rows import (
     PAGE,
     TEXT,
     Grid,
@@ -41,6 +36,9 @@ from quiver_fast.analysis.show.sections import (
     Section,
     latency,
     number,
+    percentile_rows,
+    rank_name,
+    rank_words,
     rate,
     told,
 )
@@ -48,9 +46,10 @@ from quiver_fast.rate_steps import rate_text as step_rate
 from quiver_fast.words import counted
 
 Document = Mapping[str, Any]
+
+
 _COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
            "negative_latency")  # fmt: skip
-_END_COUNTS = ("sent", "received", "unreceived", "duplicate", "reordered")
 
 
 def run_sections(run: Document) -> list[Section]:
@@ -75,27 +74,6 @@ def run_sections(run: Document) -> list[Section]:
     return [*told(found), *end_sections(run)]
 
 
-def end_sections(run: Document) -> list[Section]:
-    """Return the sections on the ends of a run of many."""
-    return told({
-        "FAIRNESS": _fairness(run.get("fairness") or {}),
-        "ENDS": _ends(run.get("ends") or ()),
-        "QUEUES": _queues(run.get("queues") or ()),
-    })  # fmt: skip
-
-
-def findings(run: Document) -> list[Section]:
-    """Return the sections of the ``analysis`` of a run, which ``docs/analysis.md`` describes."""
-    analysis = run["analysis"]
-    found = {
-        "STEADY STATE": _steady(analysis["steady_state"], run["receiver"] or run["sender"]),
-        "STALLS": _stalls(analysis["stalls"]),
-        "CLOCK": _clock(analysis["clock"]),
-        "COORDINATED OMISSION": _omission(analysis["coordinated_omission"]),
-    }
-    return told(found)
-
-
 def run_of(summary: Document) -> dict[str, Any]:
     """Return the document of a run of one arrow, from its summary."""
     config = summary.get("config")
@@ -104,32 +82,6 @@ def run_of(summary: Document) -> dict[str, Any]:
     ends = {"sender": None, "receiver": None} | {"sender" if sends else "receiver": summary}
     known = {key: summary.get(key) for key in ("complete", "reason", "delivery")}
     return ends | known | {"results": None, "peer_to_peer": False}
-
-
-def rank_name(rank: str) -> str:
-    """Return the name of a rank on a terminal: ``p99.9``, ``max``."""
-    return {"0": "min", "100": "max"}.get(rank, f"p{rank}")
-
-
-def _rank_words(section: Document, ranks: Sequence[str]) -> list[tuple[str, float, str]]:
-    """Return rank, ticks and words of percentiles: ``p50 10.2 us``."""
-    # Corrected latencies have no count.
-    count = section.get("count")
-    shown = ranks if count is None else known_ranks(ranks, count)
-    known = [(rank, section["percentiles"].get(rank)) for rank in shown]
-    return [
-        (rank, value, f"{rank_name(rank)} {latency_text(value, section['unit'])}")
-        for rank, value in known
-        if value is not None
-    ]
-
-
-def _percentiles(section: Document, name: str, label: str | None) -> list[Row]:
-    """Return the percentiles of a section that ``exact_latency`` made, a row each."""
-    return [
-        latency(f"{name} {rank}%", value, section["unit"], label and (label, words))
-        for rank, value, words in _rank_words(section, SECTIONS)
-    ]
 
 
 def _incomplete(run: Document) -> Iterator[Row]:
@@ -147,7 +99,7 @@ def _results(run: Document) -> Iterator[Row]:
     section = (receiver or {}).get("latency")
     if section is None or section["count"] == 0:
         return
-    words = ", ".join(words for _, _, words in _rank_words(section, BRIEF))
+    words = ", ".join(words for _, _, words in rank_words(section, BRIEF))
     yield Row("", "", "", ("Latency", words) if words else None, TEXT)
     yield from (Row("", line, "", None, TEXT) for line in _percentile_lines(section))
     if "with_never_sent" in section:
@@ -309,9 +261,9 @@ def _settlement(settlement: Document | None) -> Iterator[Row]:
     """Yield the latencies of all settlements, and those of the ``S`` lines beside them."""
     if settlement is None:
         return
-    yield from _percentiles(settlement["all"], "Latency", "Settlement")
+    yield from percentile_rows(settlement["all"], "Latency", "Settlement")
     if settlement["sampled"]["count"]:
-        yield from _percentiles(settlement["sampled"], "Sampled", None)
+        yield from percentile_rows(settlement["sampled"], "Sampled", None)
     yield number("Settled", settlement["all"]["count"], "messages")
     yield number("Sampled", settlement["sampled"]["count"], "messages")
     unsettled = settlement["unsettled"]
@@ -360,7 +312,7 @@ def _streaming(streaming: Document | None) -> Iterator[Row]:
     words = None if megabytes is None else ("Streaming", f"{megabytes:,.1f} MB/s")
     yield number("Bodies", streaming["body_bytes"], "bytes")
     yield number("Throughput", megabytes, "MB/s", words, ",.1f")
-    known = ", ".join(text for _, _, text in _rank_words(first, STREAMING))
+    known = ", ".join(text for _, _, text in rank_words(first, STREAMING))
     words = ("Streaming", f"first byte {known}") if known else None
     for rank in STREAMING:
         yield latency(f"First byte {rank}%", first["percentiles"][rank], first["unit"], words)
@@ -386,165 +338,3 @@ def _step_cells(step: Document) -> tuple[str, ...]:
         "-" if achieved is None else rate_digits(achieved),
         *("-" if value is None else latency_text(value, section["unit"]) for value in ticks),
     )
-
-
-def _fairness(fairness: Document) -> Iterator[Row]:
-    """Yield how even the shares of each side are: their ratio is 1 where all are equal."""
-    for side in ("senders", "receivers"):
-        found = fairness.get(side)
-        if found is not None:
-            shares = f"{share_text(found['least'])} to {share_text(found['most'])} each"
-            words = f"{shares}, smallest by largest {found['ratio']:.3f}"
-            yield Row(side.capitalize(), words, "", ("Shares", f"{side} {words}"))
-
-
-def share_text(part: float) -> str:
-    """Return a part of all messages as ``6.2 %``."""
-    return f"{100 * part:.1f} %"
-
-
-def _ends(ends: Sequence[Document]) -> Iterator[Row | Grid]:
-    """Yield a table of the ends; of many, of the slowest."""
-    rows, notes = [], []
-    for role in ("sender", "receiver"):
-        shown, which = shown_of_each(ends, role)
-        if shown:
-            total = sum(end["results"]["message_count"] for end in ends if end["role"] == role)
-            rows += [_end_cells(row, total) for row in shown]
-        notes += [] if which is None else [Row("", which)]
-    heads = ("End", "Queue", "Messages", "Share", "Messages/s", *map(rank_head, FEW), "State")
-    if rows:
-        yield Grid("Ends", heads, rows)
-        yield from notes
-
-
-def _end_cells(row: Document, total: int) -> list[str]:
-    state, why = row["process"].get("complete"), row["process"].get("reason")
-    return [
-        row["name"],
-        cell_text(row["queue"], "d"),
-        f"{row['message_count']:,}",
-        share_text(row["message_count"] / total) if total else "-",
-        "-" if row["message_rate"] is None else rate_digits(row["message_rate"]),
-        *few_latencies(row["latency"]),
-        "-" if state is None else "complete" if state else why or "incomplete",
-    ]
-
-
-def cell_text(value: float | None, form: str = ",d") -> str:
-    """Return a number as a cell of a table."""
-    return "-" if value is None else format(value, form)
-
-
-def few_latencies(section: Document | None) -> list[str]:
-    """Return the cells of latencies in a table of several runs, ends or queues."""
-    if not section or not section.get("count"):
-        return ["-"] * len(FEW)
-    return [latency_text(section["percentiles"][rank], section["unit"]) for rank in FEW]
-
-
-def _queues(queues: Sequence[Any]) -> Iterator[Row | Grid]:
-    """Yield the figures of each queue of a run with several; of many, of the slowest."""
-    names = map(str.capitalize, _END_COUNTS)
-    heads = ("Queue", *names, "Sent/s", "Received/s", *map(rank_head, FEW))
-    shown = slowest([dict(one) for one in queues])
-    rows = [
-        [str(one["queue"]), *(cell_text(one[key]) for key in _END_COUNTS)]
-        + ["-" if (speed := one[key]) is None else rate_digits(speed)
-           for key in ("sent_rate", "received_rate")]
-        + few_latencies(one["latency"])
-        for one in shown
-    ]  # fmt: skip
-    if rows:
-        yield Grid("Queues", heads, rows)
-    if len(rows) < len(queues):
-        yield Row("", f"Shown are {len(rows)} of {len(queues):,} queues, the slowest.")
-
-
-def _steady(found: Document, raw: Document) -> Iterator[Row]:
-    """Yield the verdict and the figures, those of a steady state beside the whole run's."""
-    verdict = f"{found['verdict']}: {found['reason']}"
-    yield Row("Verdict", found["verdict"], "", None, PAGE)
-    if found["figures_of"] != OF_STEADY:
-        yield Row("Reason", found["reason"] or "-", "", None, PAGE)
-        yield Row("", verdict, "", ("State", verdict), TEXT)
-        yield Row("", "Figures of the whole run:", "", None, TEXT)
-        whole = [rate("Rate", found["message_rate"])]
-        if found["latency"] is not None:
-            whole += _percentiles(found["latency"], "Latency", None)
-        yield from (row._replace(only=TEXT) for row in whole)
-        return
-    yield Row("First second", moment(found["first_second"]), "", None, PAGE)
-    yield Row("Last second", moment(found["last_second"]), "", None, PAGE)
-    yield Row("Rule", found["rule"], "", None, PAGE)
-    seconds = found["seconds"]
-    yield number("Duration", seconds, "seconds", ("State", f"steady for {seconds:,} s"))
-    for key, part in (("warm_up_seconds", "warm-up"), ("ramp_down_seconds", "ramp-down")):
-        words = ("State", f"{found[key]:,} s of {part} left out") if found[key] else None
-        yield number(f"{part.capitalize()} left out", found[key], "seconds", words)
-    if found["detectable_step"] is not None:
-        yield Row("Detectable step", percent_text(found["detectable_step"]).removesuffix(" %"), "%")
-    speed = found["message_rate"]
-    words = None if speed is None else ("State", f"{speed:,.0f} messages/s")
-    yield _beside(rate("Rate", speed, words), cell_text(raw["results"]["message_rate"], ",.0f"))
-    if found["latency"] is not None:
-        unit, whole = raw["latency"]["unit"], raw["latency"]["percentiles"]
-        ranks = [rank for rank, _, _ in _rank_words(found["latency"], SECTIONS)]
-        rows = _percentiles(found["latency"], "Latency", "State")
-        for rank, row in zip(ranks, rows, strict=True):
-            yield _beside(row, latency_text(whole[rank], unit))._replace(only=TEXT)
-
-
-def _beside(row: Row, raw: str) -> Row:
-    return row._replace(unit=f"{row.unit} (whole run {raw})".lstrip())
-
-
-def moment(second: int) -> str:
-    """Return epoch seconds as date and time."""
-    return f"{datetime.fromtimestamp(second, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _stalls(stalls: Sequence[Document]) -> Iterator[Row | Grid]:
-    if not stalls:
-        return
-    seconds = [stall["seconds"] for stall in stalls]
-    yield Row("Stalls", f"{len(stalls):,}", "", ("Stalls", counted(len(stalls), "stall")))
-    yield number("Stalled", sum(seconds), "seconds", ("Stalls", f"{sum(seconds):,} s in all"))
-    longest = max(seconds)
-    yield number("Longest", longest, "seconds", ("Stalls", f"the longest {longest:,} s"))
-    rows = [(moment(stall["first"]), f"{stall['seconds']:,} s") for stall in stalls]
-    yield Grid("Each stall", ("First second", "Length"), rows, PAGE)
-
-
-def _clock(clock: Document | None) -> Iterator[Row]:
-    if clock is None:
-        return
-    for bound in ("at least", "at most"):
-        value = clock[f"offset_{bound.replace(' ', '_')}"]
-        if value is not None:
-            brief = ("Clocks", f"offset {bound} {latency_text(value, clock['unit'])}")
-            yield latency(f"Offset {bound}", value, clock["unit"], brief)
-    if clock["drift_ppm"] is not None:
-        brief = ("Clocks", f"drift {clock['drift_ppm']:,.2f} ppm")
-        yield number("Drift", clock["drift_ppm"], "ppm", brief, ",.2f")
-        yield number("Drift at least", clock["drift_low_ppm"], "ppm", None, ",.2f")
-        yield number("Drift at most", clock["drift_high_ppm"], "ppm", None, ",.2f")
-
-
-def _omission(omission: Document | None) -> Iterator[Row]:
-    """Yield the corrected latencies, where the correction changes any."""
-    if omission is None or omission["method"] is None:
-        return
-    unit, method = omission["unit"], omission["method"]
-    raw, corrected = (omission[kind] | {"unit": unit} for kind in ("raw", "corrected"))
-    words = ", ".join(words for _, _, words in _rank_words(corrected, SECTIONS))
-    changes = raw["percentiles"] != corrected["percentiles"]
-    brief = ("Omission", f"corrected by {method}: {words}") if changes else None
-    yield Row("Correction", method, "", brief)
-    if omission.get("expected_interval") is not None:
-        yield Row("Interval", fine_text(omission["expected_interval"], unit))
-    for rank in SECTIONS:
-        # The summary has the raw ones.
-        value = corrected["percentiles"][rank]
-        if latency_text(value, unit) != latency_text(raw["percentiles"][rank], unit):
-            yield latency(f"Corrected {rank}%", value, unit)._replace(only=TEXT)

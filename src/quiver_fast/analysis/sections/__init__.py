@@ -1,0 +1,1 @@
+"""From figures to sections: rows of name, value and unit, tables and sentences."""
