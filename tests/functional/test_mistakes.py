@@ -310,7 +310,7 @@ def test_a_port_of_another_protocol(scheme, reply, line, capfd):
     with answering(reply) as port:
         assert main_of("pair")([f"{scheme}://127.0.0.1:{port}/q0", "-c", "1"]) == 1
     output, errors = capfd.readouterr()
-    stays = "What is sent to 'q0' stays there: csp only appends\n"
+    stays = "Messages sent to 'q0' stay there: csp only appends\n"
     assert output == (stays if scheme == "csp" else "")
     assert line in errors
     assert errors.count("\n") == 1, errors

@@ -262,8 +262,8 @@ bool door_keep(door_deliveries_t *made) {
 bool door_current(const door_deliveries_t *made, door_delivery_t *found) {
   const amqp_delivery_t *delivery = made->in.current;
   if (!delivery) return false;
-  *found = (door_delivery_t) {
-    delivery->id, delivery->pending, delivery->partial, delivery->aborted, delivery->settled};
+  *found = (door_delivery_t) {delivery->id, delivery->pending, delivery->partial, delivery->aborted,
+    delivery->settled_by_peer};
   return true;
 }
 

@@ -6,12 +6,6 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from quiver_fast.amqp.tls cimport iovec
 
-cdef extern from "frames_out.h" nogil:
-    const int AMQP_FRAME_ROOM
-    enum:
-        AMQP_TXN_ID_MAX
-        AMQP_STATE_ROOM
-
 cdef extern from "constructors.h" nogil:
     enum:
         DESCRIBED
@@ -41,9 +35,6 @@ cdef extern from "constructors.h" nogil:
         MAP8
         MAP32
         ARRAY8
-
-    uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer)
-    uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state)
 
 cdef extern from "values.h" nogil:
     ctypedef struct amqp_bytes_t:
@@ -143,6 +134,14 @@ cdef extern from "frames.h" nogil:
         amqp_state_t state
 
     int amqp_read_state(amqp_bytes_t encoded, amqp_state_t *state)
+
+cdef extern from "frames_out.h" nogil:
+    const int AMQP_FRAME_ROOM
+    enum:
+        AMQP_TXN_ID_MAX
+        AMQP_STATE_ROOM
+    uint8_t *amqp_write_transfer(uint8_t *out, uint16_t channel, const amqp_transfer_t *transfer)
+    uint8_t *amqp_write_state(uint8_t *out, const amqp_state_t *state)
 
 cdef extern from "session.h" nogil:
     ctypedef struct amqp_session_t:
@@ -357,7 +356,7 @@ cdef extern from "plane.h" nogil:
     bint amqp_plane_beat(amqp_plane_t *plane)
 
 cdef extern from "deliveries.h" nogil:
-    ctypedef struct amqp_saying_t:
+    ctypedef struct amqp_encoded_state_t:
         size_t size
 
     ctypedef struct amqp_spares_t:
@@ -393,9 +392,9 @@ cdef extern from "deliveries.h" nogil:
         bint partial
         bint aborted
         amqp_code code
-        bint settled
-        amqp_bytes_t said
-        amqp_saying_t saying
+        bint settled_by_peer
+        amqp_bytes_t peer_state
+        amqp_encoded_state_t our_state
         size_t pending
         const uint8_t *at
         size_t run

@@ -133,13 +133,13 @@ static amqp_delivery_t *new_record(amqp_spares_t *spares) {
 
 /* Keep a record for another delivery, cleared except for the bytes of our state. */
 static void spare_record(amqp_spares_t *spares, amqp_delivery_t *record) {
-  if (record->said_copy) free(record->said_copy);
-  if (record->saying.many) free(record->saying.many);
+  if (record->peer_state_copy) free(record->peer_state_copy);
+  if (record->our_state.many) free(record->our_state.many);
   if (spares->count == SPARES_MAX) {
     free(record);
     return;
   }
-  memset(record, 0, offsetof(amqp_delivery_t, saying) + offsetof(amqp_saying_t, few));
+  memset(record, 0, offsetof(amqp_delivery_t, our_state) + offsetof(amqp_encoded_state_t, few));
   record->next = spares->first;
   spares->first = record;
   spares->count++;
@@ -297,7 +297,7 @@ static bool take_state(amqp_delivery_t *delivery, amqp_bytes_t encoded) {
   amqp_state_t state;
   if (!encoded.start || amqp_read_state(encoded, &state)) return true;
   delivery->code = state.code;
-  delivery->said = encoded;
+  delivery->peer_state = encoded;
   return amqp_delivery_keep_said(delivery);
 }
 
@@ -318,7 +318,7 @@ bool amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *ar
   if (!delivery || delivery->id != arrival->delivery_id) return true;
   delivery->partial = arrival->more;
   delivery->aborted |= arrival->aborted;
-  delivery->settled |= arrival->settled || arrival->aborted;
+  delivery->settled_by_peer |= arrival->settled || arrival->aborted;
   return take_state(delivery, arrival->state) && take_payload(link, delivery, arrival);
 }
 
@@ -375,12 +375,13 @@ void amqp_delivery_advance(amqp_delivery_t *delivery) {
 }
 
 bool amqp_delivery_keep_said(amqp_delivery_t *delivery) {
-  if (delivery->said.size == 0 || delivery->said.start == delivery->said_copy) return true;
-  uint8_t *copy = malloc(delivery->said.size);
+  const amqp_bytes_t state = delivery->peer_state;
+  if (state.size == 0 || state.start == delivery->peer_state_copy) return true;
+  uint8_t *copy = malloc(state.size);
   if (!copy) return false;
-  memcpy(copy, delivery->said.start, delivery->said.size);
-  free(delivery->said_copy);
-  delivery->said_copy = copy;
-  delivery->said.start = copy;
+  memcpy(copy, state.start, state.size);
+  free(delivery->peer_state_copy);
+  delivery->peer_state_copy = copy;
+  delivery->peer_state.start = copy;
   return true;
 }

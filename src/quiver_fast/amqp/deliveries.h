@@ -18,11 +18,11 @@
 typedef struct amqp_delivery amqp_delivery_t;
 
 /* An encoded delivery state. */
-typedef struct amqp_saying {
+typedef struct amqp_encoded_state {
   uint8_t *many; /* a longer state; else NULL */
   size_t size;   /* 0 for none */
   uint8_t few[AMQP_SHORT_STATE];
-} amqp_saying_t;
+} amqp_encoded_state_t;
 
 /* Records for the next deliveries, shared by all connections of one thread. */
 typedef struct amqp_spares {
@@ -40,7 +40,7 @@ typedef struct amqp_deliveries {
   enum amqp_role role;
   uint32_t first, last;
   bool accepts; /* the outcome is accepted */
-  amqp_saying_t outcome;
+  amqp_encoded_state_t outcome;
 } amqp_deliveries_t;
 
 /* The deliveries of one direction, in the order of their ids. */
@@ -84,14 +84,15 @@ struct amqp_delivery {
   uint32_t format; /* the message-format, of its first transfer (part 2.7.5) */
   bool partial;    /* more frames are to come, or to go */
   bool aborted;
-  bool taken;    /* the receiver has taken it: the link's current delivery is a later one */
-  bool numbered; /* it has its id; our deliveries get it with their first transfer */
-  bool told;     /* the peer said that it is settled */
+  bool taken;        /* the receiver has taken it: the link's current delivery is a later one */
+  bool numbered;     /* it has its id; our deliveries get it with their first transfer */
+  bool sent_settled; /* our transfer said that it is settled (part 2.7.5) */
   /* The peer's last state. */
   enum amqp_code code;
-  bool settled;
-  amqp_bytes_t said; /* the encoded state; in the input, so it must be copied with its event */
-  uint8_t *said_copy;
+  bool settled_by_peer;
+  /* Encoded; in the input, so it must be copied with its event. */
+  amqp_bytes_t peer_state;
+  uint8_t *peer_state_copy;
   /* Unread bytes: their number, and the place of the first ones, in the input or in the first
    * chunk. */
   size_t pending;
@@ -99,7 +100,7 @@ struct amqp_delivery {
   size_t run;
   struct amqp_chunk *chunk, *last_chunk;
   /* Our state when we settle it. The last member: its bytes are not cleared for each delivery. */
-  amqp_saying_t saying;
+  amqp_encoded_state_t our_state;
 };
 
 /* Free all spare records. */

@@ -82,7 +82,7 @@ static bool send_frame(
   }
   amqp_session_send(&session->counts);
   delivery->partial = transfer->more;
-  delivery->told |= transfer->settled;
+  delivery->sent_settled |= transfer->settled;
   return true;
 }
 
@@ -176,7 +176,7 @@ amqp_delivery_t *amqp_delivery_send_whole(amqp_link_deliveries_t *link, amqp_byt
     amqp_delivery_drop(delivery);
     return NULL;
   }
-  delivery->told = settled;
+  delivery->sent_settled = settled;
   out = put_only_transfer(out, delivery, tag, settled, payload.size);
   amqp_output_add(&plane->output, copied ? put(out, payload) : out);
   if (!copied && !amqp_output_refer(&plane->output, payload, hold)) link->all->failed = true;
@@ -215,22 +215,22 @@ void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session) {
 
 /* ---- States */
 
-static const uint8_t *bytes_of(const amqp_saying_t *saying) {
-  return saying->many ? saying->many : saying->few;
+static const uint8_t *bytes_of(const amqp_encoded_state_t *state) {
+  return state->many ? state->many : state->few;
 }
 
 /* Make room for a state of `size` bytes; NULL without memory. */
-static uint8_t *room_for(amqp_saying_t *saying, size_t size) {
-  free(saying->many);
-  saying->many = size > AMQP_SHORT_STATE ? malloc(size) : NULL;
-  if (size > AMQP_SHORT_STATE && !saying->many) return NULL;
-  saying->size = size;
-  return saying->many ? saying->many : saying->few;
+static uint8_t *room_for(amqp_encoded_state_t *state, size_t size) {
+  free(state->many);
+  state->many = size > AMQP_SHORT_STATE ? malloc(size) : NULL;
+  if (size > AMQP_SHORT_STATE && !state->many) return NULL;
+  state->size = size;
+  return state->many ? state->many : state->few;
 }
 
 static void say(amqp_delivery_t *delivery, const amqp_state_t *state) {
-  uint8_t *out = room_for(&delivery->saying, AMQP_SHORT_STATE);
-  delivery->saying.size = (size_t) (amqp_write_state(out, state) - out);
+  uint8_t *out = room_for(&delivery->our_state, AMQP_SHORT_STATE);
+  delivery->our_state.size = (size_t) (amqp_write_state(out, state) - out);
 }
 
 void amqp_delivery_say(amqp_delivery_t *delivery, enum amqp_code code) {
@@ -257,7 +257,7 @@ static uint8_t *put_descriptor(uint8_t *out, enum amqp_code code) {
 }
 
 void amqp_delivery_say_declared(amqp_delivery_t *delivery, const void *id) {
-  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 5 + AMQP_OWN_TXN_ID);
+  uint8_t *out = room_for(&delivery->our_state, DESCRIPTOR_SIZE + 5 + AMQP_OWN_TXN_ID);
   out = put_descriptor(out, AMQP_CODE_DECLARED);
   *out++ = LIST8;
   *out++ = 1 + 2 + AMQP_OWN_TXN_ID;
@@ -293,7 +293,7 @@ void amqp_delivery_say_rejected(
   const size_t error = 5 + condition_size + 5 + description_size;
   const size_t rejected = DESCRIPTOR_SIZE + 9 + error;
   const size_t enlisted = 2 + AMQP_OWN_TXN_ID + DESCRIPTOR_SIZE + 9 + rejected;
-  uint8_t *out = room_for(&delivery->saying, DESCRIPTOR_SIZE + 9 + (id ? enlisted : rejected));
+  uint8_t *out = room_for(&delivery->our_state, DESCRIPTOR_SIZE + 9 + (id ? enlisted : rejected));
   if (!out) {
     if (id) amqp_delivery_say_enlisted(delivery, id, AMQP_CODE_REJECTED);
     else amqp_delivery_say(delivery, AMQP_CODE_REJECTED);
@@ -313,7 +313,7 @@ void amqp_delivery_say_rejected(
 }
 
 void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state) {
-  uint8_t *out = room_for(&delivery->saying, state.size);
+  uint8_t *out = room_for(&delivery->our_state, state.size);
   if (out) memcpy(out, state.start, state.size);
   else delivery->link->all->failed = true;
 }
@@ -321,9 +321,9 @@ void amqp_delivery_say_as(amqp_delivery_t *delivery, amqp_bytes_t state) {
 /* ---- Dispositions */
 
 static void write_disposition(amqp_deliveries_t *all, amqp_session_end_t *session,
-  const amqp_saying_t *saying, amqp_disposition_t disposition) {
+  const amqp_encoded_state_t *state, amqp_disposition_t disposition) {
   if (session->phase[AMQP_OURS] != AMQP_ACTIVE) return;
-  if (saying->size) disposition.state.encoded = (amqp_bytes_t) {bytes_of(saying), saying->size};
+  if (state->size) disposition.state.encoded = (amqp_bytes_t) {bytes_of(state), state->size};
   if (!amqp_plane_answer(all->plane, session, &disposition)) all->failed = true;
 }
 
@@ -338,12 +338,12 @@ void amqp_deliveries_tell(amqp_deliveries_t *all) {
 
 /* Add an outcome to the run, or begin another one with it. The run of a session ends before our end
  * goes out, and nothing is added later: the session may be freed then. */
-static void settle_in_run(
-  amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id, const amqp_saying_t *saying) {
+static void settle_in_run(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id,
+  const amqp_encoded_state_t *state) {
   if (end->session->phase[AMQP_OURS] != AMQP_ACTIVE) return;
   const bool continues = all->session == end->session && all->role == end->role &&
-    id == all->last + 1 && saying->size == all->outcome.size &&
-    !memcmp(saying->few, all->outcome.few, saying->size);
+    id == all->last + 1 && state->size == all->outcome.size &&
+    !memcmp(state->few, all->outcome.few, state->size);
   all->last = continues ? id : all->last;
   if (continues) return;
   amqp_deliveries_tell(all);
@@ -351,16 +351,16 @@ static void settle_in_run(
   all->role = end->role;
   all->first = all->last = id;
   all->accepts = false;
-  all->outcome = *saying;
+  all->outcome = *state;
 }
 
 /* Settle a delivery without a record, with an outcome that has no fields. */
 static void settle_as(
   amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id, enum amqp_code code) {
-  amqp_saying_t saying = {.many = NULL};
-  const amqp_state_t state = {.code = code};
-  saying.size = (size_t) (amqp_write_state(saying.few, &state) - saying.few);
-  settle_in_run(all, end, id, &saying);
+  const amqp_state_t outcome = {.code = code};
+  amqp_encoded_state_t state = {.many = NULL};
+  state.size = (size_t) (amqp_write_state(state.few, &outcome) - state.few);
+  settle_in_run(all, end, id, &state);
 }
 
 void amqp_deliveries_release(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id) {
@@ -379,7 +379,7 @@ void amqp_deliveries_accept(amqp_deliveries_t *all, const amqp_link_end_t *end, 
 
 static void tell_alone(const amqp_delivery_t *delivery, bool settled) {
   amqp_deliveries_tell(delivery->link->all);
-  write_disposition(delivery->link->all, delivery->link->end->session, &delivery->saying,
+  write_disposition(delivery->link->all, delivery->link->end->session, &delivery->our_state,
     (amqp_disposition_t) {.role = delivery->link->end->role,
       .first = delivery->id,
       .last = delivery->id,
@@ -387,13 +387,13 @@ static void tell_alone(const amqp_delivery_t *delivery, bool settled) {
 }
 
 void amqp_delivery_tell(amqp_delivery_t *delivery) {
-  if (!delivery->settled) tell_alone(delivery, false);
+  if (!delivery->settled_by_peer) tell_alone(delivery, false);
 }
 
 void amqp_delivery_settle(amqp_delivery_t *delivery) {
-  const bool is_known = delivery->settled || delivery->told;
-  if (!is_known && delivery->saying.many) tell_alone(delivery, true);
+  const bool is_known = delivery->settled_by_peer || delivery->sent_settled;
+  if (!is_known && delivery->our_state.many) tell_alone(delivery, true);
   else if (!is_known)
-    settle_in_run(delivery->link->all, delivery->link->end, delivery->id, &delivery->saying);
+    settle_in_run(delivery->link->all, delivery->link->end, delivery->id, &delivery->our_state);
   amqp_delivery_drop(delivery);
 }

@@ -16,7 +16,7 @@ from collections import deque
 from queue import SimpleQueue
 
 from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
-from quiver_fast.loop.syncer cimport event_descriptor, give, take
+from quiver_fast.loop.syncer cimport await_event, event_descriptor, raise_event
 from quiver_fast.proton.libsys cimport EPOLLIN
 
 # The most results of one turn, so that other hooks have theirs.
@@ -95,7 +95,7 @@ cdef class Opener:
             except Exception as failure:
                 error = failure
             self.done.append((name, callers, error))
-            give(self.watch.fd)
+            raise_event(self.watch.fd)
 
     def stop(self) -> None:
         """End the thread after its present work; callers of the rest are not told."""
@@ -115,11 +115,11 @@ cdef class Opener:
             for caller in callers:
                 caller(name, error)
         # The rest in the next turn.
-        give(self.watch.fd)
+        raise_event(self.watch.fd)
         return 0
 
 
 cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
-    take(watch.fd)
+    await_event(watch.fd)
     with gil:
         (<Opener>watch.owner).tell()

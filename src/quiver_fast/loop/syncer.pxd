@@ -55,5 +55,5 @@ cdef class Syncer:
 
 cdef void finish_sync(Appender appender, int64_t last, int error) noexcept nogil
 cdef int event_descriptor() noexcept nogil
-cdef bint take(int fd) noexcept nogil
-cdef void give(int fd) noexcept nogil
+cdef bint await_event(int fd) noexcept nogil
+cdef void raise_event(int fd) noexcept nogil

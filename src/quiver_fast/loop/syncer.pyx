@@ -66,12 +66,12 @@ cdef class Syncer:
         """Sync one batch after the other, until `stop`."""
         cdef size_t i
         with nogil:
-            while take(self.request) and not self.stopping:
+            while await_event(self.request) and not self.stopping:
                 for i in range(self.count):
                     self.jobs[i].error = sync_file(&self.jobs[i])
                     if not self.jobs[i].lent:
                         close(self.jobs[i].fd)
-                give(self.watch.fd)
+                raise_event(self.watch.fd)
 
     def stop(self) -> None:
         """Sync the last files and end the thread; the loop is no longer told."""
@@ -80,7 +80,7 @@ cdef class Syncer:
         self.finish_all()
         watch_remove(self.epoll, &self.watch)
         self.stopping = True
-        give(self.request)
+        raise_event(self.request)
         self.thread.join()
         self.thread = None
 
@@ -151,7 +151,7 @@ cdef class Syncer:
             self.add_wanted()
         self.busy = True
         self.began = monotonic_ns()
-        give(self.request)
+        raise_event(self.request)
 
     cdef void end_batch(self) noexcept nogil:
         """Note that the batch is done."""
@@ -194,7 +194,7 @@ cdef void on_done(Watch *watch, uint32_t events) noexcept nogil:
     cdef void *syncer = watch.owner
     cdef SyncJob *job
     cdef size_t i
-    take(watch.fd)
+    await_event(watch.fd)
     (<Syncer>syncer).end_batch()
     for i in range((<Syncer>syncer).count):
         job = &(<Syncer>syncer).jobs[i]
@@ -253,7 +253,7 @@ cdef int event_descriptor() noexcept nogil:
     return eventfd(0, EFD_CLOEXEC)
 
 
-cdef bint take(int fd) noexcept nogil:
+cdef bint await_event(int fd) noexcept nogil:
     """Wait until an event descriptor is readable, and reset it."""
     cdef uint64_t count
     cdef ssize_t n = read(fd, &count, sizeof(count))
@@ -262,7 +262,7 @@ cdef bint take(int fd) noexcept nogil:
     return n == sizeof(count)
 
 
-cdef void give(int fd) noexcept nogil:
+cdef void raise_event(int fd) noexcept nogil:
     """Make an event descriptor readable."""
     cdef uint64_t one = 1
     write(fd, &one, sizeof(one))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from quiver_fast.errors import QuiverError
 from quiver_fast.loop.memory cimport account
 from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
-from quiver_fast.loop.syncer cimport Syncer, event_descriptor, give, take
+from quiver_fast.loop.syncer cimport Syncer, await_event, event_descriptor, raise_event
 from quiver_fast.proton.libsys cimport EPOLLIN, monotonic_ns
 from quiver_fast.server.addresses.addresses cimport Broker, is_dynamic
 from quiver_fast.server.model.labels cimport LABELS, SINCE_SHIFT, queue_label
@@ -116,10 +116,10 @@ cdef class Readings:
             # After a time-out, the answer to the last request may still come.
             if not self.owed:
                 self.owed = True
-                give(self.watch.fd)
+                raise_event(self.watch.fd)
             if not select.select([self.reply], [], [], PATIENCE)[0]:
                 raise QuiverError(f"the server did not answer within {PATIENCE:.0f} seconds")
-            take(self.reply)
+            await_event(self.reply)
             self.owed = False
             return self.figures()
 
@@ -168,9 +168,9 @@ cdef class Readings:
 
 
 cdef void on_request(Watch *watch, uint32_t events) noexcept nogil:
-    take(watch.fd)
+    await_event(watch.fd)
     (<Readings>watch.owner).fill()
-    give((<Readings>watch.owner).reply)
+    raise_event((<Readings>watch.owner).reply)
 
 
 cdef int label_all(Container *container) except -1:

@@ -17,7 +17,7 @@ cdef str error_text(amqp_bytes_t name, amqp_bytes_t description)
 cdef class Connection(Transport):
     cdef bint server
     # The peer may be a broker on this machine.
-    cdef bint beside_broker
+    cdef bint peer_may_be_broker
     cdef bint closing
     # The connection was lost at the end of the run; that counts as a close.
     cdef bint excused

@@ -120,7 +120,7 @@ cdef class Connection(Transport):
         self.hostname = wire_name(hostname)
         is_local = peer_is_loopback(self.fd)
         # A broker is never our client; a server on this machine may be one.
-        self.beside_broker = is_local and not server
+        self.peer_may_be_broker = is_local and not server
         self.sasl = SaslExchange(security, server, is_local)
         # We poll the engine's state between exchanges: it needs no events.
         pn_connection_collect(self.connection, NULL)
@@ -237,7 +237,7 @@ cdef class Connection(Transport):
 
         A broker on this machine needs the CPU that a spin would take.
         """
-        if self.beside_broker:
+        if self.peer_may_be_broker:
             return self.exchange(wake)
         return self.exchange_spinning(wake)
 

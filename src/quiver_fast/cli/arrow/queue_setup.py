@@ -135,10 +135,10 @@ class QueueSetup:
             self.purged = self._purge()
             self._console.show(f"Purged {counted(self.purged, 'message')} from '{self.path}'")
 
-    def tell_what_stays(self) -> None:
+    def tell_messages_stay(self) -> None:
         """Warn, before messages are sent to a remote queue, that they stay there."""
         if self._plan.url.scheme == "csp":
-            self._console.show(f"What is sent to '{self.path}' stays there: csp only appends")
+            self._console.show(f"Messages sent to '{self.path}' stay there: csp only appends")
 
     def ask_address(self) -> None:
         """Ask the broker for the address of the URL's path, for an arrow that does not ask itself.

@@ -136,7 +136,7 @@ class PairPlans:
             QuiverError: the broker cannot be reached, or refuses.
         """
         queue.prepare()
-        queue.tell_what_stays()
+        queue.tell_messages_stay()
         if not self.both_extended:
             queue.ask_address()
         self._path = queue.path

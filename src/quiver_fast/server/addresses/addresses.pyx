@@ -61,7 +61,8 @@ from quiver_fast.server.model.structures cimport (
     Consumer, Container, Inlet, Link, Peer, Queue, Transaction, Work,
 )
 from quiver_fast.server.nodes.nodes cimport (
-    consumer_unready, later_forget, queue_append, queue_free, queue_new, select_later, want,
+    add_consumers, consumer_unready, later_forget, queue_append, queue_free, queue_new,
+    select_later,
 )
 from quiver_fast.server.selectors.selectors cimport Selector, filter_take
 from quiver_fast.server.streams.streams cimport (

@@ -115,7 +115,7 @@ cdef int choose(Queue *subscription, Asked asked, bytes container) except -1:
         subscription.filter = filter_take(asked.selector)
         subscription.topic.selector_count += 1
         subscription.container.selectors += subscription.filter.memory
-    subscription.choosy = subscription.not_from != 0 or subscription.filter != NULL
+    subscription.is_filtered = subscription.not_from != 0 or subscription.filter != NULL
     return 0
 
 

@@ -259,7 +259,7 @@ cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
         return 0
     topic.kept_subscriptions += 1
     # It counts as a consumer, so that other servers send messages even without links.
-    want(topic, 1)
+    add_consumers(topic, 1)
     if made.folder is None:
         return 0
     try:
@@ -418,7 +418,7 @@ cdef int end_subscription(Broker broker, Subscription subscription) noexcept:
     if queue.store != NULL:
         topic.stored_subscriptions -= 1
     topic.kept_subscriptions -= 1
-    want(topic, -1)
+    add_consumers(topic, -1)
     queue.kept = False
     queue.temporary = True
     forget(broker, subscription)

@@ -320,11 +320,11 @@ cdef void delivery_reject(
     """
     cdef Transaction *transaction = NULL
     if delivery.code == TRANSACTIONAL_STATE:
-        transaction = read_state(link.peer, delivery.said).transaction
+        transaction = read_state(link.peer, delivery.peer_state).transaction
         if transaction == NULL:
             refuse_transaction(link)
             return
-        transaction.incomplete |= delivery.settled
+        transaction.incomplete |= delivery.settled_by_peer
     amqp_delivery_say_rejected(
         delivery, NULL if transaction == NULL else &transaction.id, name, description)
     amqp_delivery_settle(delivery)
@@ -339,7 +339,7 @@ cdef void refuse_transaction(Link *link) noexcept nogil:
 cdef void delivery_lost(Link *link, const amqp_delivery_t *delivery) noexcept nogil:
     """Let a delivery's transaction fail, because its link ends before it is taken."""
     if delivery != NULL and delivery.code == TRANSACTIONAL_STATE:
-        state_lost(link.peer, delivery.said)
+        state_lost(link.peer, delivery.peer_state)
 
 
 cdef void link_refuse(Link *link, const char *name, const char *description) noexcept nogil:

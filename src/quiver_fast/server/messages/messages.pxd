@@ -239,7 +239,7 @@ cdef struct Shape:
     uint64_t words[SHAPE_WORDS]
     uint64_t masks[SHAPE_WORDS]
 
-cdef inline bint is_shaped(const Shape *shape, const uint8_t *at, size_t size) noexcept nogil:
+cdef inline bint has_shape(const Shape *shape, const uint8_t *at, size_t size) noexcept nogil:
     """Say whether a message is as long as the one before, with the same sections in it."""
     cdef uint64_t difference = 0
     cdef uint64_t word

@@ -33,7 +33,7 @@ cdef void entry_drop(Entry *entry) noexcept nogil
 cdef void spare_entries_free() noexcept nogil
 cdef void consumer_join(Queue *queue, Consumer *consumer) noexcept nogil
 cdef void consumer_leave(Consumer *consumer) noexcept nogil
-cdef void want(Queue *node, int by) noexcept nogil
+cdef void add_consumers(Queue *node, int by) noexcept nogil
 cdef void consumer_drain(Consumer *consumer) noexcept nogil
 cdef void consumer_ready(Consumer *consumer) noexcept nogil
 cdef void consumer_unready(Consumer *consumer) noexcept nogil

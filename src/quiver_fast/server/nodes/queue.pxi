@@ -290,12 +290,12 @@ cdef void count_local(Queue *queue, int by) noexcept nogil:
     """Count consumers of a queue, or of a topic by its subscription."""
     if queue.topic != NULL:
         queue.local_count += by
-        want(queue.topic, by)
+        add_consumers(queue.topic, by)
     else:
-        want(queue, by)
+        add_consumers(queue, by)
 
 
-cdef void want(Queue *node, int by) noexcept nogil:
+cdef void add_consumers(Queue *node, int by) noexcept nogil:
     """Count the consumers of an address here; the address is listed while it has any."""
     node.local_count += by
     if by > 0 and node.local_count == 1:

@@ -115,7 +115,7 @@ cdef struct Queue:
     # A subscription's selector, or NULL; the origin that it leaves out; whether it has either.
     Filter *filter
     uint64_t not_from
-    bint choosy
+    bint is_filtered
     # A topic's subscriptions with a selector; the link whose message these are asked for, and
     # the next one to ask. For a subscription: that message's number, and the answer.
     size_t selector_count

@@ -153,12 +153,13 @@ cdef inline int publishing_cost(const Queue *queue) noexcept nogil:
     return <int>(queue.links // 2 if queue.multicast else queue.watchers // 16)
 
 
-cdef void disposition_came(Peer *peer, const amqp_disposition_t *told) noexcept nogil:
+cdef void disposition_came(Peer *peer, const amqp_disposition_t *disposition) noexcept nogil:
     cdef Session *session = <Session *>peer.plane.session.user
     if session == NULL:
         return
-    amqp_walk(&session.deliveries, AMQP_SENDER if told.role == AMQP_RECEIVER else AMQP_RECEIVER,
-              told.first, told.last)
+    amqp_walk(
+        &session.deliveries, AMQP_SENDER if disposition.role == AMQP_RECEIVER else AMQP_RECEIVER,
+        disposition.first, disposition.last)
     peer.walked = session
 
 
@@ -181,18 +182,18 @@ cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
 
 
 cdef int take_outcome(
-        amqp_delivery_t *delivery, const amqp_disposition_t *told) noexcept nogil:
+        amqp_delivery_t *delivery, const amqp_disposition_t *disposition) noexcept nogil:
     """Apply an outcome to a delivery, and return its cost in events."""
     cdef Link *link = <Link *>delivery.link.end.user
     cdef int cost
-    if told.settled and told.state.code == AMQP_CODE_ACCEPTED and link.kind == OUTLET and (
-            end_accepted(<Outlet *>link, delivery)):
+    if disposition.settled and disposition.state.code == AMQP_CODE_ACCEPTED and (
+            link.kind == OUTLET and end_accepted(<Outlet *>link, delivery)):
         return 1
-    cost = outcome_cost(link, delivery, told)
-    delivery.settled |= told.settled
-    if told.state.code != AMQP_CODE_NONE:
-        delivery.code = told.state.code
-        delivery.said = told.state.encoded
+    cost = outcome_cost(link, delivery, disposition)
+    delivery.settled_by_peer |= disposition.settled
+    if disposition.state.code != AMQP_CODE_NONE:
+        delivery.code = disposition.state.code
+        delivery.peer_state = disposition.state.encoded
     # The state is in the input: it is copied or forgotten before the next frame is read.
     if link.kind != OUTLET or outlet_updated(<Outlet *>link, delivery):
         if not amqp_delivery_keep_said(delivery):
@@ -201,7 +202,7 @@ cdef int take_outcome(
 
 
 cdef int outcome_cost(const Link *link, const amqp_delivery_t *delivery,
-                      const amqp_disposition_t *told) noexcept nogil:
+                      const amqp_disposition_t *disposition) noexcept nogil:
     """Return the cost of an outcome in events.
 
     Each watcher of the queue is told of it; annotations of *modified* copy the message.
@@ -214,10 +215,10 @@ cdef int outcome_cost(const Link *link, const amqp_delivery_t *delivery,
     queue = (<const Outlet *>link).consumer.queue
     if queue != NULL:
         cost += <int>(queue.watchers // 16)
-    if told.state.annotations.start != NULL:
+    if disposition.state.annotations.start != NULL:
         entry = entry_of(delivery)
         cost += 0 if entry == NULL else merging_cost(
-            entry.message.held, told.state.annotations.size)
+            entry.message.held, disposition.state.annotations.size)
     return cost
 
 

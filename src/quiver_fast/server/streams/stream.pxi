@@ -19,7 +19,7 @@ cdef bint stream_begin(
     stream.delivery = delivery
     stream.undecided = entries
     # The settled flag may come only with the last frame (part 2.7.5).
-    stream.presettled = delivery.settled or (
+    stream.presettled = delivery.settled_by_peer or (
         pn_link_remote_snd_settle_mode(inlet.base.link) == PN_SND_SETTLED)
     stream.next = inlet.streams
     inlet.streams = stream
@@ -91,7 +91,7 @@ cdef void tell(Stream *stream) noexcept nogil:
 
 cdef void say(const Stream *stream, amqp_delivery_t *delivery) noexcept nogil:
     # A rejection may have a reason already.
-    if stream.outcome != PN_REJECTED or delivery.saying.size == 0:
+    if stream.outcome != PN_REJECTED or delivery.our_state.size == 0:
         delivery_say(delivery, stream.outcome, stream.failed, stream.undeliverable)
 
 

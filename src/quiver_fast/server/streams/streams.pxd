@@ -34,7 +34,7 @@ cdef inline void subscription_judge(Queue *subscription, const Message *message)
 cdef inline bint is_for(Queue *subscription, const Message *message) noexcept nogil:
     # A stream from another server goes to no other server: it would come back.
     return not (subscription.trunk and message.from_trunk) and (
-        not subscription.choosy or is_chosen(subscription, message))
+        not subscription.is_filtered or is_chosen(subscription, message))
 
 cdef inline int subscription_count(const Queue *topic, const Message *message) noexcept nogil:
     cdef Queue *subscription = topic.subscriptions

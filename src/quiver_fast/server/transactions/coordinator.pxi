@@ -63,7 +63,7 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
             continue
         if delivery.partial:
             break
-        if delivery.settled:
+        if delivery.settled_by_peer:
             # A settled request would get no outcome (parts 4.2 and 4.3).
             link_refuse(link, b"amqp:not-allowed", b"a request to the coordinator came settled")
             break
@@ -225,7 +225,7 @@ cdef bint withdraw_from(Link *link, const Transaction *transaction) noexcept nog
     cdef bint found = False
     while delivery != NULL:
         if delivery.code == TRANSACTIONAL_STATE and not delivery.partial and (
-                read_state(link.peer, delivery.said).transaction == transaction):
+                read_state(link.peer, delivery.peer_state).transaction == transaction):
             # A settlement without an outcome would count as accepted.
             amqp_delivery_say(delivery, AMQP_CODE_RELEASED)
             delivery.code = AMQP_CODE_NONE

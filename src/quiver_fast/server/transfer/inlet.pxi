@@ -482,7 +482,7 @@ cdef void take_chain(
 
 cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept nogil:
     """Accept a message at once, or when it is on disk."""
-    if not delivery.settled:
+    if not delivery.settled_by_peer:
         if waits and accept_later(&inlet.base, delivery):
             amqp_delivery_advance(delivery)
             return
@@ -497,7 +497,7 @@ cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept n
 cdef void take_in_transaction(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, Queue *queue) noexcept nogil:
     """Keep a message for its transaction's commit, with a transactional outcome (part 4.4.1)."""
-    cdef StateInTransaction state = read_state(inlet.base.peer, delivery.said)
+    cdef StateInTransaction state = read_state(inlet.base.peer, delivery.peer_state)
     cdef Limits *limits = &inlet.base.peer.container.limits
     if state.transaction != NULL and state.transaction.bytes >= limits.queue_bytes:
         message_release(message)
@@ -516,7 +516,7 @@ cdef void take_in_transaction(
     if is_stored(queue, message) and queue.store == NULL:
         # The commit waits for the file.
         want_store(queue)
-    if not delivery.settled:
+    if not delivery.settled_by_peer:
         answer_in_transaction(state.transaction, delivery, AMQP_CODE_ACCEPTED)
     amqp_delivery_settle(delivery)
 

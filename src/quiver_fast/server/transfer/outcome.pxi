@@ -64,9 +64,9 @@ cdef void outcome_said(Entry *entry, const amqp_delivery_t *delivery) noexcept n
     cdef Message *after
     if entry.message.stream != NULL:
         if delivery.code == PN_REJECTED:
-            stream_reason(entry.message, delivery.said)
+            stream_reason(entry.message, delivery.peer_state)
         return
-    if delivery.code != PN_MODIFIED or amqp_read_state(delivery.said, &state) != 0:
+    if delivery.code != PN_MODIFIED or amqp_read_state(delivery.peer_state, &state) != 0:
         return
     after = changed(entry, state.annotations)
     if after != NULL:
@@ -86,7 +86,7 @@ cdef bint default_outcome(Outlet *outlet, amqp_delivery_t *delivery) noexcept no
     if outcome.start == NULL or amqp_read_state(outcome, &state) != 0:
         return False
     delivery.code = state.code
-    delivery.said = outcome
+    delivery.peer_state = outcome
     return True
 
 

@@ -348,7 +348,7 @@ cdef bint outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
     """
     cdef Entry *entry = entry_of(delivery)
     cdef uint64_t state
-    cdef bint settled = delivery.settled
+    cdef bint settled = delivery.settled_by_peer
     cdef bint early = outlet.delivery == delivery
     if settled:
         default_outcome(outlet, delivery)
@@ -380,8 +380,8 @@ cdef bint outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nog
 cdef void forget_state(amqp_delivery_t *delivery) noexcept nogil:
     """Forget a state of the peer's that has had its effect."""
     delivery.code = AMQP_CODE_NONE
-    delivery.said.start = NULL
-    delivery.said.size = 0
+    delivery.peer_state.start = NULL
+    delivery.peer_state.size = 0
 
 
 cdef void take_outcome(
@@ -390,7 +390,7 @@ cdef void take_outcome(
     cdef amqp_state_t said
     said.delivery_failed = said.undeliverable_here = False
     if delivery.code != PN_ACCEPTED:
-        amqp_read_state(delivery.said, &said)
+        amqp_read_state(delivery.peer_state, &said)
         outcome_said(entry, delivery)
     delivery_let_go(delivery)
     apply_outcome(entry, delivery.code, outlet.base.serial, said.delivery_failed,
@@ -398,7 +398,7 @@ cdef void take_outcome(
     if early:
         amqp_delivery_abort(delivery)
         return
-    if not delivery.settled:
+    if not delivery.settled_by_peer:
         delivery_say(delivery, delivery.code, said.delivery_failed, said.undeliverable_here)
     amqp_delivery_settle(delivery)
 
@@ -409,8 +409,8 @@ cdef bint enlist(
 
     Return whether the delivery is still there, with no state.
     """
-    cdef StateInTransaction state = read_state(outlet.base.peer, delivery.said)
-    cdef bint ends = early or delivery.settled
+    cdef StateInTransaction state = read_state(outlet.base.peer, delivery.peer_state)
+    cdef bint ends = early or delivery.settled_by_peer
     # Merged now and not at the commit, which has to be short.
     cdef Message *after = NULL
     cdef bint enlisted = False
@@ -485,7 +485,7 @@ cdef Entry *let_go(
     """Apply the default outcome of an ended link, or add the entry to the list to release."""
     cdef amqp_state_t said
     delivery_let_go(delivery)
-    if default_outcome(outlet, delivery) and amqp_read_state(delivery.said, &said) == 0:
+    if default_outcome(outlet, delivery) and amqp_read_state(delivery.peer_state, &said) == 0:
         outcome_said(entry, delivery)
         apply_outcome(entry, delivery.code, outlet.base.serial, said.delivery_failed,
                       said.undeliverable_here)

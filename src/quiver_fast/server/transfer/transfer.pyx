@@ -47,7 +47,7 @@ from quiver_fast.server.messages.messages cimport (
     HEADER_MALFORMED, HEADER_MAX, HEADER_MORE, HEADER_READ, PROPERTIES_MORE, ROUTE_MAX, STREAM_HIGH,
     STREAM_LOW, STREAM_SIZE, Chain, Chunk, HeaderResult, Message, Route, Span, chain_close,
     chain_of, chain_open, chain_read, chain_was_cut, chunk_bytes, encode_header, encode_route,
-    has_expired, is_shaped, message_annotated, message_empty, message_filled, message_fit,
+    has_expired, has_shape, message_annotated, message_empty, message_filled, message_fit,
     message_in_parts, message_join, message_memory, message_new, message_plain, message_read,
     message_read_header, message_read_route, message_release, message_space, message_strip_route,
     message_trim, sections_are_plain,

@@ -11,7 +11,7 @@ cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil
     cdef size_t size = arrival.payload.size
     if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size):
         return False
-    if not is_shaped(&inlet._shape, start, size) and not (
+    if not has_shape(&inlet._shape, start, size) and not (
             sections_are_plain(start, size, &inlet._shape)):
         return False
     message = message_plain(
