@@ -155,9 +155,8 @@ fuzz: $(VENV)/.test ## Fuzz TARGET=performatives|message|sasl|scanner|csp|textwi
 coverage: $(VENV)/.test $(VENV)/.coverage ## Tell which lines of Python and Cython the tests run; TESTS="tests/unit" for some
 	sh buildtools/coverage.sh $(BIN)/python $(TESTS)
 
-docs: $(VENV)/.test ## Write from code and figures: blocks of documents, manual pages, completions
+docs: $(VENV)/.test ## Write the blocks of documents that are made of code and figures
 	$(BIN)/python -m buildtools.documents
-	$(BIN)/python -m buildtools.manual
 
 docs-site: $(VENV)/.created ## Build the site of the documents with MkDocs: build/site
 	@$(BIN)/python buildtools/build_requirements.py site >build/site.txt
@@ -209,11 +208,14 @@ build/sources.txt: FORCE
 	@mkdir -p build
 	@printf '%s\n' $(SOURCES) | { $(keep_if_same); }
 
-$(VENV)/.created: build/python.txt buildtools/build_requirements.py
+build/requirements.txt: FORCE
+	@mkdir -p build
+	@'$(PYTHON)' buildtools/build_requirements.py | { $(keep_if_same); }
+
+$(VENV)/.created: build/python.txt build/requirements.txt
 	@echo "quiver-fast: creating $(VENV)"
 	@rm -rf $(VENV)
 	@'$(PYTHON)' -m venv $(VENV)
-	@$(BIN)/python buildtools/build_requirements.py >build/requirements.txt
 	@$(PIP) install --requirement build/requirements.txt
 	@touch $@
 
@@ -246,10 +248,9 @@ DEV_BUILD := $(DEV_FLAGS) $(DEV)/bin/python setup.py --quiet build_ext --inplace
 
 # Run-time requirements come over the network while the compiler works. BUILT tells `make dev`
 # that this has compiled everything.
-$(DEV)/.created: build/python.txt buildtools/build_requirements.py pyproject.toml
+$(DEV)/.created: build/python.txt build/requirements.txt pyproject.toml
 	@rm -rf $(DEV)
 	@'$(PYTHON)' -m venv $(DEV)
-	@$(DEV)/bin/python buildtools/build_requirements.py >build/requirements.txt
 	@$(DEV)/bin/python buildtools/build_requirements.py --run >build/run.txt
 	@$(DEV_PIP) --requirement build/requirements.txt
 	@$(DEV_PIP) --requirement build/run.txt & run=$$!; \

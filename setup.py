@@ -6,6 +6,7 @@ import gc
 import hashlib
 import os
 import shlex
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -16,7 +17,7 @@ if sys.platform != "linux":
 
 import Cython
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -206,11 +207,34 @@ class BuildWithLibraries(build_ext):
         extension.depends.append(stamp)
 
 
+class InstallManual(Distribution().get_command_class("install_data")):  # type: ignore[misc]
+    """Put manual pages and completions into the wheel, written by the modules that it has."""
+
+    def run(self) -> None:
+        """Write them from the parsers of the built commands, then copy."""
+        built = Path(self.get_finalized_command("build").build_lib).resolve()
+        share = BUILD / "share"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(built), str(ROOT)])}
+        command = [sys.executable, "-m", "buildtools.manual", str(share)]
+        subprocess.run(command, env=environment, cwd=BUILD, check=True)
+        files = sorted(path for path in share.rglob("*") if path.is_file())
+        self.data_files = [
+            (str("share" / path.parent.relative_to(share)), [str(path)]) for path in files
+        ]
+        super().run()
+
+
 # Two Pythons building from one tree share generated C and setuptools' bdist folder.
 with proton_engine.locked(BUILD / ".lock"):
     setup(
         ext_modules=extensions(),
         # The list of copied files would bury the error of a failed build.
         verbose=0,
-        cmdclass={"build_ext": BuildWithLibraries, "build_py": BuildPackage},
+        # Setuptools installs data only if some are named; `InstallManual` finds the files.
+        data_files=[("share", [])],
+        cmdclass={
+            "build_ext": BuildWithLibraries,
+            "build_py": BuildPackage,
+            "install_data": InstallManual,
+        },
     )

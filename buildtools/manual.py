@@ -1,12 +1,15 @@
-"""Write the manual pages and the completions of all commands, from their parsers, into ``share/``.
+"""Write the manual pages and the completions of all commands, from their parsers, into a folder.
 
-Wheels carry these files. Run `make docs` after a change of an option; a test compares.
+    python -m buildtools.manual DIR
+
+The build of a wheel does so; the files are below ``share/`` of the installation.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +25,6 @@ from quiver_fast.cli.queue import command as queue
 from quiver_fast.cli.server import command as server
 from quiver_fast.cli.shared.common import ArgumentParser
 from quiver_fast.cli.shared.completion import completion
-
-ROOT = Path(__file__).resolve().parents[1]
-SHARE = ROOT / "share"
 
 PARSERS: dict[str, Callable[[], ArgumentParser]] = {
     "quiver": pair.make_parser,
@@ -91,16 +91,13 @@ def _escaped(text: str) -> str:
 
 
 def main() -> int:
-    """Write changed files, and remove the files of commands that are gone."""
-    wanted = {SHARE / place: text for place, text in files().items()}
-    for path in SHARE.rglob("*"):
-        if path.is_file() and path not in wanted:
-            path.unlink()
-    for path, text in wanted.items():
+    """Write all files into the folder that is the argument, and remove all other files in it."""
+    folder = Path(sys.argv[1])
+    shutil.rmtree(folder, ignore_errors=True)
+    for place, text in files().items():
+        path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            print(f"written: {path.relative_to(ROOT)}")
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

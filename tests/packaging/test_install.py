@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from buildtools import manual
 from buildtools.proton_engine import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,9 +91,8 @@ def test_installs_and_uninstalls(wheel: Path, tmp_path: Path) -> None:
     plain = {"PATH": "/usr/bin:/bin"}
     for command in (prefix / "bin" / "quiver", prefix / "bin" / "quiver-arrow"):
         assert run([command, "--version"], tmp_path, plain).returncode == 0
-    share = ROOT / "share"
-    for file in (path for path in share.rglob("*") if path.is_file()):
-        assert (prefix / "share" / file.relative_to(share)).read_text() == file.read_text()
+    for place, text in manual.files().items():
+        assert (prefix / "share" / place).read_text() == text
     told = run([upstream / "impls" / "quiver-arrow-pyfast"], tmp_path, plain)
     assert VERSION in told.stdout, told.stderr
     told = run([upstream / "impls" / "quiver-server-pyfast-server"], tmp_path, plain)
