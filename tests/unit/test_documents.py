@@ -196,3 +196,9 @@ def is_there(file: str, name: str) -> bool:
     text = path.read_text() if path.exists() else ""
     there = [f"class {each}:" in text for each in classes]
     return all(there) and re.search(rf"def {function}\(", text) is not None
+
+
+def test_cells_of_the_map_can_be_read_at_a_glance() -> None:
+    page = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("|")]
+    assert [cell for row in rows for cell in row if len(cell.split()) > 30] == []
