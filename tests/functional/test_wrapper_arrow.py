@@ -9,9 +9,9 @@ import psutil
 import pytest
 from support.documents import parsed
 from support.processes import wait_until
+from support.summary_lines import number_field
 from wrapper_fake import fake_implementation, load  # noqa: F401 (a fixture)
 
-from quiver_fast.cli.arrow.summary_text import number_field
 from quiver_fast.records.parser import read_transfers
 
 

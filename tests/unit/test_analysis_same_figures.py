@@ -17,9 +17,12 @@ from quiver_fast.analysis.model.ranks import NAMES, exists, rank_head
 from quiver_fast.analysis.model.units import average_text, latency_text
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.sources import load_run
+from quiver_fast.analysis.sections.sets import comparison_section
+from quiver_fast.analysis.sections.verdicts import verdict_section
 from quiver_fast.analysis.show.report import html_report
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.analyze.document import run_document, whole_document
-from quiver_fast.cli.analyze.text import comparison_text, findings_text, threshold_text
+from quiver_fast.cli.analyze.text import findings_text
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.shared.thresholds import judged, threshold
 
@@ -87,7 +90,7 @@ def test_text_json_and_page_have_the_same_figures(tmp_path: Path, seed: int) -> 
     page = html_report([(documents[0], candidate[0])], whole, base, [])
     check_run(documents[0], page)
     check_comparison(comparison, page)
-    text = threshold_text(thresholds)
+    text = section_text(verdict_section(thresholds))
     for condition, run, figure, verdict in cells(page, "Thresholds"):
         states = {"ok": "ok", "breached": "BREACHED", "inconclusive": "INCONCLUSIVE: .*"}
         line = f"{condition}: {figure}, "
@@ -131,7 +134,7 @@ def check_run(document: dict[str, Any], page: str) -> None:
 def check_comparison(comparison: dict[str, Any], page: str) -> None:
     """Hold the rows of the text and of the page to the document."""
     rows = {row[0]: row[1:] for row in cells(page, "Comparison")}
-    text = comparison_text(comparison)
+    text = section_text(comparison_section(comparison))
     for name, figure in comparison["figures"].items():
         title, unit = name.replace("_", " "), figure["unit"]
         before, after, change, interval, p, effect, raw, raw_after, verdict = rows[title]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from rich.text import Text
+from support.summary_lines import number_field, text_field
 
 from quiver_fast.analysis.model.units import short_text
 from quiver_fast.analysis.sections.run import run_of
 from quiver_fast.cli.arrow.progress import Limits
 from quiver_fast.cli.arrow.snapshots import Snapshot
-from quiver_fast.cli.arrow.summary_text import number_field, text_field
 from quiver_fast.cli.arrow.terminal import fitted, headline
 from quiver_fast.cli.pair import live_table
 from quiver_fast.cli.pair.live_table import (

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver_fast.analysis.read.set_layout import both_sides, run_name
-from quiver_fast.cli.analyze.text import comparison_text
+from quiver_fast.analysis.sections.sets import comparison_section
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.pair.run_set import turns
 
@@ -277,7 +278,7 @@ def comparison(verdicts: dict[str, str], overall: str) -> dict:
     ],
 )
 def test_the_verdict_in_words(verdicts: dict[str, str], overall: str, words: str) -> None:
-    lines = comparison_text(comparison(verdicts, overall)).splitlines()
+    lines = section_text(comparison_section(comparison(verdicts, overall))).splitlines()
     assert lines[-2:] == [lines[-2], words]
     assert lines[-2].endswith(f" {overall}")
     told = "latency p50: so many runs show 150%, about 12 of each show +100.0%"
@@ -291,7 +292,9 @@ def test_no_cell_of_the_table_touches_another() -> None:
     rates = {"base": 2_332_747.0, "candidate": 223_245_690.0, "raw_base": 2_332_747.0}
     document["figures"]["message_rate"] |= rate | rates | {"raw_candidate": 2_245_690.0}
     [line] = [
-        one for one in comparison_text(document).splitlines() if one.startswith("message rate ")
+        one
+        for one in section_text(comparison_section(document)).splitlines()
+        if one.startswith("message rate ")
     ]
     cells = "2,332,747/s 223,245,690/s +100.0% - 0.01 -0.20 2,332,747/s 2,245,690/s"
     assert line.split() == f"message rate {cells} not shown".split()

@@ -4,17 +4,18 @@ import re
 from dataclasses import replace
 
 import pytest
+from support.summary_lines import number_field, text_field
 
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.sections.run import run_of
+from quiver_fast.analysis.sections.verdicts import verdict_section
+from quiver_fast.analysis.show.text import brief_rows
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.arrow.summary_text import (
     arrow_summary_text,
-    number_field,
     pair_summary_text,
-    text_field,
 )
-from quiver_fast.cli.arrow.terminal import run_rows, threshold_rows
+from quiver_fast.cli.arrow.terminal import run_rows
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair import table
 from quiver_fast.cli.pair.table import Period, upstream_columns
@@ -541,7 +542,7 @@ def test_verdicts_are_rows():
     two = one | {"reason": "no latencies", "breached": False}
     three = two | {"condition": "worse", "reason": None, "value": 0, "unit": "figures",
                    "inconclusive": "more runs are needed"}  # fmt: skip
-    assert threshold_rows([one, two, three]) == [
+    assert brief_rows([verdict_section([one, two, three])]) == [
         ("Threshold", "p99>5ms: 6 ms, BREACHED"),
         ("Threshold", "p99>5ms: no latencies, ok"),
         ("Threshold", "worse: 0 figures, INCONCLUSIVE: more runs are needed"),

@@ -7,17 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.sources import Wanted
+from quiver_fast.analysis.sections.verdicts import breach_text, checked_text, verdicts
 from quiver_fast.cli.analyze.backends import LOCAL_LIMIT, choose_backend
 from quiver_fast.cli.analyze.command import main as analyze
 from quiver_fast.cli.shared.thresholds import (
-    breach_text,
     incomplete,
     judged,
     refuse_comparisons,
-    state_text,
     threshold,
     told,
 )
@@ -189,7 +187,7 @@ def test_worse_is_inconclusive_where_runs_do_not_show_it(capsys):
         "more runs are needed to tell of message rate (+10.0%), latency p99 (+12.5%), latency max"
     )
     assert (result["breached"], result["inconclusive"]) == (False, more)
-    assert state_text(result) == f"INCONCLUSIVE: {more}"
+    assert verdicts([result])[0].words.endswith(f", INCONCLUSIVE: {more}")
     assert told([result], "quiver") == 0
     assert capsys.readouterr().err == (
         f"quiver: warning: --fail-if worse is inconclusive: {more}\n"

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.fleet.fleet import Host
-from quiver_fast.cli.fleet.report import clock_report, fleet_text, start_report
+from quiver_fast.cli.fleet.report import clock_report, fleet_section, start_report
 from spark_analysis.host_clock import Offset, best_offset
 
 ways = st.integers(0, 10**9)
@@ -65,7 +66,8 @@ def test_the_text_names_a_lost_host() -> None:
         {"number": 0, "name": "a", "ends": {"sender 0": 5, "receiver 0": 4}, "lost": None},
         {"number": 1, "name": None, "ends": {}, "lost": "executor 1 was lost"},
     ]
-    text = fleet_text({"hosts": hosts, "start": None, "clocks": None, "unread": ["sender 1"]})
+    fleet = {"hosts": hosts, "start": None, "clocks": None, "unread": ["sender 1"]}
+    text = section_text(fleet_section(fleet))
     assert "a, sent 5, received 4" in text
     assert "did not come, sent 0, received 0, lost: executor 1 was lost" in text
     assert "sender 1" in text.splitlines()[-1]

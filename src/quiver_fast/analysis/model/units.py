@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from quiver_fast.words import counted
+from collections.abc import Callable
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks in one second, by unit name."""
@@ -53,15 +50,6 @@ def figure_text(value: float | None, unit: str) -> str:
     if unit == "messages" and value == 1:
         return "1 message"
     return fine_text(value * 1000, "us") if unit == "ms" else f"{value:,.6g} {unit}".rstrip()
-
-
-def checked_text(one: Mapping[str, Any]) -> str:
-    """Return the figure of a checked threshold, and the number of messages beside it."""
-    figure = figure_text(one["value"], one["unit"])
-    if not one["never_sent"]:
-        return figure
-    unsent = counted(one["never_sent"], "message", ("that was", "that were"))
-    return f"{figure} with {unsent} due and never sent"
 
 
 NO_RATE = "too few messages for a rate"

@@ -12,7 +12,6 @@ from typing import Any
 from quiver_fast.analysis.compare.comparison import in_words
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import arrivals
-from quiver_fast.analysis.model.units import checked_text
 from quiver_fast.analysis.read.answer_file import Answer, any_compares
 from quiver_fast.analysis.read.sweep_file import SweptValues
 from quiver_fast.analysis.sections.campaigns import answer_facts, answer_sentences, answer_title
@@ -29,6 +28,7 @@ from quiver_fast.analysis.sections.sets import (
     comparison_section,
     overview,
 )
+from quiver_fast.analysis.sections.verdicts import verdict_section
 from quiver_fast.analysis.show.answers import answer_charts, answer_tables
 from quiver_fast.analysis.show.chart import Chart, sparkline
 from quiver_fast.analysis.show.html import (
@@ -208,19 +208,7 @@ def _overview(parts: Sequence[ReportPart]) -> str:
 def _thresholds(thresholds: Sequence[Mapping[str, Any]]) -> str:
     if not thresholds:
         return ""
-    rows = [
-        [
-            one["condition"],
-            one["run"],
-            one["reason"] or checked_text(one),
-            "breached" if one["breached"] else "inconclusive" if one["inconclusive"] else "ok",
-        ]
-        for one in thresholds
-    ]
-    heads = ("condition", "run", "figure", "verdict")
-    return "<h2>Thresholds</h2>" + (
-        html_grid(heads, rows, "Thresholds") + "<p>Figures of a run are of the whole run.</p>"
-    )
+    return f"<h2>Thresholds</h2>{html_section(verdict_section(thresholds))}"
 
 
 def _run(number: int, run: Mapping[str, Any], data: RunData, *, folded: bool) -> str:

@@ -29,7 +29,8 @@ from quiver_fast.analysis.read.sources import Wanted
 from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.read.sweep_file import read_sweeps
 from quiver_fast.analysis.sections.campaigns import answer_sentences
-from quiver_fast.analysis.sections.sets import change_section
+from quiver_fast.analysis.sections.sets import change_section, comparison_section
+from quiver_fast.analysis.sections.verdicts import verdict_section
 from quiver_fast.analysis.show.answers import answer_charts
 from quiver_fast.analysis.show.plots import image, write_images
 from quiver_fast.analysis.show.report import html_report
@@ -40,7 +41,7 @@ from quiver_fast.analysis.show.set_charts import (
     series_charts,
     sweep_charts,
 )
-from quiver_fast.analysis.show.text import section_text
+from quiver_fast.analysis.show.text import heading_text, section_text
 from quiver_fast.cli.analyze.backends import (
     BACKENDS,
     backend_of,
@@ -49,13 +50,11 @@ from quiver_fast.cli.analyze.backends import (
 )
 from quiver_fast.cli.analyze.document import run_document, whole_document
 from quiver_fast.cli.analyze.text import (
-    comparison_text,
     findings_text,
     overview_text,
-    threshold_text,
     windows_text,
 )
-from quiver_fast.cli.arrow.summary_text import pair_summary_text, section
+from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.verdict import early_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -307,21 +306,21 @@ class _Analysis:
 
     def _overview(self) -> Iterator[str]:
         for answer in self.answers:
-            yield section("ANSWER", answer_sentences(answer))
+            yield heading_text("ANSWER", answer_sentences(answer))
         if len(self.documents) > 1:
             yield overview_text(self.documents)
 
     @staticmethod
     def _name(document: dict[str, Any]) -> str:
-        return section("RUN", [document["name"]])
+        return heading_text("RUN", [document["name"]])
 
     def _verdicts(self) -> Iterator[str]:
         if self.document["comparison"] is not None:
-            yield comparison_text(self.document["comparison"])
+            yield section_text(comparison_section(self.document["comparison"]))
         if self.document["change_points"] is not None:
             yield section_text(change_section(self.document["change_points"]))
         if self.document["thresholds"]:
-            yield threshold_text(self.document["thresholds"])
+            yield section_text(verdict_section(self.document["thresholds"]))
 
     def _have_records(self) -> bool:
         """Name the runs without records: a failed run may leave a summary only."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from quiver_fast.analysis.model.units import PER_SECOND, checked_text, latency_text
+from quiver_fast.analysis.model.units import PER_SECOND, latency_text
 from quiver_fast.analysis.sections.findings import findings
 from quiver_fast.analysis.sections.rows import cell_text
-from quiver_fast.analysis.sections.sets import comparison_section, overview
-from quiver_fast.analysis.show.text import grid_lines, section_text
-from quiver_fast.cli.arrow.summary_text import section
-from quiver_fast.cli.shared.thresholds import state_text
+from quiver_fast.analysis.sections.sets import overview
+from quiver_fast.analysis.show.text import grid_lines, heading_text, section_text
 
 
 def overview_text(documents: Sequence[dict[str, Any]]) -> str:
@@ -19,7 +17,7 @@ def overview_text(documents: Sequence[dict[str, Any]]) -> str:
     folders = {document["name"].rpartition("/")[0] for document in documents}
     shared = folders.pop() if len(folders) == 1 else ""
     named = [one | {"name": one["name"].removeprefix(shared).lstrip("/")} for one in documents]
-    return section("RUNS", grid_lines(overview(named)))
+    return heading_text("RUNS", grid_lines(overview(named)))
 
 
 def findings_text(document: dict[str, Any]) -> Iterator[str]:
@@ -31,21 +29,6 @@ def findings_text(document: dict[str, Any]) -> Iterator[str]:
     yield from map(section_text, sections[len(seconds) :])
 
 
-def comparison_text(comparison: dict[str, Any]) -> str:
-    """Return the verdict on a candidate against its base, figure by figure."""
-    return section_text(comparison_section(comparison))
-
-
-def threshold_text(thresholds: list[dict[str, Any]]) -> str:
-    """Return each threshold with its figure, and whether it was breached."""
-    lines = [
-        f"{one['condition']}: {one['reason'] or checked_text(one)}, "
-        f"{state_text(one)} ({one['run']})"
-        for one in thresholds
-    ]
-    return section("THRESHOLDS", [*lines, "", "figures of a run: of the whole run"])
-
-
 def windows_text(document: dict[str, Any]) -> Iterator[str]:
     """Yield the table of windows, a row at a time: they may be as many as seconds."""
     windows, receiver = document["analysis"]["windows"], document["receiver"]
@@ -55,7 +38,7 @@ def windows_text(document: dict[str, Any]) -> Iterator[str]:
     heads = {"rate": "messages/s", "latency_p50": "p50", "latency_p99": "p99"}
     heads = {name: head for name, head in heads.items() if name in windows}
     head = f"{'seconds':>8}" + "".join(f"{head:>14}" for head in heads.values())
-    yield section(f"WINDOWS OF {windows['seconds']} s", [head])
+    yield heading_text(f"WINDOWS OF {windows['seconds']} s", [head])
     beginning = next(iter(windows["start"]), 0)
     columns = [windows[name] for name in heads]
     for start, *row in zip(windows["start"], *columns, strict=True):

@@ -8,20 +8,8 @@ from quiver_fast.analysis.figures.environment import peer_use_text
 from quiver_fast.analysis.figures.peers import peers_of
 from quiver_fast.analysis.sections.rows import Row, Section, number
 from quiver_fast.analysis.sections.run import run_of, run_sections
-from quiver_fast.analysis.show.text import heading_text, row_line, section_text
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.options.arrow import ARROW_OPTIONS
-
-section = heading_text
-
-
-def text_field(name: str, value: str) -> str:
-    """Return a line such as ``Sender ......... pyfast``, 61 columns wide."""
-    return row_line(Row(name, value))
-
-
-def number_field(name: str, value: float | None, unit: str, form: str = ",.0f") -> str:
-    """Return a line such as ``Count ......... 1,000 messages``; ``-`` for None."""
-    return row_line(number(name, value, unit, None, form))
 
 
 def pair_summary_text(run: dict[str, Any]) -> str:

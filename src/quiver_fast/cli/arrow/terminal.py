@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from quiver_fast.analysis.model.ranks import HEADLINE, known_ranks
-from quiver_fast.analysis.model.units import NO_RATE, checked_text, latency_text, short_text
+from quiver_fast.analysis.model.units import NO_RATE, latency_text, short_text
 from quiver_fast.analysis.sections.findings import findings
 from quiver_fast.analysis.sections.headline import faults, incomplete_text, load_facts, run_rate
 from quiver_fast.analysis.sections.rows import Grid, rank_name
 from quiver_fast.analysis.sections.run import run_sections
+from quiver_fast.analysis.sections.verdicts import verdict_section
 from quiver_fast.analysis.show.text import brief_rows, grid_lines
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
-from quiver_fast.cli.shared.thresholds import state_text
 from quiver_fast.errors import one_line, visible
 from quiver_fast.words import counted
 
@@ -52,7 +52,7 @@ def print_run(
     console.print()
     for text in headline(run):
         console.print(text)
-    verdicts = threshold_rows(run.get("thresholds") or [])
+    verdicts = brief_rows([verdict_section(run.get("thresholds") or ())])
     if not summarize:
         return
     if verbose:
@@ -81,15 +81,6 @@ def run_rows(run: dict[str, Any]) -> list[Row]:
 def finding_rows(run: dict[str, Any]) -> list[Row]:
     """Return the rows of the findings of an analysis, if the run was analysed."""
     return brief_rows(findings(run)) if "analysis" in run else []
-
-
-def threshold_rows(thresholds: list[dict[str, Any]]) -> list[Row]:
-    """Return each threshold with its figure, and whether it was breached."""
-    return [
-        ("Threshold", f"{one['condition']}: {one['reason'] or checked_text(one)}, "
-         f"{state_text(one)}")
-        for one in thresholds
-    ]  # fmt: skip
 
 
 def headline(run: dict[str, Any]) -> list[Text]:

@@ -10,11 +10,12 @@ from types import ModuleType
 from typing import Any
 
 from quiver_fast.analysis.read.spark_options import spark_setting
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.fleet.job import check_hosts
-from quiver_fast.cli.fleet.report import fleet_text
+from quiver_fast.cli.fleet.report import fleet_section
 from quiver_fast.cli.fleet.run import FleetRun
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.options import add_measuring_options, measuring_parser
@@ -105,7 +106,7 @@ def _report(document: dict[str, Any], console: Console, signals: SignalWatch) ->
         console.show(pair_summary_text(document).rstrip("\n"))
         for warning in pair_warnings(document):
             report_warning(_NAME, warning)
-    console.show(fleet_text(document["fleet"]).rstrip("\n"))
+    console.show(section_text(fleet_section(document["fleet"])).rstrip("\n"))
     verdict = told(document["thresholds"], _NAME)
     if signals.exit_code is not None:
         return signals.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quiver_fast.cli.arrow.summary_text import section, text_field
+from quiver_fast.analysis.sections.rows import Row, Section
 from quiver_fast.cli.fleet.fleet import Host
 from quiver_fast.cli.fleet.remote import RemoteEnd
 from spark_analysis.host_clock import Offset
@@ -106,29 +106,28 @@ def start_report(hosts: Sequence[Host], tasks: Sequence[dict[str, Any]]) -> dict
     return {"spread_us": (last[0] - first[0]) / _US, "bound_us": (last[1] + first[1]) / _US}
 
 
-def fleet_text(fleet: dict[str, Any]) -> str:
+def fleet_section(fleet: dict[str, Any]) -> Section:
     """Return the section on the fleet of the printed summary."""
-    lines = [_host_line(host) for host in fleet["hosts"]]
+    rows = [_host_row(host) for host in fleet["hosts"]]
     if fleet["start"] is not None:
         start = fleet["start"]
         words = f"within {start['spread_us']:,.0f} us (+/- {start['bound_us']:,.0f} us)"
-        lines.append(text_field("Started", words))
+        rows.append(Row("Started", words))
     if fleet["clocks"] is not None and len(fleet["hosts"]) > 1:
-        words = f"{fleet['clocks']['widest_us']:,.0f} us at most"
-        lines.append(text_field("Clocks differ by", words))
+        rows.append(Row("Clocks differ by", f"{fleet['clocks']['widest_us']:,.0f} us at most"))
         within = fleet["clocks"]["corrected_within_us"]
         if within is not None:
-            lines.append(text_field("Latencies corrected", f"to within {within:,.0f} us"))
+            rows.append(Row("Latencies corrected", f"to within {within:,.0f} us"))
     if fleet["unread"]:
-        lines.append(text_field("Records not read", ", ".join(fleet["unread"])))
-    return section("FLEET", lines)
+        rows.append(Row("Records not read", ", ".join(fleet["unread"])))
+    return Section("FLEET", rows)
 
 
-def _host_line(host: dict[str, Any]) -> str:
+def _host_row(host: dict[str, Any]) -> Row:
     counts = dict.fromkeys(("sender", "receiver"), 0)
     for title, count in host["ends"].items():
         counts[title.partition(" ")[0]] += count
     name = host["name"] or "did not come"
     lost = f", lost: {host['lost']}" if host["lost"] else ""
     words = f"{name}, sent {counts['sender']:,}, received {counts['receiver']:,}{lost}"
-    return text_field(f"Host {host['number']}", words)
+    return Row(f"Host {host['number']}", words)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from quiver_fast.cli.analyze.text import threshold_text
+from quiver_fast.analysis.sections.verdicts import verdict_section
+from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.arrow.meter import add_metrics_options, metered
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
@@ -214,7 +215,7 @@ def _show(document: dict[str, Any], console: Console) -> None:
     if measured:
         console.show(pair_summary_text(document).rstrip("\n"))
     if document["thresholds"]:
-        console.show(threshold_text(document["thresholds"]).rstrip("\n"))
+        console.show(section_text(verdict_section(document["thresholds"])).rstrip("\n"))
 
 
 def _epilog() -> str:

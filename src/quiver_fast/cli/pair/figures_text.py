@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from quiver_fast.analysis.figures.run_data import RunFigures
@@ -10,9 +10,10 @@ from quiver_fast.analysis.model.figures import SET_FIGURES
 from quiver_fast.analysis.model.units import NO_RATE, average_text
 from quiver_fast.analysis.read.answer_file import SET
 from quiver_fast.analysis.sections.campaigns import campaign_sections
+from quiver_fast.analysis.sections.rows import Row, Section
+from quiver_fast.analysis.sections.sets import comparison_section
+from quiver_fast.analysis.sections.verdicts import verdict_section
 from quiver_fast.analysis.show.text import section_text
-from quiver_fast.cli.analyze.text import comparison_text, threshold_text
-from quiver_fast.cli.arrow.summary_text import section, text_field
 
 _LATENCIES = {key: one.name for key, one in SET_FIGURES.items() if one.rank}
 
@@ -27,13 +28,13 @@ def campaign_text(kind: str, document: dict[str, Any]) -> str:
     text = "".join(map(section_text, campaign_sections(kind, document)))
     if kind != SET:
         return text
-    if document["comparison"] is not None:
-        text += comparison_text(document["comparison"])
-    detect = document["detect"]
-    if detect is not None:
-        end = "decided" if detect["decided"] else f"inconclusive: {detect['reason']}"
-        text += section("DETECTION", [text_field("Change", f"{100 * detect['change']:g} %"), end])
-    return text + (threshold_text(document["thresholds"]) if document["thresholds"] else "")
+    found = {name: document[name] for name in _OF_SETS if document[name]}
+    return text + "".join(section_text(_OF_SETS[name](part)) for name, part in found.items())
+
+
+def _detection(detect: Mapping[str, Any]) -> Section:
+    end = "decided" if detect["decided"] else f"inconclusive: {detect['reason']}"
+    return Section("DETECTION", [Row("Change", f"{100 * detect['change']:g} %"), Row("", end)])
 
 
 def trial_text(trial: dict[str, Any]) -> str:
@@ -66,3 +67,8 @@ def _figures(heads: Mapping[str, str], figures: Mapping[str, float]) -> str:
         f"{head} {average_text(figures.get(name), SET_FIGURES[name].unit)}"
         for name, head in heads.items()
     )
+
+
+_OF_SETS: Mapping[str, Callable[[Any], Section]] = {
+    "comparison": comparison_section, "detect": _detection, "thresholds": verdict_section,
+}  # fmt: skip

@@ -23,7 +23,7 @@ from quiver_fast.analysis.model.figures import (
     Figure,
 )
 from quiver_fast.analysis.model.ranks import NAMES
-from quiver_fast.analysis.model.units import checked_text
+from quiver_fast.analysis.sections.verdicts import breach_text
 from quiver_fast.cli.shared.common import report_error, report_warning
 from quiver_fast.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_THRESHOLD, UsageError
 
@@ -362,17 +362,3 @@ def told(results: Sequence[dict[str, Any]], command: str) -> int:
     asked = any(one["condition"].lower() == INCONCLUSIVE for one in results)
     undecided = breached or any(one["inconclusive"] for one in results)
     return EXIT_INCONCLUSIVE if asked and undecided else EXIT_OK
-
-
-def state_text(one: dict[str, Any]) -> str:
-    """Return whether a condition is breached, as summaries have it."""
-    if one["breached"]:
-        return "BREACHED"
-    return f"INCONCLUSIVE: {one['inconclusive']}" if one["inconclusive"] else "ok"
-
-
-def breach_text(one: dict[str, Any]) -> str:
-    """Return one line that tells the breach of a threshold, from the result of ``check``."""
-    if one["reason"] is None:
-        return f"threshold {one['condition']} is breached: {checked_text(one)} ({one['run']})"
-    return f"--fail-if {one['condition']}: {one['reason']} ({one['run']})"

@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 
 from quiver_fast.analysis.compare.comparison import NOT_COMPARED, OPEN, TOO_FEW, WORSE, in_words
 from quiver_fast.analysis.model.ranks import FEW, rank_title
-from quiver_fast.analysis.model.units import average_text, checked_text
+from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.sections.headline import run_tiles
-from quiver_fast.cli.shared.thresholds import breach_text
+from quiver_fast.analysis.sections.verdicts import BREACHED, breach_text, verdicts
 from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file
 
@@ -115,15 +115,12 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
         yield _Case("complete", words, _OK if reason is None else _FAILED)
     yield from _of_campaign(document)
     thresholds = document.get("thresholds", ())
-    for one in thresholds:
-        words, state = f"{checked_text(one)}, ok", _OK
-        if one["inconclusive"]:
-            words, state = one["inconclusive"], _INCONCLUSIVE
-        if one["breached"]:
-            words, state = breach_text(one), _FAILED
+    for one, verdict in zip(thresholds, verdicts(thresholds), strict=True):
+        failed = verdict.state == BREACHED
+        words = breach_text(one) if failed else verdict.why or verdict.words
         # A single run has a new folder each time, and the name of a case must stay.
-        of = f" ({one['run']})" if len(document.get("runs", ())) > 1 else ""
-        yield _Case(one["condition"] + of, words, state)
+        of = f" ({verdict.run})" if len(document.get("runs", ())) > 1 else ""
+        yield _Case(verdict.condition + of, words, _FAILED if failed else verdict.state)
     asked = any(one["condition"].lower() == WORSE for one in thresholds)
     for name, figure in (document.get("comparison") or {"figures": {}})["figures"].items():
         yield _compared(name.replace("_", " "), figure, asked)
