@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.ends_records import FIRST_IDS, START, Ends, Receipt, loaded
 from test_analysis_ends import reordered_by_end
 
-from quiver_fast.analysis.figures.each_end import MOST_SHOWN, shown_of_each
+from quiver_fast.analysis.figures.each_end import MOST_SHOWN, queues_of, shown_of_each
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.sections.ends import end_sections
 from quiver_fast.analysis.show.run_tables import ends_section
@@ -137,6 +137,19 @@ def test_an_end_has_the_same_figures_alone_and_among_others(tmp_path: Path) -> N
         assert row["latency"] == end.get("latency")
         for key in ("message_count", "message_rate"):
             assert row[key] == end["results"][key]
+
+
+def test_rejected_messages_of_a_queue_are_not_unreceived() -> None:
+    """Receivers that share a process share its report, which does not tell the queue."""
+    row = {"delivery": dict.fromkeys(("sent", "received", "duplicate", "reordered"))}
+    senders = [row | {"queue": n, "delivery": row["delivery"] | {"unreceived": 5}} for n in (0, 1)]
+    receivers = [row | {"queue": n} for n in (0, 1)]
+    of_both: dict[str, Any] = {"role": "receiver", "members": receivers, "arrow": {"rejected": 4}}
+    of_one = of_both | {"members": receivers[1:]}
+    sending = {"role": "sender", "members": senders}
+    for end, left in ((of_one, [5, 1]), (of_both, [None, None])):
+        found = queues_of(2, [sending, end], 1.0, {})
+        assert [one["unreceived"] for one in found] == left
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])

@@ -39,9 +39,9 @@ _SEND_TIMES = "send times"
 _RUN_START = "run start"
 
 
-def lost_text(peer_to_peer: bool | None) -> str:
-    """Return the word for lost messages, with what no drain of a queue can exclude."""
-    return "lost" if peer_to_peer else "lost, if neither the server nor another consumer has them"
+def lost_text(peer_to_peer: bool | None, word: str = "lost") -> str:
+    """Return a word for lost messages, with what no drain of a queue can exclude."""
+    return word if peer_to_peer else f"{word}, if neither the server nor another consumer has them"
 
 
 def matching_text(method: str) -> str:

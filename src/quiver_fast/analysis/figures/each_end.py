@@ -126,7 +126,7 @@ def queues_of(
                 "queue": queue,
                 "sent": sent,
                 "received": received,
-                "unreceived": _sum(senders, "unreceived"),
+                "unreceived": _not_rejected(_sum(senders, "unreceived"), ends, queue),
                 "duplicate": _sum(receivers, "duplicate"),
                 "reordered": _sum(receivers, "reordered"),
                 "sent_rate": _rate(sent, seconds),
@@ -135,6 +135,21 @@ def queues_of(
             }
         )
     return found
+
+
+def _not_rejected(
+    unreceived: int | None, ends: Sequence[Mapping[str, Any]], queue: int
+) -> int | None:
+    """Return the rest without the messages that receivers of a queue rejected, if that is known."""
+    for end in ends:
+        rejected = (end.get("arrow") or {}).get("rejected")
+        of = {row["queue"] for row in end["members"]}
+        if not rejected or end["role"] != "receiver" or of.isdisjoint((queue, None)):
+            continue
+        if unreceived is None or of != {queue}:
+            return None
+        unreceived = max(unreceived - rejected, 0)
+    return unreceived
 
 
 def _sum(rows: Sequence[Mapping[str, Any]], key: str) -> int | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from quiver_fast.analysis.figures.delivery import matching_text
+from quiver_fast.analysis.figures.delivery import lost_text, matching_text
 from quiver_fast.analysis.figures.statistics import OF_STEADY
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.model.ranks import (
     BRIEF,
     NAMES,
@@ -44,9 +45,6 @@ from quiver_fast.analysis.sections.rows import (
 )
 from quiver_fast.rate_steps import rate_text as step_rate
 from quiver_fast.words import counted
-
-Document = Mapping[str, Any]
-
 
 _COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
            "negative_latency")  # fmt: skip
@@ -212,7 +210,9 @@ def _delivery(run: Document) -> Iterator[Row]:
         yield Row("Matching", matching_text(delivery["method"]))
     for key in _COUNTS:
         if delivery.get(key) is not None:
-            yield number(key.replace("_", " ").capitalize(), delivery[key], "messages")
+            lost = key == "lost" and delivery[key]
+            unit = lost_text(run.get("peer_to_peer"), "messages") if lost else "messages"
+            yield number(key.replace("_", " ").capitalize(), delivery[key], unit)
         elif key == "lost" and delivery.get("unreceived"):
             yield Row("Lost", "not known")
     for key in ("released", "rejected"):

@@ -65,13 +65,13 @@ def html_tiles(tiles: Sequence[Tile]) -> str:
 
 
 def html_facts(facts: Mapping[str, str | None]) -> str:
-    """Return names and their known values."""
+    """Return names and their known values; empty without any."""
     shown = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
         for name, value in facts.items()
         if value
     )
-    return f'<dl class="facts">{shown}</dl>'
+    return f'<dl class="facts">{shown}</dl>' if shown else ""
 
 
 def html_details(summary: str, body: str) -> str:
