@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.model.figures import SET_FIGURES
-from quiver_fast.analysis.model.units import NO_RATE, per_millisecond
+from quiver_fast.analysis.model.units import NO_RATE, in_milliseconds
 from quiver_fast.analysis.read.set_layout import CANDIDATE
 from quiver_fast.cli.shared.output import ArrowFiles
 from quiver_fast.errors import QuiverError, RecordError
@@ -86,8 +86,7 @@ class Result:
             QuiverError: no message was received.
         """
         latency = self.document["receiver"]["latency"]
-        ticks = _known(latency["percentiles"][f"{float(rank):g}"], _NO_LATENCY)
-        return ticks / per_millisecond(latency["unit"])
+        return _known(in_milliseconds(latency, f"{float(rank):g}"), _NO_LATENCY)
 
     def transfers(self, role: str) -> Transfers:
         """Return the records of "sender" or "receiver" as NumPy arrays.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Ticks in one second, by unit name."""
@@ -16,6 +17,12 @@ _LOW_RATE = 10
 def per_millisecond(unit: str) -> int:
     """Return the ticks of ``unit`` ("ms", "us" or "ns") in one millisecond."""
     return PER_SECOND[unit] // 1_000
+
+
+def in_milliseconds(section: Mapping[str, Any], rank: str) -> float | None:
+    """Return a percentile of a section of latencies in milliseconds; None without a latency."""
+    ticks: float | None = section["percentiles"][rank]
+    return None if ticks is None else ticks / per_millisecond(section["unit"])
 
 
 def latency_text(value: float, unit: str) -> str:

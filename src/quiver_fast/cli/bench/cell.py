@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import BENCH
-from quiver_fast.analysis.model.units import per_millisecond
+from quiver_fast.analysis.model.units import in_milliseconds
 from quiver_fast.cli.arrow.progress import Limits, RunProgress
 from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
@@ -250,12 +250,10 @@ def _broker(document: dict[str, Any], command: str | None) -> dict[str, str | No
     return {**named, "command": command}
 
 
-def _latency(receiver: dict[str, Any] | None) -> dict[str, float] | None:
+def _latency(receiver: dict[str, Any] | None) -> dict[str, float | None] | None:
     latency = (receiver or {}).get("latency") or {}
-    if not latency.get("count"):
-        return None
-    ticks = per_millisecond(latency["unit"])
-    return {rank: latency["percentiles"][rank] / ticks for rank in BENCH}
+    known = latency.get("count")
+    return {rank: in_milliseconds(latency, rank) for rank in BENCH} if known else None
 
 
 def _cpu(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, float | None]:
