@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
+from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.errors import RecordError
 from quiver_fast.records.formats import shown_line
@@ -23,8 +23,6 @@ from spark_analysis.bad_lines import bad_lines
 from spark_analysis.files import SPLIT_SIZE, RecordFile, Split, by_splits, splits_of
 from spark_analysis.selection import EVERYTHING, Selection
 from spark_analysis.settlement_join import Sends, Settled, SplitJoin
-
-Int64Array = NDArray[np.int64]
 
 Columns = dict[str, Any]
 

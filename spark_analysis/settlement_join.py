@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of
 from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, disjoint, split_at
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.records.transfers import RunBatch
-
-Int64Array = NDArray[np.int64]
 
 # The columns of a row: the block of ids that it is sorted by, and a run of ids.
 _BLOCK, _FIRST, _LENGTH, _TIME, _SAMPLED = range(5)

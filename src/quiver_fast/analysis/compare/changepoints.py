@@ -28,9 +28,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64Array = NDArray[np.float64]
+from quiver_fast.analysis.model.distribution import Float64Array
 
 MINIMUM_SEGMENT = 3
 _PERMUTATIONS = 199

@@ -30,9 +30,8 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64Array = NDArray[np.float64]
+from quiver_fast.analysis.model.distribution import Float64Array
 
 BETTER, WORSE = "better", "worse"
 NOT_SHOWN = "not shown"

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quiver_fast.analysis.compare.changepoints import change_points, dependence, detectable_step
 from quiver_fast.analysis.compare.comparison import (
@@ -22,12 +21,11 @@ from quiver_fast.analysis.compare.comparison import (
 from quiver_fast.analysis.figures.run_data import AnalysedRun, RunData, RunFigures
 from quiver_fast.analysis.figures.statistics import arrivals, ending, sending_end, steadiness
 from quiver_fast.analysis.figures.steady import NOT_STEADY, Steady, measured_seconds
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.figures import LATENCY, SET_FIGURES
 from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.tables.latencies import Histogram
-
-Float64Array = NDArray[np.float64]
 
 MINIMUM_RUNS = 12
 """Runs from which a step of 4 standard deviations in their midst is found in 80 of 100 series."""

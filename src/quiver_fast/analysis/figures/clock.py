@@ -37,11 +37,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.distribution import Distribution
+from quiver_fast.analysis.model.distribution import Distribution, Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.latencies import Histogram
-
-Int64Array = NDArray[np.int64]
 
 MINIMUM_SECONDS = 10
 """Seconds with messages that it takes to tell a drift."""

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Float64Array = NDArray[np.float64]
+from quiver_fast.analysis.model.distribution import Float64Array
 
 _MOST_BATCHES = 12
 # Seconds that are looked at together; a run of months has millions.

@@ -10,14 +10,12 @@ is far above that of most seconds, it is the latency of a few seconds.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.constancy import batch_means, episode, limits_at, statistics
 from quiver_fast.analysis.figures.series import percentiles_per_second
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.units import PER_SECOND, latency_text
 from quiver_fast.analysis.tables.latencies import Histogram
-
-Float64Array = NDArray[np.float64]
 
 _RANKS = (50, 99)
 _LEAST_SECONDS = 6

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.columns import Column, pieces_of
-from quiver_fast.analysis.model.distribution import Distribution, Int64Array
+from quiver_fast.analysis.model.distribution import Distribution, Float64Array, Int64Array
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.model.second_rows import Pairs, SecondRows
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
-
-Float64Array = NDArray[np.float64]
 
 # Silent seconds have rows in series of a day, and if they are no more than the others:
 # one record of a clock that stepped must not ask for fifty years of rows.

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.series import percentiles_at, percentiles_per_second
 from quiver_fast.analysis.model.columns import Column, pieces_of
-from quiver_fast.analysis.model.distribution import Distribution, Int64Array
+from quiver_fast.analysis.model.distribution import Distribution, Float64Array, Int64Array
 from quiver_fast.analysis.model.ranks import PER_SECOND
 from quiver_fast.analysis.model.second_rows import SecondRows
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.tables.digests import HistogramDigest
 from quiver_fast.analysis.tables.latencies import Histogram
 from quiver_fast.analysis.tables.spilled import HistogramRows
-
-Float64Array = NDArray[np.float64]
 
 _MS_PER_S = 1000
 # Over less than a tenth of a second a rate says more about chance than about the run.

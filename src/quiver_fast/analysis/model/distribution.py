@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
 # Counting by offset beats sorting as long as the bins are not many more than the samples.

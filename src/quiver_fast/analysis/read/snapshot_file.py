@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.analysis.read.summary_file import check_regular
 from quiver_fast.errors import RecordError
-
-Float64Array = NDArray[np.float64]
 
 # Fields of a line that are read here; upstream's files have the same.
 _TIMESTAMP, _PERIOD, _PERIOD_CPU, _RSS = 0, 1, 6, 7

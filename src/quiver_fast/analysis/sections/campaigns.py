@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from quiver_fast.analysis.compare.comparison import LEAST_VALUES
 from quiver_fast.analysis.figures.steady import STEADY
-from quiver_fast.analysis.model.figures import SET_FIGURES
+from quiver_fast.analysis.model.figures import SET_FIGURES, Document
 from quiver_fast.analysis.model.ranks import BENCH, BENCH_KEYS, exists, rank_head
 from quiver_fast.analysis.model.units import (
     NO_RATE,
@@ -23,9 +23,6 @@ from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section, number,
 from quiver_fast.analysis.sections.sets import STEADY_OR_WHOLE, interval_text
 from quiver_fast.errors import RecordError
 from quiver_fast.words import counted
-
-Document = Mapping[str, Any]
-
 
 Shown = TypeVar("Shown")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from quiver_fast.analysis.figures.each_end import shown_of_each, slowest
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import rate_digits
 from quiver_fast.analysis.sections.rows import (
@@ -17,9 +18,6 @@ from quiver_fast.analysis.sections.rows import (
     share_text,
     told,
 )
-
-Document = Mapping[str, Any]
-
 
 _END_COUNTS = ("sent", "received", "unreceived", "duplicate", "reordered")
 

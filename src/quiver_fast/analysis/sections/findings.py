@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from typing import Any
 
 from quiver_fast.analysis.figures.statistics import OF_STEADY
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.model.ranks import SECTIONS
 from quiver_fast.analysis.model.units import fine_text, latency_text, percent_text
 from quiver_fast.analysis.sections.rows import (
@@ -24,8 +24,6 @@ from quiver_fast.analysis.sections.rows import (
     told,
 )
 from quiver_fast.words import counted
-
-Document = Mapping[str, Any]
 
 
 def findings(run: Document) -> list[Section]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from quiver_fast.analysis.figures.environment import host_use_text, starved_text
 from quiver_fast.analysis.figures.schedule import LATE_BY
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.model.units import latency_text, per_millisecond
-
-Document = Mapping[str, Any]
 
 # Why messages went late, and advice; None is not known.
 _CAUSES = {

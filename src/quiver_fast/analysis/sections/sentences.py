@@ -15,10 +15,8 @@ from quiver_fast.analysis.model.units import (
 )
 from quiver_fast.words import counted
 
-Run = Mapping[str, Any]
 
-
-def run_sentences(run: Run) -> list[str]:
+def run_sentences(run: Mapping[str, Any]) -> list[str]:
     """Return the load of a run and its figures, in plain words.
 
     Args:
@@ -27,7 +25,7 @@ def run_sentences(run: Run) -> list[str]:
     return [*filter(None, (_load(run), _messages(run), _latency(run)))]
 
 
-def _load(run: Run) -> str | None:
+def _load(run: Mapping[str, Any]) -> str | None:
     ends = [end for end in (run["sender"], run["receiver"]) if end is not None]
     config: Mapping[str, Any] = next((end["config"] for end in ends if end["config"]), {})
     if not config:
@@ -49,12 +47,12 @@ def _pace(config: Mapping[str, Any]) -> str:
     return "as fast as the receiver gave credit"
 
 
-def _duration(run: Run) -> str:
+def _duration(run: Mapping[str, Any]) -> str:
     seconds = (run["results"] or {}).get("duration")
     return f" for {seconds_text(seconds)}" if seconds else ""
 
 
-def _where(run: Run, config: Mapping[str, Any]) -> str:
+def _where(run: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     if run["peer_to_peer"]:
         return ", directly from a sender to a receiver"
     ends = [run["sender"], run["receiver"], *(run.get("ends") or ())]
@@ -63,7 +61,7 @@ def _where(run: Run, config: Mapping[str, Any]) -> str:
     return "" if not url else f" through {url}" + (f" ({peers})" if peers else "")
 
 
-def _messages(run: Run) -> str | None:
+def _messages(run: Mapping[str, Any]) -> str | None:
     delivery, results = run["delivery"] or {}, run["results"] or {}
     alone = None if run["sender"] is None else run["sender"]["results"]["message_count"]
     known = {"sent": delivery.get("sent", alone), "received": delivery.get("received")}
@@ -79,7 +77,7 @@ def _messages(run: Run) -> str | None:
     return f"{' and '.join(words)}{told}."
 
 
-def _latency(run: Run) -> str | None:
+def _latency(run: Mapping[str, Any]) -> str | None:
     latency = (run["receiver"] or {}).get("latency") or {"count": 0}
     if not latency["count"]:
         return None

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.model.ranks import FEW, rank_head
 from quiver_fast.analysis.model.units import average_text, percent_text
 from quiver_fast.analysis.sections.headline import run_rate, run_state
 from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section, cell_text, few_latencies
 from quiver_fast.words import counted
-
-Document = Mapping[str, Any]
-
 
 STEADY_OR_WHOLE = "of the steady states, or of the whole run where there is none"
 

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.ranks import exists
 from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.show.heatmap import Pixels, key_html, png_url
 from quiver_fast.analysis.show.html import escape
 from quiver_fast.analysis.show.scales import Scale, latency_scale, percentile_scale
-
-Float64Array = NDArray[np.float64]
 
 COLOURS = 8
 """How many colours of lines a page has: ``c0`` to ``c7``."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.omission import CorrectedDistribution
 from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.model.distribution import Float64Array, Int64Array
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
 from quiver_fast.analysis.tables.latencies import Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
-
-Float64Array = NDArray[np.float64]
-Int64Array = NDArray[np.int64]
 
 _CURVE_POINTS = 120
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.omission import CorrectedDistribution
 from quiver_fast.analysis.figures.run_data import RunData
@@ -26,6 +25,7 @@ from quiver_fast.analysis.figures.statistics import (
 )
 from quiver_fast.analysis.figures.steps import planned_steps, step_begins
 from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.ranks import CHARTS, rank_head
 from quiver_fast.analysis.model.units import latency_text, per_millisecond, short_text
 from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
@@ -41,8 +41,6 @@ from quiver_fast.analysis.show.scales import (
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies, coarse
 from quiver_fast.rate_steps import RateStep, parse_rate_steps
 from quiver_fast.words import counted
-
-Float64Array = NDArray[np.float64]
 
 SENT, RECEIVED, SCHEDULE = 1, 0, 7
 """The colours of the two ends, and of the schedule."""

@@ -5,10 +5,11 @@ docs/analysis.md defines each label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from quiver_fast.analysis.figures.each_end import shown_of_each
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.sections.ends import end_sections
 from quiver_fast.analysis.sections.findings import findings
 from quiver_fast.analysis.sections.headline import environment_facts
@@ -23,8 +24,6 @@ from quiver_fast.analysis.show.html import (
     html_section,
 )
 from quiver_fast.options.arrow import ARROW_OPTIONS
-
-Document = Mapping[str, Any]
 
 # They stand before the folded ones.
 _ABOVE = ("FAIRNESS", "ENDS", "QUEUES")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.ranks import AXIS
 from quiver_fast.analysis.model.units import fine_text
 
-Float64Array = NDArray[np.float64]
 Transform = Callable[[Float64Array], Float64Array]
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)

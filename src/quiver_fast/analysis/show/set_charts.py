@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quiver_fast.analysis.compare.comparison import BETTER, WORSE
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import arrivals
+from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.units import average_text, per_millisecond, short_text
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
 from quiver_fast.analysis.show.chart import Chart
@@ -23,8 +21,6 @@ from quiver_fast.analysis.show.scales import (
     percentile_scale,
     time_scale,
 )
-
-Float64Array = NDArray[np.float64]
 
 _BASE, _CANDIDATE = 7, 0
 _SETS = (("base", _BASE), ("candidate", _CANDIDATE))

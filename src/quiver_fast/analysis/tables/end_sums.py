@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.tables.spilled import HistogramRows
 
 if TYPE_CHECKING:
-    from quiver_fast.analysis.model.distribution import Int64Array
     from quiver_fast.analysis.model.histogram import SecondHistogram
     from quiver_fast.analysis.tables.spilled import SpilledHistogram
     from quiver_fast.records.transfers import RunBatch

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distinct import distinct
+from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, split_at
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
 from quiver_fast.analysis.tables.tally import joined_runs
 from quiver_fast.records.ids import comparable
 
-Int64Array = NDArray[np.int64]
 Marks: TypeAlias = "NDArray[np.bool_] | None"
 
 _BLOCK_BITS = 16

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distinct import distinct
+from quiver_fast.analysis.model.distribution import Int64Array
 
-Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
 
 

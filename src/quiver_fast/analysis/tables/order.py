@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.tables.tally import arrivals_behind, falls
-
-Int64Array = NDArray[np.int64]
 
 _BEFORE_ALL = -(2**63)
 

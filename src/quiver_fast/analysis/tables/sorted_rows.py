@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distinct import distinct
+from quiver_fast.analysis.model.distribution import Int64Array
 
-Int64Array = NDArray[np.int64]
 Rows = NDArray[np.int64]
 """int64[n, width]: a row holds its key first."""
 
