@@ -15,6 +15,7 @@ from pathlib import Path
 from bench import record
 from bench.comparison import METRICS, Limit, load_floors
 from bench.instructions import load_baselines
+from quiver_fast.analysis.model.figures import FIGURES, LATENCY
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.options.arrow import ARROW_OPTIONS
@@ -92,6 +93,19 @@ def table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<queue>", "QUEUE")
+
+
+def _figures_of_conditions() -> str:
+    """Return the registry of figures; a comparison has a change of those with a key."""
+    rows = []
+    for one in FIGURES.values():
+        units = ", ".join(filter(None, one.quantity.limits))
+        place = f"{'receiver/latency/' * (one.quantity is LATENCY)}{one.place}" or "comparison"
+        where = (f"`{words}`" if words else "" for words in (place, one.period, one.key or ""))
+        rows.append((f"`{one.name}`", one.unit, units, *where))
+    heads = ("figure", "unit", "units of limits", "place in the document",
+             "snapshot of a period", "figure of sets")  # fmt: skip
+    return table(heads, rows)
 
 
 def _of_bench() -> str:
@@ -324,6 +338,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "options of quiver-bench": _of_bench,
     "keys of the arrow": lambda: keys_table(ARROW_OPTIONS, "quiver-arrow"),
     "keys of the server": lambda: keys_table(SERVER_OPTIONS, "quiver-server"),
+    "figures of conditions": _figures_of_conditions,
     "figures of the server": _server_figures,
     "more figures of the server": _more_server_figures,
     "figures of streams": _stream_figures,
