@@ -8,6 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from support.campaign_documents import (
+    churn_document,
+    hold_document,
+    search_document,
+    sweep_document,
+)
 
 from quiver_fast.cli.analyze.command import main as analyze
 from quiver_fast.cli.analyze.command import make_parser
@@ -224,25 +230,20 @@ def test_a_file_that_cannot_be_made_is_refused_at_once(flag: str, tmp_path: Path
             make_parser().parse_args(["records", flag, str(name)])
 
 
-def campaign_document(name: str, **own: Any) -> dict[str, Any]:
-    return {"schema": {"name": name}, "output_dir": "out", "target": "//h/q", "reason": None} | own
-
-
 def test_campaigns_without_runs_of_their_own_have_verdicts() -> None:
-    figures = {"message_rate": 1000.0, "latency_p50": 1.0, "latency_p99": 2.0}
-    point = {"values": {"rate": "1k"}, "complete": True, "reason": None, "figures": figures}
-    refused = {"values": {"rate": "2k"}, "complete": False, "reason": "gone", "figures": None}
-    sweep = campaign_document("sweep", complete=False, points=[point, refused])
-    assert "| rate=1k | 1,000/s | 1.00 ms | 2.00 ms |" in markdown_text(sweep)
-    assert "| **failed** | rate=2k | gone |" in markdown_text(sweep)
-    answer = {"rate": 3000, "low": 2900, "high": 3100, "reason": "at 3,200/s: late"}
-    search = campaign_document("found-rate", conditions=["p99<1s"], found_rate=answer)
-    assert "| //h/q | 3,000/s | 2,900/s | 3,100/s |" in markdown_text(search)
+    campaign = {"complete": False, "output_dir": "out"}
+    sweep = sweep_document() | campaign | {"schema": {"name": "sweep"}}
+    sweep["points"][2] |= {"complete": False, "figures": None, "reason": "gone"}
+    words = markdown_text(sweep)
+    assert "\n| Target | pyfast, //host/q0 |\n" in words
+    assert "| run-01 | 1000 | 1,000/s | 200 us | 1.50 ms | 3.00 ms | sustained |  |" in words
+    assert "| **failed** | rate=3000 | gone |" in words
+    search = search_document() | campaign | {"schema": {"name": "found-rate"}}
+    assert "\n| Interval, 95 % | 1,900/s to 2,300/s |\n" in markdown_text(search)
     assert 'failures="0"' in junit_text(search)
-    search["found_rate"] = answer | {"high": None}
+    search["found_rate"]["high"] = None
     assert '<failure message="no limit was found"' in junit_text(search)
-    churn = campaign_document("churn", achieved_rate=5.0, failures=[{"reason": "no", "count": 2}])
-    assert "| **failed** | failures | 2 no |" in markdown_text(churn)
-    opening, holding = {"opened": 3, "failed": 0}, {"lost": 0}
-    hold = campaign_document("hold", opening=opening, holding=holding, failures=[], losses=[])
-    assert "| //h/q | 3 | 0 | 0 |" in markdown_text(hold)
+    churn = churn_document() | campaign | {"schema": {"name": "churn"}}
+    assert "| **failed** | failures | 3 refused |" in markdown_text(churn)
+    hold = hold_document() | campaign | {"schema": {"name": "hold"}}
+    assert "\n| Opened | 100 connections |\n" in markdown_text(hold)

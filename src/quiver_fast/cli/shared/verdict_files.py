@@ -7,7 +7,7 @@ worse than the baseline's fails only with ``--fail-if worse``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
@@ -17,12 +17,16 @@ from xml.etree import ElementTree
 from quiver_fast.analysis.compare.comparison import NOT_COMPARED, OPEN, TOO_FEW, WORSE, in_words
 from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text
+from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SWEEP
+from quiver_fast.analysis.sections.campaigns import campaign_sections
 from quiver_fast.analysis.sections.headline import run_tiles
+from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section
 from quiver_fast.analysis.sections.verdicts import BREACHED, breach_text, verdicts
 from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file
 
 _COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
+_CAMPAIGNS = {"found-rate": SEARCH, "sweep": SWEEP, "churn": CHURN, "hold": HOLD}
 # From worst to best: the worst state is the verdict on the whole.
 _STATES = _FAILED, _INCONCLUSIVE, _OK, _SKIPPED = "failed", "inconclusive", "ok", "not judged"
 # Characters that XML does not allow, and characters that mean something in Markdown.
@@ -93,7 +97,7 @@ def markdown_text(document: Mapping[str, Any]) -> str:
     cases = list(_cases(document))
     states = [state for state in _STATES if any(case.state == state for case in cases)]
     title = ": ".join([_command(document), *states[:1]])
-    parts = [f"## {title}", _table(*_figures(document))]
+    parts = [f"## {title}", *_figures(document)]
     if document.get("comparison") is not None:
         parts.append(_escaped(in_words(document["comparison"])))
     if cases:
@@ -166,15 +170,14 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
     return _Case(f"comparison: {name}", words, state)
 
 
-def _figures(document: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return heads and rows of the main figures: a row for each run, combination or point."""
+def _figures(document: Mapping[str, Any]) -> list[str]:
+    """Return the main figures: a row for each run or combination, or the sections of a campaign."""
     kind = document["schema"]["name"]
+    if kind in _CAMPAIGNS:
+        sections = campaign_sections(_CAMPAIGNS[kind], document)
+        return [text for section in sections for text in _parts(section)]
     if kind == "bench":
         rows = [(one["name"], _bench_tiles(one)) for one in document["results"]]
-    elif kind == "sweep":
-        rows = [(_point_name(one), _steady_tiles(one["figures"])) for one in document["points"]]
-    elif kind in _TARGETS:
-        rows = [(document["target"], _TARGETS[kind](document))]
     else:
         runs = document.get("runs", [document])
         rows = [
@@ -183,7 +186,17 @@ def _figures(document: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Seque
         ]
     heads = list(dict.fromkeys(name for _, tiles in rows for name in tiles))
     cells = [(name, *(tiles.get(head, "-") for head in heads)) for name, tiles in rows]
-    return ("run", *heads), cells
+    return [_table(("run", *heads), cells)]
+
+
+def _parts(section: Section) -> Iterator[str]:
+    """Yield the figures of a section as a table, then its tables and its words."""
+    parts = section.of(TEXT)
+    rows = [part for part in parts if isinstance(part, Row)]
+    figures = [(row.name, f"{row.value} {row.unit}".rstrip()) for row in rows if row.name]
+    yield _table((section.title.lower(), "value"), figures)
+    yield from (_table(part.heads, part.rows) for part in parts if isinstance(part, Grid))
+    yield from (_escaped(row.value) for row in rows if not row.name)
 
 
 def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
@@ -192,32 +205,6 @@ def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
     if found is not None:
         rate = {"Sustained": average_text(found["rate"], "/s")}
     return rate | {rank_title(rank): average_text(latency.get(rank), "ms") for rank in FEW}
-
-
-def _steady_tiles(figures: Mapping[str, float] | None) -> dict[str, str]:
-    known, latencies = figures or {}, ("p50", "p99")
-    return {"Throughput": average_text(known.get("message_rate"), "/s")} | {
-        name: average_text(known.get(f"latency_{name}"), "ms") for name in latencies
-    }
-
-
-def _found_tiles(document: Mapping[str, Any]) -> dict[str, str]:
-    found, keys = document["found_rate"], {"Sustained": "rate", "From": "low", "To": "high"}
-    return {head: average_text(found[key], "/s") for head, key in keys.items()}
-
-
-def _hold_tiles(document: Mapping[str, Any]) -> dict[str, str]:
-    opening, lost = document["opening"], document["holding"]["lost"]
-    counts = {"Opened": opening["opened"], "Not opened": opening["failed"], "Lost": lost}
-    return {head: f"{count:,}" for head, count in counts.items()}
-
-
-_TARGETS: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
-    "found-rate": _found_tiles,
-    "churn": lambda document: {"Achieved rate": average_text(document["achieved_rate"], "/s")},
-    "hold": _hold_tiles,
-}
-"""The few figures of campaigns with one answer about their target, by the document's name."""
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
