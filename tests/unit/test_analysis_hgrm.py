@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.analysis.export.hgrm import HIGHEST_NS, BucketCounts
+from quiver_fast.analysis.export.hdrhistogram import HIGHEST_NS, BucketCounts
 
 GOLDEN = Path(__file__).parents[1] / "support" / "golden_hgrm"
 counted = st.lists(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows, window_section
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.histogram import SecondHistogram
-from quiver_fast.analysis.show.curves import with_silence
+from quiver_fast.analysis.show.run_charts import with_silence
 
 EPOCH = 1_472_344_673
 messages = st.lists(st.tuples(st.integers(0, 9000), st.integers(-50, 3000)), max_size=200)

@@ -10,7 +10,7 @@ from subprocess import Popen
 import pytest
 
 from quiver_fast.analysis.figures.environment import host_use_text, starved_text
-from quiver_fast.analysis.sections.lateness import lateness_lines, starved_lines
+from quiver_fast.analysis.sections.run import lateness_lines, starved_lines
 from quiver_fast.cli.arrow import host_use
 from quiver_fast.cli.arrow.host_use import HostUse
 from quiver_fast.process import Usage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quiver_fast.analysis.sections.lateness import late_by_rows, lateness_lines
+from quiver_fast.analysis.sections.run import late_by_rows, lateness_lines
 
 LATENCY = {
     "unit": "us",

@@ -20,7 +20,7 @@ from test_analysis_ends import reordered_by_end
 from quiver_fast.analysis.figures.each_end import MOST_SHOWN, queues_of, shown_of_each
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.sections.ends import end_sections
-from quiver_fast.analysis.show.run_tables import ends_section
+from quiver_fast.analysis.show.report import ends_section
 from quiver_fast.analysis.show.text import section_text
 
 SECOND = 10**6

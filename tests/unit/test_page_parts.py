@@ -23,12 +23,11 @@ from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.read.discovery import find_runs
 from quiver_fast.analysis.read.snapshot_file import read_snapshots
 from quiver_fast.analysis.read.sources import load_run
-from quiver_fast.analysis.sections.headline import run_facts, run_verdict
-from quiver_fast.analysis.sections.sentences import run_sentences
+from quiver_fast.analysis.sections.headline import run_facts, run_sentences, run_verdict
 from quiver_fast.analysis.show.chart import Chart, sparkline, thinned
 from quiver_fast.analysis.show.heatmap import heat_image, png_url
+from quiver_fast.analysis.show.report import ends_section, sides_section
 from quiver_fast.analysis.show.run_charts import run_charts
-from quiver_fast.analysis.show.run_tables import ends_section
 from quiver_fast.analysis.show.scales import (
     count_scale,
     latency_scale,
@@ -36,7 +35,6 @@ from quiver_fast.analysis.show.scales import (
     time_scale,
 )
 from quiver_fast.analysis.show.set_charts import comparison_charts
-from quiver_fast.analysis.show.sides import sides_section
 from quiver_fast.errors import RecordError
 
 

@@ -428,7 +428,6 @@ def _reasons(title: str, found: Sequence[Document]) -> list[Grid]:
 
 
 _CAMPAIGNS = {SEARCH: _search, SWEEP: _sweep, SET: _set, CHURN: _churn, HOLD: _hold}
-
 _SENTENCES = {
     SEARCH: _search_sentences,
     SWEEP: _sweep_sentences,

@@ -16,7 +16,6 @@ TEXT, PAGE = "text", "page"
 """The views that a row or a table may be for alone."""
 
 _LOW_RATE = 10
-
 _NUMBERS = frozenset("+-0123456789")
 
 

@@ -2,27 +2,36 @@
 
 The load, the few figures and the verdict come first, then charts, then tables. Charts
 are inline SVG of our own; the page's Content-Security-Policy forbids the browser to load anything.
+docs/analysis.md defines each label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import in_words
+from quiver_fast.analysis.figures.each_end import shown_of_each
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import arrivals
+from quiver_fast.analysis.model.figures import Document
 from quiver_fast.analysis.read.answer_file import Answer, any_compares
+from quiver_fast.analysis.read.summary_file import workload_beside
 from quiver_fast.analysis.read.sweep_file import SweptValues
 from quiver_fast.analysis.sections.campaigns import answer_facts, answer_sentences, answer_title
+from quiver_fast.analysis.sections.ends import end_sections
+from quiver_fast.analysis.sections.findings import findings
 from quiver_fast.analysis.sections.headline import (
     environment_facts,
     run_brief,
     run_facts,
+    run_sentences,
     run_tiles,
     run_verdict,
 )
-from quiver_fast.analysis.sections.sentences import run_sentences
+from quiver_fast.analysis.sections.rows import PAGE, Row, share_text
+from quiver_fast.analysis.sections.run import run_sections
 from quiver_fast.analysis.sections.sets import (
     change_section,
     comparison_section,
@@ -34,6 +43,7 @@ from quiver_fast.analysis.show.chart import Chart, sparkline
 from quiver_fast.analysis.show.html import (
     Rows,
     escape,
+    html_bars,
     html_columns,
     html_details,
     html_facts,
@@ -46,7 +56,6 @@ from quiver_fast.analysis.show.html import (
     html_verdict,
 )
 from quiver_fast.analysis.show.run_charts import run_charts
-from quiver_fast.analysis.show.run_tables import ends_section, run_details
 from quiver_fast.analysis.show.set_charts import (
     change_intervals,
     comparison_charts,
@@ -54,11 +63,18 @@ from quiver_fast.analysis.show.set_charts import (
     series_charts,
     sweep_charts,
 )
-from quiver_fast.analysis.show.sides import sides_section
+from quiver_fast.options.arrow import ARROW_OPTIONS
 from quiver_fast.words import counted
 
 ReportPart = tuple[Mapping[str, Any], RunData]
 """The document of a run, and the run as a backend returned it."""
+
+Facts = dict[str, str | None]
+
+# They stand before the folded ones.
+_ABOVE = ("FAIRNESS", "ENDS", "QUEUES")
+_OPTIONS = {one.name: one for one in ARROW_OPTIONS if one.flag and not one.inverted}
+_UNITS = {"SECONDS": " s", "BYTES": " B", "MESSAGES": " messages", "PER-SECOND": " messages/s"}
 
 
 def html_report(
@@ -224,3 +240,143 @@ def _run(number: int, run: Mapping[str, Any], data: RunData, *, folded: bool) ->
     # A link opens the folded part that its target is in.
     section = f'<section class="run" id="run-{number}">' + "\n".join(blocks) + "</section>"
     return html_details(f"Run {name}: {run_brief(run)}", section) if folded else section
+
+
+def sides_section(base: Sequence[RunData], candidate: Sequence[RunData]) -> str:
+    """Return as HTML the facts of each side, by its first run, and those that both share.
+
+    Raises:
+        RecordError: a summary is damaged.
+        OSError: it cannot be read.
+    """
+    sides = {"A, the base": base, "B, the candidate": candidate}
+    facts = [_facts(runs[0]) for runs in sides.values()]
+    options = [_workload(runs[0]) for runs in sides.values()]
+    shared = {key: value for key, value in facts[0].items() if facts[1][key] == value}
+    shown = ""
+    for (title, runs), own, others, given in zip(
+        sides.items(), facts, reversed(options), options, strict=True
+    ):
+        differing = {key: value for key, value in own.items() if key not in shared}
+        rows = {"Runs": _names(runs), **differing, "Options": _words(given, others)}
+        shown += f'<section><p class="side">{title}</p>{html_facts(rows)}</section>'
+    return f'<div class="charts">{shown}</div>{html_facts(shared)}'
+
+
+def _names(runs: Sequence[RunData]) -> str:
+    first, last = runs[0].name, runs[-1].name
+    return first if len(runs) == 1 else f"{len(runs)}: {first} to {last}"
+
+
+def _facts(run: RunData) -> Facts:
+    ends = [end for end in (run.sender, run.receiver) if end is not None]
+    modes = {(end["config"] or {}).get("connection_mode") for end in ends}
+    document = {
+        "sender": run.sender,
+        "receiver": run.receiver,
+        "ends": run.ends,
+        "peer_to_peer": len(ends) > 1 and "server" in modes,
+    }
+    return run_facts(document)
+
+
+def _workload(run: RunData) -> Mapping[str, Any]:
+    ends = run.ends or [end for end in (run.sender, run.receiver) if end is not None]
+    return workload_beside(Path(ends[-1]["file"])) or {}
+
+
+def _words(given: Mapping[str, Any], others: Mapping[str, Any]) -> str | None:
+    """Return the options that the other side has not; the target is said already."""
+    words = [
+        f"--{name} {value}" if value is not True else f"--{name}"
+        for name, value in given.items()
+        if name not in ("url", "output", "html") and others.get(name) != value
+    ]
+    return " ".join(words) or None
+
+
+def run_details(run: Document) -> str:
+    """Return as HTML all figures of a run, its options and its environment.
+
+    Args:
+        run: the document of the run.
+    """
+    sections = [one for one in (*run_sections(run), *findings(run)) if one.title not in _ABOVE]
+    tables: dict[str, Rows] = {
+        one.title.capitalize(): {
+            row.name: f"{row.value} {row.unit}".strip()
+            for row in one.of(PAGE)
+            if isinstance(row, Row) and row.name and row.value != "-"
+        }
+        for one in sections
+    }
+    others = "".join(html_section(one, titled=True) for one in sections)
+    around = html_columns({"Options": _options(run)} | _environments(run))
+    return html_details("All figures", html_columns(tables) + others) + html_details(
+        "Options and environment", around
+    )
+
+
+def ends_section(run: Document) -> str:
+    """Return as HTML each end's share, and how fair the shares are; empty for a run of one pair.
+
+    Args:
+        run: the document of the run.
+    """
+    ends = run.get("ends")
+    if not ends:
+        return ""
+    sections = {one.title: one for one in end_sections(run)}
+    fairness = sections["FAIRNESS"].of(PAGE) if "FAIRNESS" in sections else ()
+    bars = []
+    for role in ("sender", "receiver"):
+        rows, _ = shown_of_each(ends, role)
+        total = sum(end["results"]["message_count"] for end in ends if end["role"] == role)
+        if total:
+            counts = [(row["name"], row["message_count"]) for row in rows]
+            shares = [(name, count, share_text(count / total)) for name, count in counts]
+            bars.append(html_bars(f"{role.capitalize()}s: shares of the messages", shares))
+    queues = html_section(sections["QUEUES"]) if "QUEUES" in sections else ""
+    facts = html_facts({row.name: row.value for row in fairness if isinstance(row, Row)})
+    return (
+        f"<h2>Ends</h2>{facts}<div class='charts'>{''.join(bars)}</div>"
+        f"{html_section(sections['ENDS'])}{queues}"
+    )
+
+
+def _options(run: Document) -> Rows:
+    """Return the options of the ends: once where both have the same value."""
+    rows: Rows = {}
+    ends = {role: (run[role] or {}).get("config") or {} for role in ("sender", "receiver")}
+    for name, option in _OPTIONS.items():
+        values = {role: _shown(config.get(name), _UNITS.get(option.unit, ""))
+                  for role, config in ends.items() if config}  # fmt: skip
+        if len({*values.values()}) == 1:
+            rows[option.flag] = next(iter(values.values()))
+        else:
+            rows |= {f"{option.flag} of the {role}": value for role, value in values.items()}
+    return rows
+
+
+def _shown(value: Any, unit: str) -> str | None:
+    """Return the value of an option; None for one that is off or empty."""
+    if value is True:
+        return "on"
+    if isinstance(value, int | float) and value:
+        return f"{value:,}{unit}"
+    return str(value) if value else None
+
+
+def _environments(run: Document) -> dict[str, Rows]:
+    """Return the environment of the ends: once where both have the same."""
+    found = dict(_environment(run))
+    if len(found) > 1 and len({str(rows) for rows in found.values()}) == 1:
+        return {"Environment": next(iter(found.values()))}
+    return {f"Environment of the {role}": rows for role, rows in found.items()}
+
+
+def _environment(run: Document) -> Iterator[tuple[str, Rows]]:
+    for role in ("sender", "receiver"):
+        environment = (run[role] or {}).get("environment")
+        if environment:
+            yield role, environment_facts(environment)

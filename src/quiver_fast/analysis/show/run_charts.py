@@ -25,12 +25,11 @@ from quiver_fast.analysis.figures.statistics import (
 )
 from quiver_fast.analysis.figures.steps import planned_steps, step_begins
 from quiver_fast.analysis.figures.windows import SecondCounts, latency_windows
-from quiver_fast.analysis.model.distribution import Float64Array
+from quiver_fast.analysis.model.distribution import Float64Array, Int64Array
 from quiver_fast.analysis.model.ranks import CHARTS, rank_head
 from quiver_fast.analysis.model.units import latency_text, per_millisecond, short_text
 from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
 from quiver_fast.analysis.show.chart import Chart, percentile_chart
-from quiver_fast.analysis.show.curves import percentile_curve, with_silence
 from quiver_fast.analysis.show.heatmap import heat_image
 from quiver_fast.analysis.show.scales import (
     count_scale,
@@ -46,6 +45,7 @@ SENT, RECEIVED, SCHEDULE = 1, 0, 7
 """The colours of the two ends, and of the schedule."""
 _COLOURS = {"50": 2, "99": 0, "99.9": 3, "100": 1}
 """Of percentiles; others have the next ones by their place."""
+_CURVE_POINTS = 120
 
 
 @dataclass(frozen=True)
@@ -398,3 +398,28 @@ def _usage_tips(
             if len(xs)
         ]
         yield first, last, f"{last:,.1f} s: {', '.join(words)}"
+
+
+def with_silence(
+    seconds: Int64Array, values: Float64Array, silent: float
+) -> tuple[Int64Array, Float64Array]:
+    """Put ``silent`` at the first and the last second of each gap, for lines between rows."""
+    gaps = np.flatnonzero(np.diff(seconds) > 1)
+    places = np.repeat(gaps + 1, 2)
+    ends = np.column_stack((seconds[gaps] + 1, seconds[gaps + 1] - 1)).ravel()
+    return np.insert(seconds, places, ends), np.insert(values, places, silent, axis=0)
+
+
+def percentile_curve(
+    latencies: Latencies | CorrectedDistribution, unit: str
+) -> tuple[Float64Array, Float64Array]:
+    """Return points of the curve of latency by percentile.
+
+    It goes as far right as the samples allow; its last point is the maximum.
+
+    Returns:
+        1 / (1 - percentile / 100) and milliseconds, float64, equally many.
+    """
+    spread = np.geomspace(1, max(latencies.total, 2), _CURVE_POINTS)
+    ranks = [*(100 * (1 - 1 / spread)).tolist()[:-1], 100.0]
+    return spread, np.array(latencies.percentiles(ranks)) / per_millisecond(unit)

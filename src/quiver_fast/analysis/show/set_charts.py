@@ -12,7 +12,6 @@ from quiver_fast.analysis.model.distribution import Float64Array
 from quiver_fast.analysis.model.units import average_text, per_millisecond, short_text
 from quiver_fast.analysis.read.sweep_file import SweptPoint, SweptValues
 from quiver_fast.analysis.show.chart import Chart
-from quiver_fast.analysis.show.curves import merged_latencies, sweep_curves
 from quiver_fast.analysis.show.run_charts import draw_curve, highest, with_centres
 from quiver_fast.analysis.show.scales import (
     Scale,
@@ -21,6 +20,8 @@ from quiver_fast.analysis.show.scales import (
     percentile_scale,
     time_scale,
 )
+from quiver_fast.analysis.tables.latencies import Latencies
+from quiver_fast.analysis.tables.spilled import LatencyRows
 
 _BASE, _CANDIDATE = 7, 0
 _SETS = (("base", _BASE), ("candidate", _CANDIDATE))
@@ -234,3 +235,31 @@ def _draw_sweep(
             state = "" if point.sustained else ", not sustained"
             said = f"{options}: {short_text(rate)}/s, {part} {average_text(value, 'ms')}{state}"
             chart.dots([rate], [value], colour, None, [said], hollow=not point.sustained)
+
+
+def merged_latencies(runs: Sequence[RunData]) -> tuple[Latencies, str] | None:
+    """Return the latencies of all runs in the finest of their units, None if none received."""
+    histograms = [run.histogram for run in runs if run.histogram is not None]
+    histograms = [histogram for histogram in histograms if histogram.total]
+    if not histograms:
+        return None
+    finest = max((histogram.unit for histogram in histograms), key=per_millisecond)
+    together = LatencyRows()
+    for histogram in histograms:
+        factor = per_millisecond(finest) // per_millisecond(histogram.unit)
+        for part in histogram.parts():
+            together.add(part.latencies * factor, part.counts)
+    return together.total(), finest
+
+
+def sweep_curves(sweep: SweptValues, named: bool) -> list[tuple[str, list[SweptPoint]]]:
+    """Return the points of each curve of a sweep, in the order of measuring, with its label."""
+    several = {option: len({p.values[option] for p in sweep.points}) for option in sweep.options}
+    apart = sorted(sweep.options, key=lambda option: several[option])[:-1]
+    curves: dict[str, list[SweptPoint]] = {}
+    for point in sweep.points:
+        words = [sweep.name] * named + [f"{option}={point.values[option]}" for option in apart]
+        label = f"{' '.join(words)}, " if words else ""
+        if point.figures is not None:
+            curves.setdefault(label, []).append(point)
+    return list(curves.items())

@@ -12,7 +12,7 @@ from typing import Any
 
 from quiver_fast.analysis.compare.comparison import Rules
 from quiver_fast.analysis.compare.sets import changes_of, compare_figures, run_figures
-from quiver_fast.analysis.export import histogram_files
+from quiver_fast.analysis.export import hdrhistogram
 from quiver_fast.analysis.export.parquet import write_parquet
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.run_data import RunData
@@ -371,7 +371,7 @@ def _exports(args: argparse.Namespace, analysis: _Analysis) -> Iterator[Callable
         directory = getattr(args, form)
         if directory:
             yield partial(_write_images, Path(directory), analysis, form)
-    for form, write in (("hgrm", histogram_files.write_hgrm), ("hlog", histogram_files.write_hlog)):
+    for form, write in (("hgrm", hdrhistogram.write_hgrm), ("hlog", hdrhistogram.write_hlog)):
         file = getattr(args, form)
         if file:
             yield partial(_write_latencies, write, file, analysis)
