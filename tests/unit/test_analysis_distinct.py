@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from quiver_fast.analysis.model.distinct import distinct
+from quiver_fast.analysis.model.distribution import distinct
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float64])

@@ -1,4 +1,4 @@
-"""The environment of a run, for a later comparison of summaries."""
+"""The environment of a run, for a later comparison of summaries, and the peers of its arrows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import quiver_fast
+from quiver_fast.arguments import endpoint
 from quiver_fast.proton import info
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -26,6 +27,8 @@ _THROTTLED, _STARVED = 0.02, 0.5
 # An option is known by its beginning, and may have its value within the word.
 _HIDING_OPTION = r"(?s)--pass[a-z]*(?:=.*)?"
 _USER_INFO = r"(?<=//)([^/@:\s]*):[^/\s]*@"
+
+OTHER_END = "the other end"
 
 
 def environment() -> dict[str, Any]:
@@ -127,3 +130,37 @@ def _cpu_name() -> str | None:
         return platform.processor() or None
     found = re.search(_CPU_NAME, text)
     return found[1].strip() if found else platform.processor() or None
+
+
+def peers_of(ends: Iterable[Mapping[str, Any] | None], *, peer_to_peer: bool) -> list[str]:
+    """Return product, version and address of the peers, each once.
+
+    Args:
+        ends: summaries of arrows. A foreign arrow has no report: nothing is known of its peer.
+        peer_to_peer: the arrows were connected to each other.
+    """
+    if peer_to_peer:
+        return [OTHER_END]
+    reports = [(end or {}).get("arrow") or {} for end in ends]
+    found = [_peer_text(report.get("peer")) for report in reports]
+    return list(dict.fromkeys(text for text in found if text))
+
+
+def _peer_text(peer: Any) -> str | None:
+    if not isinstance(peer, Mapping):
+        return None
+    address, port = _word(peer.get("address")), peer.get("port")
+    place = endpoint(address, port) if address and isinstance(port, int) else None
+    return " at ".join(word for word in (_name(peer), place) if word) or None
+
+
+def _name(peer: Mapping[str, Any]) -> str | None:
+    words = [_word(peer.get("product")), _word(peer.get("version"))]
+    if any(words):
+        return " ".join(word for word in words if word)
+    container = _word(peer.get("container"))
+    return f"{container} (its container id; it names no product)" if container else None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.columns import Column, pieces_of
+from quiver_fast.analysis.model.columns import Column, Pairs, SecondRows, pieces_of
 from quiver_fast.analysis.model.distribution import Distribution, Float64Array, Int64Array
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.model.ranks import PER_SECOND
-from quiver_fast.analysis.model.second_rows import Pairs, SecondRows
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.spilled import LatencyRows
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.series import percentiles_at, percentiles_per_second
-from quiver_fast.analysis.model.columns import Column, pieces_of
+from quiver_fast.analysis.model.columns import Column, SecondRows, pieces_of
 from quiver_fast.analysis.model.distribution import Distribution, Float64Array, Int64Array
 from quiver_fast.analysis.model.ranks import PER_SECOND
-from quiver_fast.analysis.model.second_rows import SecondRows
 from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.analysis.tables.digests import HistogramDigest
 from quiver_fast.analysis.tables.latencies import Histogram

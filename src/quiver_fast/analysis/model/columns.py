@@ -1,22 +1,30 @@
 """Columns and rows of a document that may be long: made in pieces, whenever they are read.
 
 A number takes 8 bytes in an array and four times as much as Python's own, and a document has
-a row for each second of a run.
+a row for each second of a run. Silent seconds or windows have a row too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quiver_fast.analysis.model.distribution import Int64Array
+
 Numbers: TypeAlias = NDArray[Any]
 """int64 or float64."""
 
 _PIECE = 1 << 14
+
+Pairs: TypeAlias = Iterator[tuple[Int64Array, Numbers]]
+"""Seconds that have messages, ascending, and a value of each; in pieces, none empty."""
+
+_ROWS_AT_ONCE = 1 << 14
 
 
 def pieces_of(values: Numbers) -> Iterator[Numbers]:
@@ -121,3 +129,52 @@ def listed(value: object) -> list[Any]:
     if isinstance(value, (Column, Rows)):
         return list(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+@dataclass(frozen=True)
+class SecondRows:
+    """Which seconds have a row.
+
+    Attributes:
+        seconds: int64, ascending: those with messages.
+        every: whether all between them have one too.
+        step: seconds from a row to the next.
+    """
+
+    seconds: Int64Array
+    every: bool
+    step: int = 1
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        if not self.every or len(self.seconds) == 0:
+            return len(self.seconds)
+        return int(self.seconds[-1] - self.seconds[0]) // self.step + 1
+
+    def between(self, start: int, end: int) -> Int64Array:
+        """Return the seconds of the rows from the index ``start`` to before ``end``."""
+        if not self.every:
+            return self.seconds[start:end]
+        return np.arange(start, end, dtype=np.int64) * self.step + int(self.seconds[0])
+
+    def rows(self) -> Iterator[Int64Array]:
+        """Yield the second of each row, in pieces."""
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            yield self.between(start, min(start + _ROWS_AT_ONCE, len(self)))
+
+    def column(self, pairs: Callable[[], Pairs], silent: float) -> Column:
+        """Return the value of ``pairs`` for each row, and ``silent`` for rows without one."""
+        return Column(len(self), lambda: self._filled(pairs(), silent))
+
+    def _filled(self, pairs: Pairs, silent: float) -> Iterator[Numbers]:
+        row = 0
+        for seconds, values in pairs:
+            if not self.every:
+                yield values
+                continue
+            places = (seconds - self.seconds[0]) // self.step
+            end = int(places[-1]) + 1
+            filled = np.full(end - row, silent, values.dtype)
+            filled[places - row] = values
+            row = end
+            yield filled

@@ -8,8 +8,12 @@ from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
 from quiver_fast.analysis.figures.delivery import lost_text
-from quiver_fast.analysis.figures.environment import host_use_text, peer_use_text, starved_text
-from quiver_fast.analysis.figures.peers import peers_of
+from quiver_fast.analysis.figures.environment import (
+    host_use_text,
+    peer_use_text,
+    peers_of,
+    starved_text,
+)
 from quiver_fast.analysis.figures.steady import NOT_STEADY, TOO_SHORT
 from quiver_fast.analysis.model.ranks import CHARTS, exists, known_ranks, rank_title
 from quiver_fast.analysis.model.units import (
@@ -30,7 +34,6 @@ _FAULTS = (
     ("older", "of an earlier run", False),
     ("negative_latency", "received before they were sent: the clocks differ", False),
 )
-
 _NO_END = {"records": {"set_back_ms": None}}
 
 

@@ -71,9 +71,7 @@ _CAUSES = {
     ),
     None: ("is the delay of messages that went late", "their sender does not say why"),
 }
-
 _OWN_SHARE = 0.1
-
 # A sleeper of the kernel may wake so late: no CPU of its own would change that.
 _NO_REASON_US = 100
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.distinct import distinct
-from quiver_fast.analysis.model.distribution import Float64Array
+from quiver_fast.analysis.model.distribution import Float64Array, distinct
 from quiver_fast.analysis.model.units import per_millisecond, short_text
 from quiver_fast.analysis.show.scales import Scale
 from quiver_fast.analysis.tables.latencies import Histogram

@@ -15,8 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.distinct import distinct
-from quiver_fast.analysis.model.distribution import Int64Array
+from quiver_fast.analysis.model.distribution import Int64Array, distinct
 from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, split_at
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.distinct import distinct
-from quiver_fast.analysis.model.distribution import Int64Array
+from quiver_fast.analysis.model.distribution import Int64Array, distinct
 
 UInt64Array = NDArray[np.uint64]
 

@@ -14,8 +14,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.distinct import distinct
-from quiver_fast.analysis.model.distribution import Int64Array
+from quiver_fast.analysis.model.distribution import Int64Array, distinct
 
 Rows = NDArray[np.int64]
 """int64[n, width]: a row holds its key first."""

@@ -15,11 +15,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from quiver_fast.analysis.model.distinct import distinct
 from quiver_fast.analysis.model.distribution import (
     Distribution,
     Int64Array,
     deviation,
+    distinct,
     neighbours,
     percentiles_of,
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.analysis.figures.environment import peer_use_text
-from quiver_fast.analysis.figures.peers import peers_of
+from quiver_fast.analysis.figures.environment import peer_use_text, peers_of
 from quiver_fast.analysis.sections.rows import Row, Section, number
 from quiver_fast.analysis.sections.run import run_of, run_sections
 from quiver_fast.analysis.show.text import section_text
