@@ -102,7 +102,7 @@ def _figures_of_conditions() -> str:
         units = ", ".join(filter(None, one.quantity.limits))
         place = f"{'receiver/latency/' * (one.quantity is LATENCY)}{one.place}" or "comparison"
         where = (f"`{words}`" if words else "" for words in (place, one.period, one.key or ""))
-        rows.append((f"`{one.name}`", one.unit, units, *where))
+        rows.append((one.name, one.unit, units, *where))
     heads = ("figure", "unit", "units of limits", "place in the document",
              "snapshot of a period", "figure of sets")  # fmt: skip
     return table(heads, rows)
