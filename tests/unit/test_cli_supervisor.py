@@ -17,7 +17,7 @@ class Run:
         operation = {"sender": "send", "receiver": "receive"}[role]
         self.plan = SimpleNamespace(role=role, title=role, operation=operation, server=False)
         self.taken, self.heard = [], 0.0
-        self.stopped = None
+        self.running = True
 
     def poll(self):
         return self._clock.now >= self._ends

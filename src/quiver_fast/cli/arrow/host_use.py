@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ _HIERARCHIES = (
     (r"^0::/(.*)$", "", "throttled_usec", 1e-6),
     (r"^[1-9]\d*:(?:.*,)?cpu(?:,.*)?:/(.*)$", "cpu", "throttled_time", 1e-9),
 )
-# A connection whose other end was not seen in so many looks has it on another host.
+# The other end of a connection has no process before it is accepted, or one of another user.
 _TRIES = 10
 Address = tuple[str, int]
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -92,16 +92,25 @@ class PeerUse:
         """Find the process at the other end of the connections of an arrow, whose pid is given."""
         import psutil
 
-        if self._process is not None or not self._tries:
+        if not self._tries:
             return
         with contextlib.suppress(psutil.Error, OSError):
-            mine = {_ends(one) for one in psutil.Process(pid).net_connections("tcp") if one.raddr}
-            if mine:
-                self._tries -= 1
-                self._process = _other_end(mine)
-        if self._process is not None:
-            self.look()
-            self._begin = self._last
+            connections = psutil.Process(pid).net_connections("tcp")
+            mine = {_ends(one) for one in connections if one.status == psutil.CONN_ESTABLISHED}
+            if not mine:
+                return
+            pids = [
+                one.pid for one in psutil.net_connections("tcp")
+                if one.raddr and _ends(one)[::-1] in mine
+            ]  # fmt: skip
+            # Without another end here it is on another host.
+            self._tries = self._tries - 1 if pids and not any(pids) else 0
+            found = next((psutil.Process(one) for one in pids if one), None)
+            # Another arrow of ours is no server.
+            if found is not None and found.ppid() != os.getpid():
+                self._process = found
+                self.look()
+                self._begin = self._last
 
     def look(self) -> None:
         """Note the use until now."""
@@ -126,17 +135,6 @@ class PeerUse:
         seconds, used = (b - a for a, b in zip(self._begin, self._last, strict=True))
         cores = round(used / seconds, 3) if seconds else None
         return {"name": self._name, "cores": cores, "memory_bytes": self._memory}
-
-
-def _other_end(connections: Set[tuple[Address, Address]]) -> psutil.Process | None:
-    """Return the process with the other end of one of them, unless we started it, too."""
-    import psutil
-
-    for one in psutil.net_connections("tcp"):
-        if one.pid and one.raddr and _ends(one)[::-1] in connections:
-            found = psutil.Process(one.pid)
-            return None if found.ppid() == os.getpid() else found
-    return None
 
 
 def _ends(connection: Any) -> tuple[Address, Address]:

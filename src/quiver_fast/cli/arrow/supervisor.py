@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
+from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot, join
 from quiver_fast.errors import EXIT_SIGNAL, SignalError
@@ -89,8 +90,16 @@ class Stoppable(Protocol):
         """End it at once."""
 
 
+class StoppableArrow(Stoppable, Protocol):
+    """An arrow that may run on another host."""
+
+    @property
+    def plan(self) -> ArrowPlan:
+        """Its plan."""
+
+
 class SignalForwarder:
-    """Forwards signals to the running arrows and servers."""
+    """Forwards signals to running servers and programs."""
 
     def __init__(self, signals: SignalWatch) -> None:
         """Prepare to forward signals that ``signals``, entered, notes."""
@@ -106,6 +115,45 @@ class SignalForwarder:
         for run in runs:
             run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
             if self.forwarded > 1:
+                run.kill()
+
+
+class OrderlyEnd:
+    """The end of all arrows before their time: senders first, so that nothing stays on its way.
+
+    Receivers of queues end when no sender runs, or soon. They drain their queues then, after the
+    last outcome and the last commit.
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        """Why they end; None before."""
+        self._signum: int = signal.SIGTERM
+        self._held_until = 0.0
+        self._told: set[Any] = set()
+
+    def begin(self, reason: str, signum: int = signal.SIGTERM) -> None:
+        """Begin; only the first call counts."""
+        if self.reason is None:
+            self.reason, self._signum = reason, signum
+            self._held_until = time.monotonic() + _SENDERS_FIRST
+
+    def advance(self, runs: Sequence[StoppableArrow], signals: SignalWatch) -> None:
+        """Stop those of the running arrows whose turn it is; a second signal ends all at once."""
+        if signals.count:
+            self.begin(signals.reason or "", signals.signum or signal.SIGTERM)
+        if self.reason is None:
+            return
+        impatient = signals.count > 1
+        queued = [] if impatient or any(run.plan.server for run in runs) else runs
+        senders = [run for run in queued if run.plan.operation == "send"]
+        waits = senders and time.monotonic() < self._held_until
+        for run in senders if waits else runs:
+            if (run, impatient) in self._told:
+                continue
+            self._told.add((run, impatient))
+            run.stop(self.reason, self._signum)
+            if impatient:
                 run.kill()
 
 
@@ -127,7 +175,7 @@ class Supervisor:
                 those of arrows that have ended since the last call are of their end.
             on_round: called several times a second, after the arrows have been looked at.
         """
-        self.forwarder = SignalForwarder(signals)
+        self._end = OrderlyEnd()
         self._signals = signals
         self._on_snapshot = on_snapshot
         self._on_round = on_round
@@ -135,7 +183,6 @@ class Supervisor:
         self._runs: list[ArrowRun] = []
         self._ended: list[ArrowRun] = []
         self._next_snapshot = 0.0
-        self._held_until: float | None = None
 
     def watch(self, runs: Sequence[ArrowRun]) -> None:
         """Return when all of ``runs``, already started, have ended."""
@@ -143,28 +190,18 @@ class Supervisor:
         self._next_snapshot = _last_flush(time.monotonic() + SNAPSHOT_PERIOD)
         while self._runs:
             self._round()
-            self._forward()
+            self.obey(self._runs)
             self._on_round()
             if self._runs:
                 time.sleep(_pause(self._next_snapshot - time.monotonic()))
 
-    def _forward(self) -> None:
-        """Forward signals. Receivers of queues get the first one when no sender runs, or soon.
+    def stop(self, reason: str) -> None:
+        """End all arrows in order, because of ``reason``."""
+        self._end.begin(reason)
 
-        They drain their queues then, after the last outcome and the last commit.
-        """
-        if not self._signals.count:
-            return
-        now = time.monotonic()
-        self._held_until = self._held_until or now + _SENDERS_FIRST
-        queued = [] if any(run.plan.server for run in self._runs) else self._runs
-        senders = [run for run in queued if run.plan.operation == "send"]
-        waits = senders and self._signals.count == 1 and now < self._held_until
-        if self._signals.count == 1 and self.forwarder.forwarded and not waits:
-            # Those that have got it do not get it again.
-            for run in self._runs:
-                run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
-        self.forwarder.forward(senders if waits else self._runs)
+    def obey(self, runs: Sequence[ArrowRun]) -> None:
+        """Stop those of ``runs`` that a signal or a call of :meth:`stop` ends now."""
+        self._end.advance([run for run in runs if run.running], self._signals)
 
     def _round(self) -> None:
         ended = [run for run in self._runs if run.poll()]
@@ -175,8 +212,8 @@ class Supervisor:
         if not self._runs or self._is_time():
             self._take_snapshots()
         for run in ended:
-            # A signal ends all.
-            if not run.ending().complete and not self._signals.count:
+            # A signal or a call of `stop` ends all.
+            if not run.ending().complete and not self._signals.count and self._end.reason is None:
                 self._stop_others(run)
 
     def _is_time(self) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from quiver_fast.analysis.model.figures import FIGURES
 from quiver_fast.analysis.model.units import figure_text
-from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.thresholds import Threshold, threshold
 
@@ -26,44 +25,37 @@ def period_condition(text: str) -> Threshold:
 
 
 class Abort:
-    """Stops a run when a condition holds of a period."""
+    """Tells that a run is to be stopped, when a condition holds of a period."""
 
     def __init__(self, conditions: Sequence[Threshold], warmup: float) -> None:
         """Prepare to judge periods; those of the first ``warmup`` seconds are passed over."""
         self._conditions, self._warmup = conditions, warmup
         self._start: float | None = None
         self.reason: str | None = None
-        """Why the run was stopped; None while it was not."""
+        """Why the run is stopped; None while it is not."""
 
-    def look(self, snapshots: dict[str, Snapshot], runs: Sequence[ArrowRun]) -> None:
-        """Judge a period, and stop all runs if a condition holds of it.
+    def look(self, snapshots: dict[str, Snapshot], *, sending: bool) -> None:
+        """Judge a period.
 
         Periods count from the first message received, and while all senders run: before and after,
         a run starts or ends, and is slow with any target.
 
         Args:
             snapshots: of the period, by role.
-            runs: all arrows.
+            sending: all senders run.
         """
         receiver, sender = snapshots.get("receiver"), snapshots.get("sender")
         if self.reason is not None or receiver is None or sender is None or not receiver.count:
             return
         began = receiver.timestamp - receiver.covered
         self._start = began if self._start is None else self._start
-        sending = all(run.running for run in runs if run.plan.role == "sender")
         if not sending or began < self._start + self._warmup * 1000:
             return
         for condition in self._conditions:
             value = condition.figure.of_period(snapshots)
             if value is not None and condition.holds(value):
                 seconds = (receiver.timestamp - self._start) / 1000
-                self._stop(runs, condition, value, seconds)
+                found = f"{condition.figure.name} was {figure_text(value, condition.figure.unit)}"
+                why = f"at {seconds:.1f} s {found}"
+                self.reason = f"stopped by --abort-if {condition.condition}: {why}"
                 return
-
-    def _stop(
-        self, runs: Sequence[ArrowRun], condition: Threshold, value: float, seconds: float
-    ) -> None:
-        found = f"{condition.figure.name} was {figure_text(value, condition.figure.unit)}"
-        self.reason = f"stopped by --abort-if {condition.condition}: at {seconds:.1f} s {found}"
-        for run in runs:
-            run.stop(self.reason)

@@ -229,7 +229,9 @@ class RunFrame:
     def _take(self, snapshots: dict[str, Snapshot]) -> None:
         self._view.add(snapshots)
         self._on_snapshot(snapshots)
-        self._abort.look(snapshots, self._runs)
+        self._abort.look(snapshots, sending=all(run.running for run in self._senders))
+        if self._abort.reason is not None:
+            self._supervisor.stop(self._abort.reason)
 
     def _go_on(self) -> None:
         for drain in self._drains:
@@ -256,7 +258,7 @@ class RunFrame:
         self._receivers.remove(receiver)
 
     def _look(self, _run: ArrowRun) -> None:
-        self._supervisor.forwarder.forward(self._runs)
+        self._supervisor.obey(self._runs)
         self._view.tick()
 
     def analyse(self) -> dict[str, Any]:
