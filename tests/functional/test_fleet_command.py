@@ -18,9 +18,12 @@ URL = "//127.0.0.1/q0"
     [
         ([], "nothing to run: write a URL and options of quiver after --"),
         (["--hosts", "2"], "nothing to run"),
-        (["--"], "no URL after --: give a broker's URL, or --peer-to-peer"),
-        (["--peer-to-peer", "--", URL], "--peer-to-peer goes without a URL"),
-        (["--correct-clocks", "--", URL], "--correct-clocks needs message ids"),
+        (["--"], "a fleet needs a URL or --peer-to-peer"),
+        (["--peer-to-peer", "--", URL], "--peer-to-peer does not go with a URL"),
+        (
+            ["--correct-clocks", "--", URL],
+            "--correct-clocks needs --record-format v2",
+        ),
         (["--hosts", "0", "--", URL], "--hosts"),
         (["--hosts", "3", "--", URL, "--senders", "2"], "3 hosts are more than --senders 2"),
         (["--work-dir", "here", "--", URL], "'here' is not absolute"),

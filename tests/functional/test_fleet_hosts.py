@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pickle
 import socket
@@ -19,9 +20,10 @@ from support.server import Server, running_server
 
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.fleet.channel import Channel
-from quiver_fast.cli.fleet.command import make_plans
 from quiver_fast.cli.fleet.fleet import Fleet
 from quiver_fast.cli.fleet.job import HostJob, jobs_of
+from quiver_fast.cli.pair.ends_plan import EndsPlans
+from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.wall_clock import wall_base
 from spark_analysis.task_line import job_text
 
@@ -41,7 +43,8 @@ class Hosts:
 
     def __init__(self, folder: Path, words: list[str]) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
-        plans = make_plans(words)
+        args = measuring_parser().parse_args(words, argparse.Namespace(verbose=False))
+        plans = EndsPlans(args, share_processes=False)
         where = listener.getsockname()
         self.jobs = jobs_of(plans, 2, TOKEN, where, str(folder))
         self.address: tuple[str, int] = where

@@ -2,8 +2,8 @@
 
 A rule has names of options: the key, or the flag without dashes where no contract has the option.
 ``KEY=VALUE`` stands for an option with that value, ``url`` for a URL, which two peers do not have,
-and ``ends`` for several senders or receivers. Contracts show these names as they are; a command
-shows the ones that its user typed.
+``ends`` for several senders or receivers, and ``fleet`` for a run on several hosts. Contracts show
+these names as they are; a command shows the ones that its user typed.
 """
 
 from __future__ import annotations
@@ -122,6 +122,12 @@ SET_RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 """The rules of `quiver` for all of its measurements."""
 
+FLEET_RULES: tuple[Rule, ...] = (
+    (("processes",), EXCLUDES, ("fleet",), "each end is a process of its host"),
+    (("fleet",), NEEDS, ("url", "peer-to-peer"), ""),
+    (("peer-to-peer",), EXCLUDES, ("url",), "hosts connect to each other"),
+    (("correct-clocks",), NEEDS, ("record-format=v2",), "it needs message ids"),
+)
 BENCH_RULES: tuple[Rule, ...] = (
     *CERTIFICATE_RULES,
     (("client-server",), EXCLUDES, ("peer-to-peer",), ""),
@@ -174,6 +180,7 @@ _COMMAND_NAMES = {
     "scheme=csp": "a csp URL",
     "url": "a URL",
     "ends": "several senders or receivers",
+    "fleet": "a fleet",
     "connection-mode=server": "--server",
     "connection-mode=client": "a URL of a server",
     "channel-mode=passive": "--passive",

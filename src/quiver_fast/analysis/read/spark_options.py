@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 
 
-def add_spark_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options about Spark itself."""
-    add = parser.add_argument
+def add_spark_options(
+    group: argparse._ActionsContainer,
+    masters: str = "or sc://HOST:PORT of a Spark Connect server",
+    setting: str = "spark.driver.memory=4g",
+) -> None:
+    """Add the options about Spark itself; the help names masters and a setting."""
+    add = group.add_argument
     add(
         "--master",
         metavar="URL",
-        help="The Spark master, or sc://HOST:PORT of a Spark Connect server "
-        "(default local[*], or spark-submit's)",
+        help=f"The Spark master, {masters} (default local[*], or spark-submit's)",
     )
     add(
         "--conf",
@@ -20,7 +23,7 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
         type=spark_setting,
         action="append",
         default=[],
-        help="A setting of Spark, such as spark.driver.memory=4g (may be repeated)",
+        help=f"A setting of Spark, such as {setting} (may be repeated)",
     )
 
 

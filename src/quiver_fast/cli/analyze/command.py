@@ -77,10 +77,10 @@ from quiver_fast.cli.shared.thresholds import (
     COMPARISON_HELP,
     THRESHOLD_HELP,
     Threshold,
+    add_fail_if,
     incomplete,
     judged,
     refuse_comparisons,
-    threshold,
     told,
 )
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
@@ -446,13 +446,9 @@ def make_parser() -> ArgumentParser:
         help="With --compare, judge runs of which one side was made after the other, too: "
         "nothing else changed meanwhile",
     )  # fmt: skip
-    add(
-        "--fail-if",
-        metavar="CONDITION",
-        type=threshold,
-        action="append",
-        default=[],
-        help="Exit with 99 if CONDITION holds of any run or of the comparison, if a run does not "
+    add_fail_if(
+        parser,
+        "Exit with 99 if CONDITION holds of any run or of the comparison, if a run does not "
         "have the figure, and if a run is incomplete (may be repeated)",
     )
     add(

@@ -32,13 +32,7 @@ def run_document(
         "output_dir": config.get("output_dir"),
         "complete": complete,
         "reason": reason,
-        "results": run.sections["results"],
-        "latency": latency_of(run.receiver),
-        "delivery": run.delivery,
-        "drain": run.sections["drain"],
-        "queue_growth": run.sections["queue_growth"],
-        "steps": run.sections["steps"],
-        **({"backlog": run.sections["backlog"]} if "backlog" in run.sections else {}),
+        **run_sections(run),
         "sender": run.sender,
         "receiver": run.receiver,
         "workload": None if not ends else workload_beside(Path((run.ends or ends)[-1]["file"])),
@@ -48,6 +42,18 @@ def run_document(
         if run.ends is None
         else {"ends": run.ends, "fairness": run.fairness, "queues": run.queues}
     )
+
+
+def run_sections(run: RunData | None) -> dict[str, Any]:
+    """Return the keys of a document that are about both ends; None for no run."""
+    sections = {} if run is None else run.sections
+    return {
+        "results": sections.get("results"),
+        "latency": None if run is None else latency_of(run.receiver),
+        "delivery": None if run is None else run.delivery,
+        **{key: sections.get(key) for key in ("drain", "queue_growth", "steps")},
+        **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
+    }
 
 
 def whole_document(

@@ -18,6 +18,7 @@ from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SE
 from quiver_fast.options.rules import MEASURING_RULES, check, flags_of
 from quiver_fast.rate_steps import parse_rate_steps, rate_text
 from quiver_fast.receiving import asked_silence, parse_pauses
+from quiver_fast.words import counted
 
 # Options that both arrows of a pair get; the others belong to one arrow's plan.
 OF_BOTH = tuple(
@@ -135,6 +136,11 @@ class ArrowOptions(SimpleNamespace):
         """
         asked = asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
         return self.timeout + asked if self.timeout else 0
+
+    @property
+    def silence_text(self) -> str:
+        """Why a run ends that was silent for longer."""
+        return f"timed out: no transfers for {counted(self.timeout, 'second')}"
 
     @property
     def slowest(self) -> float:

@@ -28,7 +28,6 @@ from quiver_fast.errors import SIGNAL_DURING, QuiverError
 from quiver_fast.process import Child, exit_text
 from quiver_fast.schemas import marked
 from quiver_fast.wall_clock import StepWatch
-from quiver_fast.words import counted
 
 # Our own arrow begins its last line so; the rest of the line is also in its report.
 _OWN_ERRORS = "quiver-arrow-pyfast: error: "
@@ -331,7 +330,7 @@ class ArrowRun:
         if size != self._size:
             self._size, self._moved = size, time.monotonic()
         elif timeout and self._silence_of_all > patience and not self._tolerant:
-            self.stop(f"timed out: no transfers for {counted(timeout, 'second')}", at_fault=True)
+            self.stop(self.plan.options.silence_text, at_fault=True)
 
     @property
     def _silence_of_all(self) -> float:

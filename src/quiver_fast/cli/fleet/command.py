@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-from types import ModuleType
-from typing import Any
 
-from quiver_fast.analysis.read.spark_options import spark_setting
+from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.show.text import section_text
-from quiver_fast.cli.arrow.summary_text import pair_summary_text
+from quiver_fast.cli.arrow.options import asked_by, flag_name
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.fleet.job import check_hosts
 from quiver_fast.cli.fleet.report import fleet_section
 from quiver_fast.cli.fleet.run import FleetRun
+from quiver_fast.cli.pair.command import report_run
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.options import add_measuring_options, measuring_parser
 from quiver_fast.cli.pair.workload import workload_of
-from quiver_fast.cli.shared.common import (
-    ArgumentParser,
-    add_tool_options,
-    report_warning,
-    run_command,
-)
+from quiver_fast.cli.shared.common import ArgumentParser, add_tool_options, run_command
 from quiver_fast.cli.shared.console import Console, add_console_options, add_format_option
 from quiver_fast.cli.shared.output import check_output_dir, make_output_dir, write_json
 from quiver_fast.cli.shared.quantities import duration, positive_count, within
-from quiver_fast.cli.shared.thresholds import judged, refuse_comparisons, threshold, told
+from quiver_fast.cli.shared.thresholds import add_fail_if, judged, refuse_comparisons
 from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
-from quiver_fast.extras import how_to_install
+from quiver_fast.extras import optional_module
+from quiver_fast.options.rules import FLEET_RULES, check
 from quiver_fast.records.formats import V1, V2
 from quiver_fast.schemas import marked
 
@@ -75,44 +68,30 @@ def _run(argv: list[str]) -> int:
     args = _arguments(argv)
     refuse_comparisons(args.fail_if, "--fail-if", "by a fleet")
     plans = EndsPlans(args, share_processes=False)
-    if args.correct_clocks and plans.plan("receive").record_format not in _WITH_IDS:
-        raise UsageError("--correct-clocks needs message ids: give --record-format v2")
+    asked = {*asked_by(args), "fleet"}
+    if plans.plan("receive").record_format in _WITH_IDS:
+        asked.add("record-format=v2")
+    check(FLEET_RULES, asked, flag_name)
     if args.hosts is not None:
         check_hosts(plans, args.hosts)
     check_output_dir(args.output, _ROLES, args.force)
-    spark = _spark()
+    spark = optional_module("spark_analysis.fleet", _NAME, "spark")
     if args.keep_records is not None:
         spark.check_place(args.keep_records)
     if args.init_only:
         return EXIT_OK
-    console = Console(args)
+    console, signals = Console(args), SignalWatch()
     directory = make_output_dir(args.output)
-    signals = SignalWatch()
     try:
-        run = FleetRun(_NAME, spark, plans, args, console, signals)
-        known = {"output_dir": str(directory), "workload": args.workload}
-        document = marked("fleet", run.measure() | known)
+        run = FleetRun(spark, plans, args, directory, console, signals)
+        document = marked("fleet", run.measure() | {"workload": args.workload})
     except spark.SPARK_ERRORS as error:
         raise QuiverError(spark.reason(error)) from None
     named = document | {"name": str(directory)}
     document["thresholds"] = judged(args.fail_if, [named], None)
     write_json(directory / _SUMMARY, document)
-    return _report(document, console, signals)
-
-
-def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:
-    console.document(document)
-    if document["sender"] is not None:
-        console.show(pair_summary_text(document).rstrip("\n"))
-        for warning in pair_warnings(document):
-            report_warning(_NAME, warning)
-    console.show(section_text(fleet_section(document["fleet"])).rstrip("\n"))
-    verdict = told(document["thresholds"], _NAME)
-    if signals.exit_code is not None:
-        return signals.exit_code
-    if not document["complete"]:
-        raise QuiverError(document["reason"])
-    return verdict
+    hosts = section_text(fleet_section(document["fleet"]))
+    return report_run(_NAME, document, console, signals, hosts)
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -128,46 +107,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
             f"nothing to run: write a URL and options of quiver after --, such as "
             f"{_NAME} --master spark://host:7077 -- //broker/q0 --senders 8 --receivers 8"
         )
-    args = _of_run(argv[place + 1 :], args)
-    args.workload = workload_of(measuring_parser(), args)
-    if args.processes is not None:
-        raise UsageError("--processes does not go with a fleet: each end is a process of its host")
-    if args.url is None and not args.peer_to_peer:
-        raise UsageError("no URL after --: give a broker's URL, or --peer-to-peer")
-    if args.url is not None and args.peer_to_peer:
-        raise UsageError("--peer-to-peer goes without a URL: hosts connect to each other")
-    return args
-
-
-def _of_run(words: list[str], args: argparse.Namespace | None = None) -> argparse.Namespace:
-    """Parse the words after --, into ``args`` if it is given."""
     parser = ArgumentParser(f"{_NAME} --", "", "")
     add_measuring_options(parser)
-    return parser.parse_args(words, args)
-
-
-def make_plans(words: list[str]) -> EndsPlans:
-    """Return the plans of all ends for the words after --.
-
-    Raises:
-        UsageError: they are wrong.
-    """
-    return EndsPlans(_of_run(words, argparse.Namespace(verbose=False)), share_processes=False)
-
-
-def _spark() -> ModuleType:
-    """Return the module that needs Spark.
-
-    Raises:
-        QuiverError: it is not installed.
-    """
-    try:
-        return importlib.import_module("spark_analysis.fleet")
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").split(".")[0]
-        raise QuiverError(
-            f"{_NAME} needs {missing}, which is not installed: {how_to_install('spark')}"
-        ) from None
+    parser.parse_args(argv[place + 1 :], args)
+    args.workload = workload_of(measuring_parser(), args)
+    return args
 
 
 def make_parser() -> ArgumentParser:
@@ -175,21 +119,10 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(
         _NAME, _DESCRIPTION, _EPILOG, usage=f"{_NAME} [OPTION ...] -- [URL] [OPTION OF quiver ...]"
     )
-    add = parser.add_argument_group("options of the cluster").add_argument
-    add(
-        "--master",
-        metavar="URL",
-        help="The Spark master, such as spark://HOST:7077, yarn or k8s://https://HOST "
-        "(default local[*], or spark-submit's)",
-    )
-    add(
-        "--conf",
-        metavar="NAME=VALUE",
-        type=spark_setting,
-        action="append",
-        default=[],
-        help="A setting of Spark, such as spark.executor.cores=8 (may be repeated)",
-    )
+    group = parser.add_argument_group("options of the cluster")
+    masters = "such as spark://HOST:7077, yarn or k8s://https://HOST"
+    add_spark_options(group, masters, "spark.executor.cores=8")
+    add = group.add_argument
     add(
         "--hosts",
         metavar="COUNT",
@@ -232,14 +165,7 @@ def make_parser() -> ArgumentParser:
         type=_absolute,
         help="Where hosts keep their records during the run (default: their temporary files')",
     )
-    add(
-        "--fail-if",
-        metavar="CONDITION",
-        type=threshold,
-        action="append",
-        default=[],
-        help="Exit with 99 if CONDITION, such as 'p99>10ms', holds (may be repeated)",
-    )
+    add_fail_if(group, "Exit with 99 if CONDITION, such as 'p99>10ms', holds (may be repeated)")
     add_console_options(parser)
     add_format_option(parser)
     add_tool_options(parser)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hmac
-import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from quiver_fast.cli.arrow.run import ArrowRun
-from quiver_fast.cli.arrow.supervisor import SignalWatch
+from quiver_fast.cli.arrow.snapshots import Snapshot, join
+from quiver_fast.cli.arrow.supervisor import SNAPSHOT_PERIOD, OrderlyEnd, SignalWatch
 from quiver_fast.cli.fleet.channel import Channel
 from quiver_fast.cli.fleet.job import HostJob
 from quiver_fast.cli.fleet.remote import RemoteEnd
 from quiver_fast.cli.pair.ends_drain import QueueDrain
+from quiver_fast.cli.pair.run import ROLES
+from quiver_fast.wall_clock import WallClock
 
 _HELLO_SECONDS = 10.0
 
@@ -74,7 +76,8 @@ class Fleet:
         self._on_sides = on_sides
         self._token = ""
         self._waiting: list[tuple[Channel, float]] = []
-        self._forwarded = 0
+        self._end = OrderlyEnd()
+        self._told = False
         self._drains: list[QueueDrain] = []
         self._queues: dict[int, list[RemoteEnd]] = {}
         self._patience = 0.0
@@ -96,9 +99,7 @@ class Fleet:
             self._queues.setdefault((end.plan.ends or {})["queue"], []).append(end)
         self._patience = jobs[0].plans[0].options.patience
         for ends in self._queues.values():
-            sides = [
-                [end for end in ends if end.plan.role == role] for role in ("sender", "receiver")
-            ]
+            sides = [[end for end in ends if end.plan.role == role] for role in ROLES]
             # QueueDrain calls of a run only methods that a RemoteEnd has too.
             senders, receivers = (cast("list[ArrowRun]", side) for side in sides)
             self._drains.append(QueueDrain(senders, receivers, drain_timeout))
@@ -123,7 +124,7 @@ class Fleet:
         self._accept()
         for host in self.hosts:
             self._read(host)
-        self._forward()
+        self._obey()
         for end in self.ends:
             if end.failed is not None and self.stopped is None:
                 host = self.hosts[end.host]
@@ -141,12 +142,9 @@ class Fleet:
             end.mark_gone()
         self.stop_all(f"stopped because {host.title} was lost")
 
-    def stop_all(self, reason: str, signum: int = signal.SIGTERM) -> None:
+    def stop_all(self, reason: str) -> None:
         """End all ends in order."""
-        self.stopped = self.stopped or reason
-        self.ending = self.ending or time.monotonic()
-        for host in self.hosts:
-            host.send(kind="stop", reason=reason, signal=int(signum))
+        self._end.begin(reason)
 
     def close(self) -> None:
         """Close all connections: that ends hosts that still run."""
@@ -219,15 +217,18 @@ class Fleet:
         elif kind == "failed":
             self.mark_lost(host.number, document["reason"])
 
-    def _forward(self) -> None:
-        """Forward a signal; a second one ends all arrows at once."""
-        if self._signals.count == self._forwarded:
+    def _obey(self) -> None:
+        """Go on with the end that a signal or :meth:`stop_all` began."""
+        self._end.advance([end for end in self.ends if end.running], self._signals)
+        if self._end.reason is None:
             return
-        self._forwarded = self._signals.count
-        self.stop_all(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
-        if self._forwarded > 1:
+        self.stopped = self.stopped or self._end.reason
+        self.ending = self.ending or time.monotonic()
+        if not self._told and not all(end.begun for end in self.ends):
+            # Hosts must not start more of them.
+            self._told = True
             for host in self.hosts:
-                host.send(kind="kill")
+                host.send(kind="stop", reason=self._end.reason)
 
     def _stop_sending(self, reason: str) -> None:
         """Stop the senders, and the receivers that no drain will end."""
@@ -253,6 +254,39 @@ class Fleet:
         if not self._patience or not any(end.plan.role == "sender" for end in running):
             return
         if min(end.silence for end in running) > self._patience:
-            seconds = f"{self._patience:g} second{'s' * (self._patience != 1)}"
             for end in running:
-                end.stop(f"timed out: no transfers for {seconds}", at_fault=True)
+                end.stop(running[0].plan.options.silence_text, at_fault=True)
+
+
+class FleetRows:
+    """Adds up the snapshots of all hosts to a row of the live table, every two seconds."""
+
+    def __init__(self, clock: WallClock) -> None:
+        self._clock = clock
+        self._hosts: dict[int, dict[str, Snapshot]] = {}
+        self._fresh: dict[int, dict[str, Snapshot]] = {}
+        self._next = 0.0
+
+    def add(self, host: int, sides: dict[str, Any]) -> None:
+        """Take a host's snapshots of its sides."""
+        told = {role: Snapshot(**fields) for role, fields in sides.items()}
+        self._fresh[host] = told
+        self._hosts[host] = self._hosts.get(host, {}) | told
+
+    def due(self) -> dict[str, Snapshot]:
+        """Return the row that is due, by role; empty for none."""
+        now, row = time.monotonic(), dict[str, Snapshot]()
+        if not self._fresh or now < self._next:
+            return row
+        self._next = now + SNAPSHOT_PERIOD
+        for role in ROLES:
+            fresh = [told[role] for told in self._fresh.values() if role in told]
+            others = [
+                told[role]
+                for host, told in self._hosts.items()
+                if role in told and role not in self._fresh.get(host, {})
+            ]
+            if fresh:
+                row[role] = replace(join(fresh, others), timestamp=self._clock.now_ms())
+        self._fresh = {}
+        return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -77,9 +78,15 @@ class RemoteEnd:
         """Tell a receiver that its queue has ``count`` messages of the run."""
         self._send(kind="sent", ends=[self.title], count=count)
 
-    def stop(self, reason: str = "", *, at_fault: bool = False) -> None:
+    def stop(
+        self, reason: str = "", signum: int = signal.SIGTERM, *, at_fault: bool = False
+    ) -> None:
         """Tell it to end; without a reason a receiver ends in order."""
-        if reason:
-            self._send(kind="stop", ends=[self.title], reason=reason, at_fault=at_fault)
-        else:
-            self._send(kind="drained", ends=[self.title])
+        known = {"reason": reason, "signal": int(signum), "at_fault": at_fault}
+        self._send(
+            **({"kind": "stop"} | known if reason else {"kind": "drained"}), ends=[self.title]
+        )
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._send(kind="kill", ends=[self.title])

@@ -185,16 +185,20 @@ def _run_once(plans: PairPlans, args: argparse.Namespace, console: Console) -> i
     document["workload"] = args.workload
     named = document | {"name": document["output_dir"]}
     document["thresholds"] = judged(args.fail_if, [named], None)
-    return _report(marked("run", document), console, signals)
+    return report_run(_NAME, marked("run", document), console, signals)
 
 
-def _report(document: dict[str, Any], console: Console, signals: SignalWatch) -> int:
-    """Print the summary and the errors; return the exit code."""
+def report_run(
+    command: str, document: dict[str, Any], console: Console, signals: SignalWatch, more: str = ""
+) -> int:
+    """Print the summary, ``more`` text and the errors of a run; return the exit code."""
     console.document(document)
     _show(document, console)
+    if more:
+        console.show(more.rstrip("\n"))
     for warning in pair_warnings(document):
-        report_warning(_NAME, warning)
-    verdict = told(document["thresholds"], _NAME)
+        report_warning(command, warning)
+    verdict = told(document["thresholds"], command)
     if signals.exit_code is not None:
         return signals.exit_code
     if not document["complete"]:

@@ -164,10 +164,11 @@ class EndsPlans(PairPlans):
         """Note the address that the broker has for a queue."""
         self._paths[queue] = path
 
-    def queue_plan(self, queue: int) -> ArrowPlan:
-        """Return a plan of an arrow at a queue, to get there as the arrows do."""
+    def queue_plans(self) -> list[ArrowPlan]:
+        """Return a plan of an arrow at each queue, to get there as the arrows do."""
         plan = self.plan("receive")
-        return dataclasses.replace(plan, url=self._url_of(plan, queue))
+        urls = (self._url_of(plan, queue) for queue in range(self.queues))
+        return [dataclasses.replace(plan, url=url) for url in urls]
 
     def end(self, operation: str, number: int, port: int = 0) -> ArrowPlan:
         """Return the plan of one end, or of a process that has several of them.

@@ -72,7 +72,7 @@ class EndsRun(RunFrame):
         return _EndsSupervisor(self._signals, self._take, self._go_on)
 
     def _queue_plans(self) -> list[ArrowPlan]:
-        return [self._plans.queue_plan(number) for number in range(self._plans.queues)]
+        return self._plans.queue_plans()
 
     @property
     def _runs(self) -> list[ArrowRun]:
@@ -84,13 +84,6 @@ class EndsRun(RunFrame):
         for role in ROLES:
             ArrowFiles(self._output_dir, role).remove()
         super().run()
-
-    def _prepare_queues(self) -> None:
-        for number, queue in enumerate(self._queues):
-            queue.prepare()
-            if not self._plans.both_extended:
-                queue.ask_address()
-            self._plans.learn_path(number, queue.path)
 
     def _go_on(self) -> None:
         self._release()
@@ -180,16 +173,18 @@ class EndsRun(RunFrame):
 
     def _document(self, data: RunData | None, problems: list[str]) -> dict[str, Any]:
         """Return that of a pair, whose ends are all senders and all receivers, and each end."""
-        return super()._document(data, problems) | {
-            "fairness": None if data is None else data.fairness,
-            "queues": None if data is None else data.queues,
-            "ends": [_shown(end) for end in (None if data is None else data.ends) or []],
-        }
+        return super()._document(data, problems) | ends_of(data)
 
     def _may_get_nothing(self, run: ArrowRun) -> bool:
         # Other receivers of its queue may take all messages.
         return run.plan.role == "receiver" and self._plans.receivers > self._plans.queues
 
 
-def _shown(end: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in end.items() if key not in _NOT_SHOWN}
+def ends_of(data: RunData | None) -> dict[str, Any]:
+    """Return the keys of a document that are about single ends and queues."""
+    ends = (None if data is None else data.ends) or []
+    return {
+        "fairness": None if data is None else data.fairness,
+        "queues": None if data is None else data.queues,
+        "ends": [{key: end[key] for key in end if key not in _NOT_SHOWN} for end in ends],
+    }

@@ -25,7 +25,7 @@ from quiver_fast.cli.shared.quantities import (
     share,
     within,
 )
-from quiver_fast.cli.shared.thresholds import refuse_comparisons, required_conditions, threshold
+from quiver_fast.cli.shared.thresholds import add_fail_if, refuse_comparisons, required_conditions
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, MESSAGE
 from quiver_fast.options.rules import EXCLUDES, SEARCH_RULES, SET_RULES, check
@@ -126,13 +126,9 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         type=percent,
         help="Call no smaller change better or worse (default 1%%)",
     )
-    add(
-        "--fail-if",
-        metavar="CONDITION",
-        type=threshold,
-        action="append",
-        default=[],
-        help="Exit with 99 if CONDITION holds for a run, except the baseline's, or for the "
+    add_fail_if(
+        group,
+        "Exit with 99 if CONDITION holds for a run, except the baseline's, or for the "
         "comparison, or if a run does not have the figure (may be repeated)",
     )
     add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.sources import analyse_pair
+from quiver_fast.cli.analyze.document import run_sections
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, new_id
 from quiver_fast.cli.arrow.progress import Limits
@@ -129,21 +130,29 @@ class PairPlans:
         url = self.queue.url(text, self._suffix)
         return url if self._path is None else replace(url, path=self._path)
 
-    def prepare_queue(self, queue: QueueSetup) -> None:
-        """Prepare the queue, and note its address for all plans that follow.
+    def prepare_queues(self, queues: Sequence[QueueSetup]) -> None:
+        """Prepare the queues, and note their addresses for all plans that follow.
 
         Raises:
             QuiverError: the broker cannot be reached, or refuses.
         """
-        queue.prepare()
-        queue.tell_messages_stay()
-        if not self.both_extended:
-            queue.ask_address()
-        self._path = queue.path
+        for number, queue in enumerate(queues):
+            queue.prepare()
+            queue.tell_messages_stay()
+            if not self.both_extended:
+                queue.ask_address()
+            self.learn_path(number, queue.path)
+
+    def learn_path(self, _queue: int, path: str) -> None:
+        """Note the address that the broker has for a queue."""
+        self._path = path
 
 
 class RunFrame:
     """The frame of one run, from its queues to its document; subclasses start and read arrows."""
+
+    command = "quiver"
+    """The name that messages begin with."""
 
     def __init__(
         self,
@@ -177,7 +186,7 @@ class RunFrame:
         self._interruption: str | None = None
         self._data: RunData | None = None
         self._queues = [
-            QueueSetup("quiver", plans.queue, plan, console, signals)
+            QueueSetup(self.command, plans.queue, plan, console, signals)
             for plan in self._queue_plans()
         ]
 
@@ -205,14 +214,11 @@ class RunFrame:
             stack.enter_context(closing(self._view))
             self._view.open()
             if not self._plans.peer_to_peer:
-                self._prepare_queues()
+                self._plans.prepare_queues(self._queues)
             if not self._signals.count:
                 self._run_arrows()
         # A signal that comes later does not change a run that is over.
         self._interruption = self._signals.reason or self._abort.reason
-
-    def _prepare_queues(self) -> None:
-        self._plans.prepare_queue(self._queues[0])
 
     def _run_arrows(self) -> None:
         try:
@@ -332,12 +338,11 @@ class RunFrame:
     def _document(self, data: RunData | None, problems: list[str]) -> dict[str, Any]:
         """Return the document of the run."""
         purged = [queue.purged for queue in self._queues if queue.purged is not None]
-        cpu: dict[str, int] = {}
-        for run in self._runs:
-            cpu[run.plan.role] = cpu.get(run.plan.role, 0) + run.child.usage.cpu_ms
+        outlines, cpu = self._outlines(), dict[str, int]()
+        for role, outline in outlines:
+            cpu[role] = cpu.get(role, 0) + outline["cpu_ms"]
         sender, receiver = (None, None) if data is None else (data.sender, data.receiver)
         both = sender is not None and receiver is not None
-        sections = data.sections if data is not None and both else {}
         return {
             "peer_to_peer": self._plans.peer_to_peer,
             "run_id": self._plans.run_id,
@@ -345,16 +350,19 @@ class RunFrame:
             "purged": sum(purged) if purged else None,
             "complete": not problems and self._interruption is None,
             "reason": self._interruption or "; ".join(problems) or None,
-            "results": sections.get("results"),
-            "latency": latency_of(receiver),
-            "delivery": data.delivery if data is not None and both else None,
-            **{key: sections.get(key) for key in ("drain", "queue_growth", "steps")},
-            **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
-            "clock_step": largest_step(run.outline() for run in self._runs),
+            **(run_sections(data if both else None) | {"latency": latency_of(receiver)}),
+            "clock_step": largest_step(outline for _, outline in outlines),
             "cpu_ms": cpu,
             "sender": sender and without_file(sender),
             "receiver": receiver and without_file(receiver),
         }
+
+    def _outlines(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the role of each arrow, and how it ended, with ``cpu_ms``."""
+        return [
+            (run.plan.role, run.outline() | {"cpu_ms": run.child.usage.cpu_ms})
+            for run in self._runs
+        ]
 
 
 class PairRun(RunFrame):

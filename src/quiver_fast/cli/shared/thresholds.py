@@ -362,3 +362,10 @@ def told(results: Sequence[dict[str, Any]], command: str) -> int:
     asked = any(one["condition"].lower() == INCONCLUSIVE for one in results)
     undecided = breached or any(one["inconclusive"] for one in results)
     return EXIT_INCONCLUSIVE if asked and undecided else EXIT_OK
+
+
+def add_fail_if(group: argparse._ActionsContainer, text: str) -> None:
+    """Add ``--fail-if`` with its help."""
+    group.add_argument(
+        "--fail-if", metavar="CONDITION", type=threshold, action="append", default=[], help=text
+    )
