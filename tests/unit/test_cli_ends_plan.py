@@ -93,7 +93,7 @@ def test_queues_take_turns(url: str, queues: int, expected: list[str]) -> None:
 
 def test_a_unique_queue_is_one_for_each() -> None:
     made = plans("//h/q", "--senders", "2", "--receivers", "2", "--queues", "2", "--unique-queue")
-    paths = [made.queue_plan(number).url.path for number in range(2)]
+    paths = [plan.url.path for plan in made.queue_plans()]
     assert paths == [made.end("send", number).url.path for number in range(2)]
     assert len({*paths}) == 2
     made.learn_path(1, "/queues/other")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tempfile
 import time
 import warnings
@@ -34,6 +35,8 @@ _REFUSED = (
 # The command gives its arrows STOP_GRACE. Then it deletes its queues and saves the results.
 _GRACE = 2 * STOP_GRACE
 _TICK = 0.01
+# A flag in a message; the callers of `measure` write its name. Only the command has --help.
+_FLAG = re.compile(r"(?<![\w-])--(?!help\b)([a-z][a-z-]*)")
 
 
 @overload
@@ -101,7 +104,7 @@ class _Run:
         """Return the result of the command, which has ended."""
         code, lines = self.child.returncode, _errors(self.errors.getvalue())
         if code == EXIT_USAGE:
-            raise UsageError(lines[-1] if lines else "the options are wrong")
+            raise UsageError(_FLAG.sub(_named, lines[-1]) if lines else "the options are wrong")
         if code not in (EXIT_OK, EXIT_INCONCLUSIVE, EXIT_THRESHOLD):
             raise QuiverError(lines[-1] if lines else f"quiver failed: {self.child.ending}")
         breached = tuple(lines) if code != EXIT_OK else ()
@@ -142,6 +145,11 @@ def _words(options: dict[str, Any]) -> list[str]:
             values = value if isinstance(value, (list, tuple)) else [value]
             words += [f"{flag}={each}" for each in values]
     return words
+
+
+def _named(flag: re.Match[str]) -> str:
+    """Return the argument that gives a flag."""
+    return flag[1].replace("-", "_")
 
 
 def _errors(text: str) -> list[str]:
