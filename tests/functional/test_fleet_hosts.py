@@ -19,9 +19,8 @@ from support.processes import wait_until
 from support.server import Server, running_server
 
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.fleet.channel import Channel
 from quiver_fast.cli.fleet.fleet import Fleet
-from quiver_fast.cli.fleet.job import HostJob, jobs_of
+from quiver_fast.cli.fleet.remote import Channel, HostJob, jobs_of
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.wall_clock import wall_base

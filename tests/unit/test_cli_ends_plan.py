@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from quiver_fast.cli.arrow.plan import contract_arguments
 from quiver_fast.cli.pair.command import make_parser
-from quiver_fast.cli.pair.ends_parts import halves_of, parts_of, share_of, usable_cpus
-from quiver_fast.cli.pair.ends_plan import FIRST_IDS, EndsPlans, has_ends, part_of
+from quiver_fast.cli.pair.ends_plan import (
+    FIRST_IDS,
+    EndsPlans,
+    halves_of,
+    has_ends,
+    part_of,
+    parts_of,
+    share_of,
+    usable_cpus,
+)
 from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import parse_rate_steps
 

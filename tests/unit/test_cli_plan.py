@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.options import ArrowOptions
-from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments
+from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
 from quiver_fast.cli.shared.common import add_arrow_options, add_tls_options
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import parse_url

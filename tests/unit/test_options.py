@@ -14,9 +14,8 @@ import pytest
 from quiver_fast.arrow import contract
 from quiver_fast.cli.analyze import command as analyze
 from quiver_fast.cli.arrow import command as arrow
-from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.options import ArrowOptions
-from quiver_fast.cli.arrow.plan import ArrowPlan
+from quiver_fast.cli.arrow.plan import ArrowPlan, summary_config
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.fleet import command as fleet
 from quiver_fast.cli.pair import command as pair

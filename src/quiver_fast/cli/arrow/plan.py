@@ -1,4 +1,4 @@
-"""The plan of one arrow: checked options, and the contract arguments that follow from them."""
+"""The plan of one arrow: checked options, and what follows: its arguments, its configuration."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.arrow import contract
+from quiver_fast.arrow.amqp.message_fields import parse_properties
 from quiver_fast.cli.arrow.meter import Meter
 from quiver_fast.cli.arrow.options import OF_BOTH, ArrowOptions, flag_name
 from quiver_fast.cli.shared.credentials import check_exposure
 from quiver_fast.cli.shared.implementations import Implementation
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.arrow import ARROW_OPTIONS, SUMMARY_OPTIONS
 from quiver_fast.options.option import SWITCH, Option
 from quiver_fast.rate_steps import rate_text
 
+_OF_LOAD = (
+    "duration", "count", "rate", "body_size", "credit_window", "transaction_size", "durable",
+    "set_message_id",
+)  # fmt: skip
 _JMS_PORTS = {"activemq-jms": 61616, "activemq-artemis-jms": 61616}
 
 
@@ -240,3 +245,34 @@ def contract_arguments(
         for key, value in arguments.items()
         if value is not None
     ]
+
+
+def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
+    """Return the ``config`` of a summary: upstream's keys in order, then ours; no secrets."""
+    options = plan.options
+    upstream = {
+        "impl": plan.implementation.name,
+        "url": plan.url.shown,
+        "output_dir": str(output_dir),
+        "timeout": options.timeout,
+        "connection_mode": "server" if plan.server else "client",
+        "channel_mode": "passive" if plan.passive else "active",
+        "operation": plan.operation,
+        "id": plan.id,
+        "host": plan.url.host,
+        "port": str(plan.port),
+        "path": plan.url.path,
+        **{name: getattr(options, name) for name in _OF_LOAD},
+        "scheme": plan.url.scheme,
+    }
+    told = {option.name: plan.value(option) for option in SUMMARY_OPTIONS}
+    ours = {
+        "tls_verify": options.tls_verify if plan.url.secure else None,
+        "properties": parse_properties(options.properties or ""),
+        "record_format": plan.record_format,
+        "prelude": list(plan.prelude),
+        "run_id": plan.run_id,
+        "run_start": plan.run_start,
+    }
+    ends = {} if plan.ends is None else {"ends": plan.ends}
+    return upstream | told | ours | ends

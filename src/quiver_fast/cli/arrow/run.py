@@ -15,10 +15,9 @@ from typing import Any, Protocol, TextIO
 from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.summary import unread_sections
 from quiver_fast.analysis.read.end_records import EndRecords
-from quiver_fast.cli.arrow.config import summary_config
 from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.host_use import HostUse
-from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments
+from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, summary_config
 from quiver_fast.cli.arrow.snapshot_taker import SnapshotTaker
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.output import ArrowFiles, compress, reserve_space, write_json

@@ -10,7 +10,7 @@ from quiver_fast.analysis.read.spark_options import add_spark_options
 from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.arrow.options import asked_by, flag_name
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.fleet.job import check_hosts
+from quiver_fast.cli.fleet.remote import check_hosts
 from quiver_fast.cli.fleet.report import fleet_section
 from quiver_fast.cli.fleet.run import FleetRun
 from quiver_fast.cli.pair.command import report_run

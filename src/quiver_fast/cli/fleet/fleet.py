@@ -12,9 +12,7 @@ from typing import Any, cast
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.snapshots import Snapshot, join
 from quiver_fast.cli.arrow.supervisor import SNAPSHOT_PERIOD, OrderlyEnd, SignalWatch
-from quiver_fast.cli.fleet.channel import Channel
-from quiver_fast.cli.fleet.job import HostJob
-from quiver_fast.cli.fleet.remote import RemoteEnd
+from quiver_fast.cli.fleet.remote import Channel, HostJob, RemoteEnd
 from quiver_fast.cli.pair.ends_drain import QueueDrain
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.wall_clock import WallClock

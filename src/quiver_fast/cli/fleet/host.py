@@ -20,8 +20,7 @@ from typing import Any
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.supervisor import sides_of
-from quiver_fast.cli.fleet.channel import Channel
-from quiver_fast.cli.fleet.job import HostJob
+from quiver_fast.cli.fleet.remote import Channel, HostJob
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.errors import QuiverError

@@ -20,8 +20,7 @@ from quiver_fast.analysis.read.end_records import EndRecords
 from quiver_fast.cli.arrow.plan import ArrowPlan
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.fleet.fleet import Fleet, FleetRows, Host
-from quiver_fast.cli.fleet.job import HostJob, check_hosts, jobs_of
-from quiver_fast.cli.fleet.remote import RemoteEnd
+from quiver_fast.cli.fleet.remote import HostJob, RemoteEnd, check_hosts, jobs_of
 from quiver_fast.cli.fleet.report import clock_report, clocks_ahead, start_report
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.cli.pair.ends_run import ends_of

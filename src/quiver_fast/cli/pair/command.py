@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,6 @@ from quiver_fast.cli.pair.options import (
 )
 from quiver_fast.cli.pair.run import ROLES, PairPlans
 from quiver_fast.cli.pair.run_set import RunSet
-from quiver_fast.cli.pair.schema import WORD, schema
 from quiver_fast.cli.pair.set_sides import pair_label
 from quiver_fast.cli.pair.sweep import Sweep
 from quiver_fast.cli.pair.workload import add_workload_options, read_arguments, workload_text
@@ -58,10 +58,11 @@ from quiver_fast.cli.shared.thresholds import (
     judged,
     told,
 )
-from quiver_fast.errors import EXIT_OK, QuiverError
-from quiver_fast.schemas import marked
+from quiver_fast.errors import EXIT_OK, QuiverError, UsageError
+from quiver_fast.schemas import VERSIONS, marked, schema_text
 
 _NAME = "quiver"
+_SCHEMA = "schema"
 
 _DESCRIPTION = """\
 Start a sender-receiver pair for a messaging address.
@@ -102,8 +103,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    if argv[:1] == [WORD]:
-        print_text(schema(argv[1:]))
+    if argv[:1] == [_SCHEMA]:
+        print_text(_schemas(argv[1:]))
         return EXIT_OK
     parser = make_parser()
     args = read_arguments(parser, argv, os.environ)
@@ -220,6 +221,27 @@ def _show(document: dict[str, Any], console: Console) -> None:
         console.show(pair_summary_text(document).rstrip("\n"))
     if document["thresholds"]:
         console.show(section_text(verdict_section(document["thresholds"])).rstrip("\n"))
+
+
+def _schemas(words: Sequence[str]) -> str:
+    """Return the text that `quiver schema` prints: a schema, or the names of all, one a line.
+
+    Raises:
+        UsageError: there is no such document.
+    """
+    if not words:
+        return "".join(f"{name}\n" for name in sorted(VERSIONS))
+    if len(words) > 1 or words[0] not in VERSIONS:
+        raise UsageError(_unknown(words))
+    return schema_text(words[0])
+
+
+def _unknown(words: Sequence[str]) -> str:
+    if len(words) > 1:
+        return "schema takes one name; without one it prints all of them"
+    close = difflib.get_close_matches(words[0], VERSIONS, 1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"there is no document '{words[0]}'{hint} ('quiver schema' prints all names)"
 
 
 def _epilog() -> str:
