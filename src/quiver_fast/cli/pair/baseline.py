@@ -8,16 +8,14 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from quiver_fast.cli.pair.options import measuring_parser
-from quiver_fast.cli.pair.workload import workload_of
+from quiver_fast.cli.pair.workload import given_by, workload_of
 from quiver_fast.cli.shared.implementations import ARROW_ALIASES, all_arrows, find_arrow
 from quiver_fast.cli.shared.url import begins_url, parse_url, shown_words
 from quiver_fast.errors import UsageError
 
 _IMPLEMENTATIONS = ("impl", "sender", "receiver")
-_UNSET: Any = object()
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,7 @@ def _check_options(words: Sequence[str]) -> None:
 
 def _with_options(words: Sequence[str], args: argparse.Namespace) -> argparse.Namespace:
     """Return ``args`` with the options that ``words`` give in place of their own."""
-    unset = argparse.Namespace(**dict.fromkeys(vars(args), _UNSET))
-    parsed = vars(measuring_parser().parse_args(list(words), unset))
-    given = {name: value for name, value in parsed.items() if value is not _UNSET}
-    if given.get("url") is None:
-        given.pop("url", None)
+    given = given_by(measuring_parser(), words)
     # An implementation of both ends replaces those of each end.
     reset = {"sender": None, "receiver": None} if "impl" in given else {}
     return argparse.Namespace(**(vars(args) | reset | given))
