@@ -211,6 +211,7 @@ class LiveView(View):
             peer_to_peer: no queue lies between the arrows.
             settlement: the sender records settlements.
         """
+        super().__init__()
         self._console = console
         self._unit = unit
         self._limits = limits
@@ -219,13 +220,11 @@ class LiveView(View):
         self._state = "Starting"
         self._next = 0.0
         self._started = time.monotonic()
-        self._sender: Snapshot | None = None
         self._first: Snapshot | None = None
         self._sent = 0
         self._queued: int | None = None
         self._received = 0
         self._shown: list[Column] = []
-        self._rows = 0
         self._watched: dict[int, Any] = {}
         self._live = Live(
             console=console,
@@ -295,39 +294,33 @@ class LiveView(View):
             self._next = now + _INTERVAL
             self._live.update(self._state_line(now - self._started), refresh=True)
 
-    def add(self, snapshots: dict[str, Snapshot]) -> None:
-        """Print a row, if the receiver is among ``snapshots``."""
-        self._sender = snapshots.get("sender", self._sender)
-        receiver = snapshots.get("receiver")
-        if receiver is None or (self._sender is None and not self._rows and not receiver.count):
-            return
+    def _show_row(self, sender: Snapshot | None, receiver: Snapshot) -> None:
         self._received = receiver.count
-        period = self._period(receiver)
+        period = self._period(sender, receiver)
         for text in self._lines(period, receiver.period_bytes is not None):
             self._console.print(text, no_wrap=True, overflow="crop", crop=True)
-        self._sender, self._queued = None, period.queued
-        self._rows += 1
+        self._queued = period.queued
 
-    def _period(self, receiver: Snapshot) -> Period:
-        if self._sender is not None:
-            self._sent = self._sender.count
-            self._first = self._first or self._sender
+    def _period(self, sender: Snapshot | None, receiver: Snapshot) -> Period:
+        if sender is not None:
+            self._sent = sender.count
+            self._first = self._first or sender
         return Period(
             elapsed=round((time.monotonic() - self._started) * 1000),
             unit=self._unit,
-            behind=self._is_behind(),
-            sender=self._sender,
+            behind=self._is_behind(sender),
+            sender=sender,
             receiver=receiver,
             queued=max(self._sent - receiver.count, 0) if self._sent else None,
             queued_before=self._queued,
         )
 
-    def _is_behind(self) -> bool:
+    def _is_behind(self, sender: Snapshot | None) -> bool:
         """Say whether the sender has sent too little since its first snapshot."""
-        if self._sender is None or self._first is None:
+        if sender is None or self._first is None:
             return False
-        seconds = (self._sender.timestamp - self._first.timestamp) / 1000 - _BLOCK_SECONDS
-        sent = self._sender.count - self._first.count
+        seconds = (sender.timestamp - self._first.timestamp) / 1000 - _BLOCK_SECONDS
+        sent = sender.count - self._first.count
         return sent < _ON_SCHEDULE * self._rate * seconds
 
     def _lines(self, period: Period, streaming: bool) -> list[Text]:

@@ -170,7 +170,11 @@ _OF_EACH_SIDE = (
 
 
 class View:
-    """A view of a run while it goes on; this one shows nothing."""
+    """A view of a run while it goes on; this one shows nothing but rows."""
+
+    def __init__(self) -> None:
+        self._sender: Snapshot | None = None
+        self._rows = 0
 
     def open(self) -> None:
         """Begin to show."""
@@ -188,7 +192,18 @@ class View:
         """Draw the view again, if it is time to."""
 
     def add(self, snapshots: dict[str, Snapshot]) -> None:
-        """Show the snapshots of one moment, by role."""
+        """Show a row with the snapshots of one moment, by role, if the receiver is among them."""
+        self._sender = snapshots.get("sender", self._sender)
+        receiver = snapshots.get("receiver")
+        if receiver is None or (self._sender is None and not self._rows and not receiver.count):
+            # The receiver failed before the run began: one line says why.
+            return
+        self._show_row(self._sender, receiver)
+        self._sender = None
+        self._rows += 1
+
+    def _show_row(self, sender: Snapshot | None, receiver: Snapshot) -> None:
+        raise NotImplementedError
 
 
 class UpstreamView(View):
@@ -205,26 +220,16 @@ class UpstreamView(View):
             settlement: the sender records settlements.
             start: when the run began, epoch milliseconds.
         """
+        super().__init__()
         self._show = show
         self._settlement = settlement
         self._unit = unit
         self._start = start
-        self._sender: Snapshot | None = None
-        self._rows = 0
 
-    def add(self, snapshots: dict[str, Snapshot]) -> None:
-        """Print a row, if the receiver is among ``snapshots``."""
-        self._sender = snapshots.get("sender", self._sender)
-        receiver = snapshots.get("receiver")
-        if receiver is None:
-            return
-        if self._sender is None and not self._rows and not receiver.count:
-            return  # The receiver failed before the run began: one line says why.
+    def _show_row(self, sender: Snapshot | None, receiver: Snapshot) -> None:
         streaming = receiver.period_bytes is not None
         columns = upstream_columns(self._unit, streaming, self._settlement)
         if self._rows % ROWS_PER_HEADING == 0:
             self._show(heading(columns))
-        period = Period(0, self._unit, False, self._sender, receiver, start=self._start)
+        period = Period(0, self._unit, False, sender, receiver, start=self._start)
         self._show(table_row(columns, period))
-        self._sender = None
-        self._rows += 1
