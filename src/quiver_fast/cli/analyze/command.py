@@ -14,7 +14,7 @@ from quiver_fast.analysis.compare.comparison import Rules
 from quiver_fast.analysis.compare.sets import changes_of, compare_figures, run_figures
 from quiver_fast.analysis.export import hdrhistogram
 from quiver_fast.analysis.export.parquet import write_parquet
-from quiver_fast.analysis.figures.clock_step import largest_step, set_back_text, step_text
+from quiver_fast.analysis.figures.clock_step import largest_step, step_text
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending
 from quiver_fast.analysis.read.answer_file import (
@@ -55,7 +55,7 @@ from quiver_fast.cli.analyze.text import (
     windows_text,
 )
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
-from quiver_fast.cli.arrow.verdict import early_text
+from quiver_fast.cli.arrow.verdict import early_text, record_warnings
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_tool_options,
@@ -86,7 +86,6 @@ from quiver_fast.cli.shared.thresholds import (
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.options.rules import ANALYSIS_RULES, check
 from quiver_fast.output_file import write_file
-from quiver_fast.records.layout import malformed_text
 
 _NAME = "quiver-analyze"
 
@@ -346,14 +345,9 @@ def _warn(run: RunData) -> None:
     for end in (run.sender, run.receiver):
         if end is None:
             continue
-        records = end["records"]
-        malformed = malformed_text(records)
-        if malformed is not None:
-            report_warning(_NAME, f"{end['file']}: {malformed}")
-        back = set_back_text(records)
-        if back is not None:
-            report_warning(_NAME, f"{end['file']}: {back}")
-        if records["truncated"]:
+        for warning in record_warnings(end["file"], end["records"]):
+            report_warning(_NAME, warning)
+        if end["records"]["truncated"]:
             report_warning(_NAME, f"{end['file']} ends within a record, which is left out")
     step = largest_step((run.sender, run.receiver))
     if step is not None:

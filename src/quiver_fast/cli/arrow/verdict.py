@@ -89,12 +89,7 @@ def _step_warnings(document: dict[str, Any]) -> Iterator[str]:
 
 def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
-    malformed = malformed_text(summary["records"])
-    if malformed is not None:
-        yield f"{role}: {malformed}"
-    back = set_back_text(summary["records"])
-    if back is not None:
-        yield f"{role}: {back}"
+    yield from record_warnings(role, summary["records"])
     peer_to_peer = summary["config"]["connection_mode"] == "server"
     yield from _delivery_warnings(summary.get("delivery") or {}, peer_to_peer)
     schedule = summary.get("schedule")
@@ -102,6 +97,13 @@ def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
         yield _missed_text(schedule)
     if role == "sender" and summary["config"]["settlement"] and "settlement" not in summary:
         yield "the sender recorded no settlement: its implementation does not do --settlement"
+
+
+def record_warnings(name: str, records: dict[str, Any]) -> Iterator[str]:
+    """Yield the warnings about the records of an end, from the section of its summary."""
+    for text in (malformed_text(records), set_back_text(records)):
+        if text is not None:
+            yield f"{name}: {text}"
 
 
 def _missed_text(schedule: dict[str, Any]) -> str:
