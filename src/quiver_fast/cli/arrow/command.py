@@ -21,9 +21,9 @@ from quiver_fast.cli.arrow.verdict import judge, summary_warnings
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
+    add_arrow_keys,
     add_arrow_options,
     add_implementation_options,
-    add_option,
     add_tls_options,
     add_tool_options,
     report_warning,
@@ -237,9 +237,7 @@ def make_parser() -> ArgumentParser:
     add("--id", metavar="ID", help="Use ID as the client or server identity")
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
-    for option in ARROW_OPTIONS:
-        if option.key in ("tail-from", "filter", "exit-when"):
-            add_option(parser, option)
+    add_arrow_keys(parser, "tail-from", "filter", "exit-when")
     add_arrow_options(parser)
     add_queue_options(parser)
     add_tls_options(parser)

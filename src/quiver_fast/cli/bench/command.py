@@ -22,10 +22,10 @@ from quiver_fast.cli.pair.workload import check_same, given_by, workload_of
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
+    add_arrow_keys,
     add_arrow_options,
     add_pair_options,
     add_tool_options,
-    add_trust_options,
     report_error,
     run_command,
 )
@@ -278,7 +278,7 @@ def make_parser() -> ArgumentParser:
     group.add_argument(
         "--key", metavar="FILE", type=named, help="The TLS private key file of the servers"
     )
-    add_trust_options(group)
+    add_arrow_keys(group, "trust-store", "tls-verify")
     add_tool_options(parser)
     return parser
 

@@ -11,12 +11,12 @@ from quiver_fast.cli.pair.abort import period_condition
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
+    add_arrow_keys,
     add_arrow_options,
-    add_option,
+    add_impl_option,
     add_pair_options,
     add_tls_options,
 )
-from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION
 from quiver_fast.cli.shared.quantities import (
     count,
     duration,
@@ -67,19 +67,12 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="The location of a message queue (default: none, peer-to-peer)",
     )
-    add(
-        "--impl",
-        metavar="IMPL",
-        default=DEFAULT_IMPLEMENTATION,
-        help=f"Use IMPL to send and receive (default {DEFAULT_IMPLEMENTATION})",
-    )
+    add_impl_option(parser, "send and receive")
     add("--sender", metavar="IMPL", help="Use IMPL to send")
     add("--receiver", metavar="IMPL", help="Use IMPL to receive")
     add_arrow_options(parser)
     add_pair_options(parser)
-    for option in ARROW_OPTIONS:
-        if option.key in ("backlog", "exit-when"):
-            add_option(parser, option)
+    add_arrow_keys(parser, "backlog", "exit-when")
     add_ends_options(parser)
     add_queue_options(parser).add_argument(
         "--unique-queue",

@@ -264,10 +264,10 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
     add_password_options(add_options(parser, arrow.SECURITY, ARROW_OPTIONS))
 
 
-def add_trust_options(group: argparse._ActionsContainer) -> None:
-    """Add the options for the authorities that an arrow trusts."""
+def add_arrow_keys(group: argparse._ActionsContainer, *keys: str) -> None:
+    """Add the options of an arrow with these keys."""
     for option in ARROW_OPTIONS:
-        if option.key in ("trust-store", "tls-verify"):
+        if option.key in keys:
             add_option(group, option)
 
 
@@ -382,15 +382,20 @@ def add_password_options(group: argparse._ActionsContainer) -> None:
     )
 
 
-def add_implementation_options(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Add the options that choose an implementation and the words before its command line."""
-    add = parser.add_argument
-    add(
+def add_impl_option(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the option that chooses an implementation."""
+    parser.add_argument(
         "--impl",
         metavar="IMPL",
         default=DEFAULT_IMPLEMENTATION,
         help=f"Use IMPL to {purpose} (default {DEFAULT_IMPLEMENTATION})",
     )
+
+
+def add_implementation_options(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the options that choose an implementation and the words before its command line."""
+    add = parser.add_argument
+    add_impl_option(parser, purpose)
     add("--info", action="store_true", help="Print implementation details and exit")
     add(
         "--prelude",
