@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
@@ -27,6 +27,24 @@ SnapshotCallback = Callable[[dict[str, Snapshot]], None]
 RoundCallback = Callable[[], None]
 
 
+class Stoppable(Protocol):
+    """A process that can be asked to end: an arrow or a server."""
+
+    def stop(self, reason: str, signum: int) -> None:
+        """Make it drain and end, because of ``reason``."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+class StoppableArrow(Stoppable, Protocol):
+    """An arrow that may run on another host."""
+
+    @property
+    def plan(self) -> ArrowPlan:
+        """Its plan."""
+
+
 class SignalWatch:
     """While entered, notes SIGINT, SIGTERM and SIGHUP, which then do not end the process.
 
@@ -41,6 +59,7 @@ class SignalWatch:
         self.count = 0
         self._before: dict[int, Any] = {}
         self._raises = False
+        self._passed_on = 0
 
     @property
     def exit_code(self) -> int | None:
@@ -73,49 +92,20 @@ class SignalWatch:
         finally:
             self._raises = False
 
+    def pass_on(self, process: Stoppable) -> None:
+        """Pass a signal that has come on to a process; a second signal ends it at once."""
+        if self.count == self._passed_on:
+            return
+        self._passed_on = self.count
+        process.stop(self.reason or "", self.signum or signal.SIGTERM)
+        if self.count > 1:
+            process.kill()
+
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         self.signum = self.signum or signum
         self.count += 1
         if self._raises:
             raise SignalError(self.reason or "", self.signum)
-
-
-class Stoppable(Protocol):
-    """A process that can be asked to end: an arrow or a server."""
-
-    def stop(self, reason: str, signum: int) -> None:
-        """Make it drain and end, because of ``reason``."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-
-class StoppableArrow(Stoppable, Protocol):
-    """An arrow that may run on another host."""
-
-    @property
-    def plan(self) -> ArrowPlan:
-        """Its plan."""
-
-
-class SignalForwarder:
-    """Forwards signals to running servers and programs."""
-
-    def __init__(self, signals: SignalWatch) -> None:
-        """Prepare to forward signals that ``signals``, entered, notes."""
-        self._signals = signals
-        self.forwarded = 0
-        """How many signals have been passed on."""
-
-    def forward(self, runs: Iterable[Stoppable]) -> None:
-        """Forward a signal that has come to ``runs``; a second signal ends them at once."""
-        if self._signals.count == self.forwarded:
-            return
-        self.forwarded = self._signals.count
-        for run in runs:
-            run.stop(self._signals.reason or "", self._signals.signum or signal.SIGTERM)
-            if self.forwarded > 1:
-                run.kill()
 
 
 class OrderlyEnd:

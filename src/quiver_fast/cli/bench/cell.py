@@ -13,7 +13,7 @@ from typing import Any
 from quiver_fast.analysis.model.ranks import BENCH
 from quiver_fast.analysis.model.units import in_milliseconds
 from quiver_fast.cli.arrow.progress import Limits, RunProgress
-from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
 from quiver_fast.cli.pair.run import PairPlans
@@ -113,7 +113,7 @@ class _CellRun:
         server = ServerRun(self._server_plan(url), self._directory.parent / "server" / "output.txt")
         server.start()
         try:
-            if not server.wait_until_ready(SignalForwarder(self._signals), _READY_PATIENCE):
+            if not server.wait_until_ready(self._signals, _READY_PATIENCE):
                 raise QuiverError(self._signals.reason or "")
             plans, args = self._plans(url)
             warmed = None if args.find_rate else self._warm_up(args)

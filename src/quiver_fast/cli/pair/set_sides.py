@@ -22,7 +22,7 @@ from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
 from quiver_fast.analysis.read.sources import load_run
 from quiver_fast.cli.arrow.progress import Limits, RunProgress
 from quiver_fast.cli.arrow.summary_text import pair_summary_text
-from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.baseline import Baseline
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
@@ -248,9 +248,8 @@ class _Program:
 
     def run(self, signals: SignalWatch) -> str | None:
         """Return, once the program has ended, why it failed; None if it did not."""
-        forwarder = SignalForwarder(signals)
         while not self._child.poll():
-            forwarder.forward([self])
+            signals.pass_on(self)
             if time.monotonic() > self._deadline:
                 self.kill()
             time.sleep(_TICK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from quiver_fast.cli.arrow.supervisor import SignalForwarder, SignalWatch
+from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.server.plan import ServerPlan, check_arguments, server_plan
 from quiver_fast.cli.server.run import TICK, ServerRun
 from quiver_fast.cli.shared import help_text
@@ -86,12 +86,11 @@ def _serve(plan: ServerPlan) -> int:
     server = ServerRun(plan)
     # Other implementations do not remove the file, nor does a server that is killed.
     with ready_file(plan.ready_file), SignalWatch() as signals:
-        forwarder = SignalForwarder(signals)
         server.start()
         while not server.child.poll():
-            forwarder.forward([server])
+            signals.pass_on(server)
             time.sleep(TICK)
-    if signals.exit_code is not None and forwarder.forwarded > 1:
+    if signals.exit_code is not None and signals.count > 1:
         return signals.exit_code
     if not server.ended_well(signals.signum):
         raise server.failure()

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from quiver_fast.cli.arrow.supervisor import SignalForwarder
+from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.server.plan import ServerPlan, server_arguments
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.errors import EXIT_USAGE, QuiverError, UsageError
@@ -65,7 +65,7 @@ class ServerRun:
         ]
         return shlex.join([*plan.prelude, *plan.implementation.command, *arguments])
 
-    def wait_until_ready(self, forwarder: SignalForwarder, patience: float) -> bool:
+    def wait_until_ready(self, signals: SignalWatch, patience: float) -> bool:
         """Wait for the ready file. Return True when the server serves, False if it was told to end.
 
         Raises:
@@ -74,8 +74,8 @@ class ServerRun:
         deadline = time.monotonic() + patience
         while not self._is_ready():
             self.check_alive()
-            forwarder.forward([self])
-            if forwarder.forwarded:
+            signals.pass_on(self)
+            if signals.count:
                 return False
             if time.monotonic() > deadline:
                 raise QuiverError(f"the server is not ready after {patience:.0f} seconds")
