@@ -109,10 +109,7 @@ class HostRun:
         if self._job.peer_to_peer:
             started = self._starting.listen(partial(self._listen, plan), self._forget)
             return None if started is None else started[1]
-        run = self._start(plan)
-        control = run.control
-        ready = control is None or self._starting.wait_for(run, control.is_ready, "not ready")
-        return 0 if ready else None
+        return 0 if self._starting.await_ready(self._start(plan)) else None
 
     def _listen(self, plan: ArrowPlan, port: int) -> ArrowRun:
         url = replace(plan.url, host="0.0.0.0", port=port)  # noqa: S104 (others connect)

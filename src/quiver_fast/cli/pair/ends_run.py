@@ -138,13 +138,8 @@ class EndsRun(RunFrame):
         """Start the receivers of a server, and return once all are ready; None if one is not."""
         for number in range(self._plans.process_count("receive")):
             self._start_arrow("receive", number)
-        for run in self._receivers:
-            # A foreign one cannot say that it is ready.
-            control = run.control
-            if control is not None and not self._starting.wait_for(
-                run, control.is_ready, "not ready"
-            ):
-                return None
+        if not all(map(self._starting.await_ready, self._receivers)):
+            return None
         return [0] * self._plans.process_count("send")
 
     def _start_listeners(self) -> list[int] | None:

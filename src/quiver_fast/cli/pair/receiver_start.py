@@ -49,6 +49,11 @@ class ReceiverStart:
             time.sleep(_TICK)
         return False
 
+    def await_ready(self, run: ArrowRun) -> bool:
+        """Wait until a receiver of a server is ready; a foreign one cannot say that it is."""
+        control = run.control
+        return control is None or self.wait_for(run, control.is_ready, "not ready")
+
     def listen(
         self, start: Callable[[int], ArrowRun], drop: Callable[[ArrowRun, int], None]
     ) -> tuple[ArrowRun, int] | None:

@@ -378,7 +378,8 @@ class PairRun(RunFrame):
         if self._plans.peer_to_peer:
             started = self._starting.listen(partial(self._start_arrow, "receive"), self._drop)
         else:
-            started = self._start_client()
+            receiver = self._start_arrow("receive")
+            started = (receiver, 0) if self._starting.await_ready(receiver) else None
         if started is not None:
             receiver, port = started
             sender = filling or self._start_arrow("send", port)
@@ -403,16 +404,6 @@ class PairRun(RunFrame):
     def _start_arrow(self, operation: str, port: int = 0) -> ArrowRun:
         plan = self._plans.plan(operation, port)
         return self._launch(plan, f"the {plan.role}")
-
-    def _start_client(self) -> tuple[ArrowRun, int] | None:
-        """Start the receiver of a server, and return it once it is ready.
-
-        None if the receiver ended or must end. A foreign one cannot say that it is ready.
-        """
-        receiver = self._start_arrow("receive")
-        control = receiver.control
-        ready = control is None or self._starting.wait_for(receiver, control.is_ready, "not ready")
-        return (receiver, 0) if ready else None
 
     def _read(self) -> RunData | None:
         if not self._runs:
