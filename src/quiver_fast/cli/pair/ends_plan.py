@@ -56,7 +56,6 @@ def add_ends_options(parser: argparse.ArgumentParser) -> None:
         help="Spread the ends over COUNT queues in turns: where the URL has %%d, that is their "
         "number from 0; else they are the URL's with -0, -1 and so on (default 1: the URL's)",
     )
-
     group.add_argument(
         "--processes",
         metavar="COUNT",

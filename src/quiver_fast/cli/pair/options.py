@@ -139,8 +139,36 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         help="Go on after an incomplete run of a set, and count its figures",
     )
     add_search_options(group)
-    _add_sweep(group)
-    _add_connecting(group)
+    add(
+        "--sweep",
+        metavar="OPTION=VALUES",
+        action="append",
+        default=[],
+        help="Measure once for each value of an option, such as rate=1k..200k:8 (8 whole numbers "
+        "in equal ratios) or credit=10,100,1k; given twice, for each pair of values",
+    )
+    add(
+        "--churn",
+        metavar="RATE",
+        type=within(count, 1, 10**9),
+        help="Open RATE connections per second, send one message over each, and close it; print "
+        "the latency of each step, and the failures",
+    )
+    add(
+        "--churn-of",
+        metavar="KIND",
+        choices=("connection", "session", "link"),
+        default="connection",
+        help="With --churn, open each 'connection', 'session' or 'link'; the latter two over one "
+        "connection (default connection)",
+    )
+    add(
+        "--hold",
+        metavar="COUNT",
+        type=within(count, 1, 10**6),
+        help="Open COUNT connections and keep them idle for --duration; print the cost of each, "
+        "and the losses",
+    )
 
 
 def add_search_options(group: argparse._ArgumentGroup) -> None:
@@ -170,43 +198,6 @@ def add_search_options(group: argparse._ArgumentGroup) -> None:
         help="Load a server for DURATION before a search or a bench measures it, and keep nothing "
         "of that; 0 means not at all (default: until its rate is steady, for 1m at most). It is "
         "not --warmup, which leaves the beginning of each run out of its figures",
-    )
-
-
-def _add_connecting(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--churn",
-        metavar="RATE",
-        type=within(count, 1, 10**9),
-        help="Open RATE connections per second, send one message over each, and close it; print "
-        "the latency of each step, and the failures",
-    )
-    group.add_argument(
-        "--churn-of",
-        metavar="KIND",
-        choices=("connection", "session", "link"),
-        default="connection",
-        help="With --churn, open each 'connection', 'session' or 'link'; the latter two over one "
-        "connection (default connection)",
-    )
-
-    group.add_argument(
-        "--hold",
-        metavar="COUNT",
-        type=within(count, 1, 10**6),
-        help="Open COUNT connections and keep them idle for --duration; print the cost of each, "
-        "and the losses",
-    )
-
-
-def _add_sweep(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--sweep",
-        metavar="OPTION=VALUES",
-        action="append",
-        default=[],
-        help="Measure once for each value of an option, such as rate=1k..200k:8 (8 whole numbers "
-        "in equal ratios) or credit=10,100,1k; given twice, for each pair of values",
     )
 
 
