@@ -236,10 +236,7 @@ def _figures(document: dict[str, Any], server_cpu_ms: int | None) -> dict[str, A
         "found_rate": found,
         "latency_ms": _latency(document.get("receiver")),
         "cpu_us": _cpu(document, server_cpu_ms),
-        "unreceived": delivery.get("unreceived"),
-        "lost": delivery.get("lost"),
-        "older": delivery.get("older"),
-        "duplicate": delivery.get("duplicate"),
+        **{key: delivery.get(key) for key in ("unreceived", "lost", "older", "duplicate")},
     }
 
 
