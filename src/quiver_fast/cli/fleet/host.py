@@ -163,12 +163,11 @@ class HostRun:
         kind, chosen = document.get("kind"), document.get("ends")
         runs = [run for run in self._runs if chosen is None or run.plan.title in chosen]
         if kind == "stop" and chosen is None:
-            self._stop_all(document["reason"], document.get("signal") or signal.SIGTERM)
+            self._stop_all(document["reason"])
         self._snapshots_always |= kind == "look"
         for run in runs:
             if kind == "stop":
-                number = document.get("signal") or signal.SIGTERM
-                run.stop(document["reason"], number, bool(document.get("at_fault")))
+                run.stop(document["reason"], at_fault=bool(document.get("at_fault")))
             elif kind == "kill":
                 run.kill()
             elif kind == "sent" and run.control is not None:
@@ -176,10 +175,10 @@ class HostRun:
             elif kind == "drained" and run.control is not None:
                 run.control.stop()
 
-    def _stop_all(self, reason: str, signum: int = signal.SIGTERM) -> None:
+    def _stop_all(self, reason: str) -> None:
         self._stopped = self._stopped or reason
         for run in self._runs:
-            run.stop(reason, signum)
+            run.stop(reason)
 
     def _report(self) -> None:
         """Report the progress of each end, and every two seconds the figures of the live table."""

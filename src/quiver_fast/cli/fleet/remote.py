@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import select
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -206,14 +205,15 @@ class RemoteEnd:
         """Tell a receiver that its queue has ``count`` messages of the run."""
         self._send(kind="sent", ends=[self.title], count=count)
 
-    def stop(
-        self, reason: str = "", signum: int = signal.SIGTERM, *, at_fault: bool = False
-    ) -> None:
-        """Tell it to end; without a reason a receiver ends in order."""
-        known = {"reason": reason, "signal": int(signum), "at_fault": at_fault}
-        self._send(
-            **({"kind": "stop"} | known if reason else {"kind": "drained"}), ends=[self.title]
-        )
+    def stop(self, reason: str = "", _signum: int = 0, *, at_fault: bool = False) -> None:
+        """Tell it to end; without a reason a receiver ends in order.
+
+        Its host has arrows that ignore Ctrl-C, and chooses the signal.
+        """
+        how: dict[str, Any] = {"kind": "drained"}
+        if reason:
+            how = {"kind": "stop", "reason": reason, "at_fault": at_fault}
+        self._send(ends=[self.title], **how)
 
     def kill(self) -> None:
         """End it at once."""
