@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -47,7 +48,8 @@ class Hosts:
         where = listener.getsockname()
         self.jobs = jobs_of(plans, 2, TOKEN, where, str(folder))
         self.address: tuple[str, int] = where
-        self.fleet = Fleet(SignalWatch(), listener)
+        self.signals = SignalWatch()
+        self.fleet = Fleet(self.signals, listener)
         self.fleet.expect(self.jobs, plans.drain_timeout)
         self.tasks = [self._task(job) for job in self.jobs]
         self.folder = folder
@@ -89,8 +91,14 @@ class Hosts:
         }
 
     def sends(self) -> bool:
-        files = list(self.folder.glob("*/host.*/sender.*-transfers.csv"))
-        return sum(file.stat().st_size > 500 for file in files) == 2
+        return sum(file.stat().st_size > 500 for file in self.records("sender")) == 2
+
+    def records(self, role: str) -> list[Path]:
+        return list(self.folder.glob(f"*/host.*/{role}.*-transfers.csv"))
+
+    def ids(self, role: str) -> set[str]:
+        lines = [line for file in self.records(role) for line in file.read_text().splitlines()]
+        return {line.partition(",")[0] for line in lines}
 
 
 @contextmanager
@@ -158,6 +166,17 @@ def test_a_host_that_dies_is_lost_and_the_others_end(server: Server, tmp_path: P
     assert lost.lost == "its connection ended"
     assert other.lost is None
     assert found.reasons() == {f"stopped because {lost.title} was lost"}
+
+
+def test_ctrl_c_ends_the_senders_first(server: Server, tmp_path: Path) -> None:
+    """Nothing stays on its way, and each receipt has the record of its send."""
+    with hosts(tmp_path, *words(server, "--duration", "100s", "--rate", "500")) as found:
+        found.start()
+        found.until(found.sends)
+        found.signals.signum, found.signals.count = signal.SIGINT, 1
+        found.until(lambda: found.fleet.all_ended)
+    assert found.reasons() == {"interrupted by SIGINT"}
+    assert found.ids("sender") == found.ids("receiver")
 
 
 def test_arrows_end_when_the_command_is_gone(server: Server, tmp_path: Path) -> None:
