@@ -302,7 +302,7 @@ def test_auto_reads_small_files_of_file_urls_here(tmp_path, monkeypatch, capsys)
             "quiver-analyze: error: '/nowhere': no such file, directory or match\n"
         )
     assert analyze(["s3a://bucket/run"]) == 1
-    assert "--engine spark needs spark_analysis" in capsys.readouterr().err
+    assert "--engine local does without) needs spark_analysis" in capsys.readouterr().err
 
 
 def test_engines():

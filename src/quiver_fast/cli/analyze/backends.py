@@ -12,7 +12,7 @@ from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.read.discovery import RunFiles, find_runs, is_url
 from quiver_fast.analysis.read.sources import Progress, Wanted, load_run
 from quiver_fast.errors import QuiverError, UsageError
-from quiver_fast.extras import how_to_install
+from quiver_fast.extras import optional_module
 from quiver_fast.records.frames import open_records
 
 Tell = Callable[[str], None]
@@ -134,14 +134,8 @@ def _text_size(path: Path) -> int:
 
 
 def _spark() -> ModuleType:
-    try:
-        return importlib.import_module("spark_analysis.backend")
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").split(".")[0]
-        raise QuiverError(
-            f"--engine spark needs {missing}, which is not installed (--engine local does "
-            f"without): {how_to_install('spark')}"
-        ) from None
+    purpose = "--engine spark (--engine local does without)"
+    return optional_module("spark_analysis.backend", purpose, "spark")
 
 
 def _spark_loader(
