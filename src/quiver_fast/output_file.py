@@ -29,7 +29,7 @@ def write_file(file: Path, write: Callable[[BinaryIO], Any], *, append: bool = F
         OSError: it cannot be written; its ``filename`` is ``file``.
     """
     try:
-        if append or _is_stream(file):
+        if append or is_stream(file):
             with _opened(file, append) as out:
                 write(out)
         else:
@@ -46,7 +46,8 @@ def part_of(file: Path) -> Path:
     return file.with_name(f".{file.name}.part")
 
 
-def _is_stream(file: Path) -> bool:
+def is_stream(file: Path) -> bool:
+    """Say whether a file is no plain file: a pipe, a device, a descriptor of this process."""
     return _DESCRIPTOR.fullmatch(str(file)) is not None or (file.exists() and not file.is_file())
 
 

@@ -254,6 +254,14 @@ def test_maxima_of_runs_of_different_lengths_are_not_compared():
     assert figures["latency_p99"]["verdict"] == "not compared: runs of different lengths"
 
 
+def test_no_number_of_runs_decides_a_figure_that_is_not_compared():
+    sides = in_pairs([100.0] * 2, [100.0] * 2)
+    comparison = compare_figures(*sides, Rules(detect=0.05))
+    assert undecided(comparison) == ["message_rate", "latency_p50", "latency_p99"]
+    assert comparison["verdict"].startswith("too few runs")
+    assert comparison["figures"]["latency_max"]["change"] is None
+
+
 def ordered(order, drift=0.0):
     """Runs one after the other, each slower by a share, of the sides that a text names."""
     made = [

@@ -189,10 +189,13 @@ def test_passwords_are_in_no_label(sides: Sides, tmp_path: Path) -> None:
         (["--baseline", "pyfast", "--detect", "5"], "'5' is not a share, such as 5% or 0.1%"),
         ([*RUNS, "--relevant", "2%"], "--relevant needs --baseline"),
         (["--allow-incomplete"], "--allow-incomplete needs --runs or --detect"),
-        (["--fail-if", "worse"], "worse: nothing is compared without --runs and --baseline"),
+        (
+            ["--fail-if", "worse"],
+            "worse: nothing is compared without --baseline, and --runs or --detect",
+        ),
         (
             [*RUNS, "--fail-if", "rate-change<-5%"],
-            "--fail-if rate-change<-5%: nothing is compared without --runs and --baseline",
+            "--fail-if rate-change<-5%: nothing is compared without --baseline, and",
         ),
         (["--find-rate", "worse", "-d", "1"], "--find-rate worse: nothing is compared in a search"),
         (["--fail-if", "nonsense"], "'nonsense' is not a condition such as p99>5ms"),

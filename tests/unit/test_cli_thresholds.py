@@ -242,6 +242,13 @@ def test_where_nothing_is_compared_its_conditions_are_refused():
             refuse_comparisons([threshold("p99>5ms"), threshold(text)], "--fail-if", "here")
 
 
+@pytest.mark.parametrize(("text", "code"), [("p99>1us", 99), ("inconclusive", 98)])
+def test_a_gate_that_judges_no_run_does_not_pass(text, code, capsys):
+    """Churn and hold leave no records: there is no run."""
+    assert told(judged([threshold(text)], [], None), "quiver") == code
+    assert "no run has records that it could judge" in capsys.readouterr().err
+
+
 @pytest.fixture(name="large")
 def large_run(tmp_path):
     """Files that say they hold ``records`` records: a sparse one, or frames by their index."""

@@ -58,7 +58,7 @@ LISTENER_RULES: tuple[Rule, ...] = (
     (("scheme=amqps",), NEEDS, ("cert",), "a side that listens shows its certificate"),
     (("username",), NEEDS, ("password",), "a side that listens checks it"),
 )
-
+METRICS_RULE: Rule = (("metrics-host",), NEEDS, ("metrics-port",), "")
 SERVER_RULES: tuple[Rule, ...] = (
     (("scheme=amqps",), NEEDS, ("cert",), ""),
     (("cert", "key", "trust-store", "allow-old-tls"), NEEDS, ("scheme=amqps",), ""),
@@ -75,7 +75,7 @@ SERVER_RULES: tuple[Rule, ...] = (
     (("connect-user",), NEEDS, ("connect-password",), ""),
     (("connect-password",), NEEDS, ("connect-user",), ""),
     (("connect-trust-store", "connect-tls-verify"), NEEDS, ("connect=amqps://HOST",), ""),
-    (("metrics-host",), NEEDS, ("metrics-port",), ""),
+    METRICS_RULE,
 )  # fmt: skip
 
 CERTIFICATE_RULES: tuple[Rule, ...] = (
@@ -88,6 +88,7 @@ MEASURING_RULES: tuple[Rule, ...] = (
     _BODY,
     (("transaction-size",), NEEDS, ("url",), "only servers coordinate transactions"),
     ((*_QUEUE, "exit-when", "backlog", "queues"), NEEDS, ("url",), _PEERS),
+    (("presettled",), EXCLUDES, ("release", "reject"), "a presettled message has no outcome"),
     (("purge",), EXCLUDES, ("unique-queue",), "that queue is new"),
     (_QUEUE, EXCLUDES, ("connection-mode=server", "channel-mode=passive"), ""),
     (
@@ -110,6 +111,8 @@ SET_RULES: tuple[Rule, ...] = (
     (("churn", "hold"), NEEDS, ("duration",), ""),
     (("churn-of",), NEEDS, ("churn",), ""),
     (("warm-up",), NEEDS, ("find-rate",), "--warmup is of each run"),
+    (("warm-up",), NEEDS, ("url",), _PEERS),
+    (("within",), NEEDS, ("find-rate", "detect"), ""),
     (("resume",), NEEDS, ("runs", "detect", "sweep", "find-rate"), ""),
     (("sweep",), EXCLUDES, ("find-rate",), ""),
     (
@@ -133,9 +136,11 @@ BENCH_RULES: tuple[Rule, ...] = (
     (("client-server",), EXCLUDES, ("peer-to-peer",), ""),
     (("trust-store", "tls-verify"), NEEDS, ("cert",), ""),
     (
-        ("cert", "transaction-size", "queues", "receivers"), NEEDS, ("client-server",),
-        "peers do not do that",
+        ("cert", "transaction-size", "queues", "receivers", "release", "reject"), NEEDS,
+        ("client-server",), "peers do not do that",
     ),
+    (("within",), NEEDS, ("find-rate",), ""),
+    (("warm-up",), EXCLUDES, ("peer-to-peer",), _PEERS),
     (("resume",), NEEDS, ("output",), ""),
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ Under five runs on a side there is no verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -177,18 +177,21 @@ def compare(
         rules: what the comparison goes by.
     """
     rules, left_out = rules or Rules(), left_out or {}
-    verdicts = {
-        name: TOO_FEW
-        if min(len(base[name]), len(candidate[name])) < MINIMUM_RUNS
-        else left_out.get(name)
-        for name in larger_is_better
-    }
+    verdicts = {name: left_out.get(name) for name in larger_is_better}
+    for name, verdict in verdicts.items():
+        # No number of runs makes a figure comparable that is not compared.
+        if _are_few(base[name], candidate[name]) and not (verdict or "").startswith(NOT_COMPARED):
+            verdicts[name] = TOO_FEW
     judged = sum(verdict is None for verdict in verdicts.values())
     level = rules.significance / max(judged, 1)
     return {
         name: _compared(base[name], candidate[name], larger, verdicts[name], level, rules)
         for name, larger in larger_is_better.items()
     }
+
+
+def _are_few(base: Sized, candidate: Sized) -> bool:
+    return min(len(base), len(candidate)) < MINIMUM_RUNS
 
 
 def _compared(
@@ -204,7 +207,7 @@ def _compared(
     typical, now, difference = map(_median, (before, after, np.subtract.outer(after, before)))
     test = rank_test(before, after, level) if verdict is None else None
     change = difference / typical if difference is not None and typical else None
-    if verdict == TOO_FEW:
+    if _are_few(before, after):
         change = None
     bound = reach = needed = None
     if test is not None:

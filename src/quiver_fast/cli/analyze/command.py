@@ -69,6 +69,7 @@ from quiver_fast.cli.shared.console import (
     add_format_option,
     add_page_option,
     add_verdict_options,
+    check_files,
     output_file,
 )
 from quiver_fast.cli.shared.progress import Progress
@@ -128,6 +129,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = make_parser().parse_args(argv)
+    check_files(args)
     # Files of this machine need no Spark.
     args.paths, args.compare = ([*map(local_name, words)] for words in (args.paths, args.compare))
     answers = read_answers(args.paths)

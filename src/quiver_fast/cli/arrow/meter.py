@@ -16,6 +16,7 @@ from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.shared.quantities import count, within
 from quiver_fast.errors import EXIT_SIGNAL
 from quiver_fast.metrics.http import LOOPBACK, MetricsServer
+from quiver_fast.options.rules import METRICS_RULE, check
 
 BOUNDS = tuple(digit * 10.0**power for power in range(-5, 2) for digit in (1, 2, 5))
 """The upper bounds of the buckets of latencies, in seconds: 10 us to 50 s."""
@@ -115,7 +116,6 @@ def add_metrics_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--metrics-host",
         metavar="HOST",
-        default=LOOPBACK,
         help=f"Serve them on HOST: there are no users and no TLS (default {LOOPBACK})",
     )
 
@@ -131,11 +131,14 @@ def metered(name: str, args: argparse.Namespace, work: Callable[[], int]) -> int
     Raises:
         QuiverError: ``prometheus_client`` is missing, or the address cannot be used.
     """
+    names = ("metrics_host", "metrics_port")
+    given = {name.replace("_", "-") for name in names if getattr(args, name) is not None}
+    check((METRICS_RULE,), given, "--{}".format)
     args.meter = None
     if args.metrics_port is None or args.init_only:
         return work()
     args.meter = Meter()
-    server = MetricsServer(args.metrics_host, args.metrics_port, args.meter)
+    server = MetricsServer(args.metrics_host or LOOPBACK, args.metrics_port, args.meter)
     try:
         if not args.quiet or args.metrics_port == 0:
             print(f"{name}: metrics at {server.url}", file=sys.stderr, flush=True)

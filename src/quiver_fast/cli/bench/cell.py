@@ -109,7 +109,7 @@ class _CellRun:
         if self._cell.server is None:
             document = self._pair(*self._plans(None))
             return {"document": document, "server_cpu_ms": None, "command": None}
-        url = self._url()
+        url = cell_url(self._args, free_port())
         server = ServerRun(self._server_plan(url), self._directory.parent / "server" / "output.txt")
         server.start()
         try:
@@ -128,10 +128,6 @@ class _CellRun:
             raise QuiverError(problem)
         return {"document": document, "server_cpu_ms": used, "command": server.shown_command}
 
-    def _url(self) -> AddressUrl:
-        scheme = "amqps" if self._args.cert else "amqp"
-        return parse_url(f"{scheme}://localhost:{free_port()}/{_QUEUE}")
-
     def _server_plan(self, url: AddressUrl) -> ServerPlan:
         if self._cell.server is None:
             raise RuntimeError("the cell has no server")
@@ -145,7 +141,7 @@ class _CellRun:
         )
 
     def _plans(self, url: AddressUrl | None) -> tuple[PairPlans, argparse.Namespace]:
-        args = _pair_arguments(self._cell, self._args, url)
+        args = pair_arguments(self._cell, self._args, url)
         return make_plans(args), args
 
     def _warm_up(self, args: argparse.Namespace) -> dict[str, Any] | None:
@@ -174,7 +170,12 @@ class _CellRun:
         return run.analyse() | {"workload": plans.workload}
 
 
-def _pair_arguments(
+def cell_url(args: argparse.Namespace, port: int) -> AddressUrl:
+    """Return the URL of a cell's queue."""
+    return parse_url(f"{'amqps' if args.cert else 'amqp'}://localhost:{port}/{_QUEUE}")
+
+
+def pair_arguments(
     cell: Cell, args: argparse.Namespace, url: AddressUrl | None
 ) -> argparse.Namespace:
     """Return the arguments of `quiver` for this cell."""

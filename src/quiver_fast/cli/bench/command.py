@@ -5,17 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from quiver_fast.cli.arrow.options import asked_by, check_option_texts, flag_name
-from quiver_fast.cli.bench.cell import FAILED, CellSide, kept_result, place_of, saved_result
+from quiver_fast.cli.arrow.options import asked_by, flag_name
+from quiver_fast.cli.bench.cell import (
+    FAILED,
+    CellSide,
+    cell_url,
+    kept_result,
+    pair_arguments,
+    place_of,
+    saved_result,
+)
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
 from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.ends_plan import add_ends_options
+from quiver_fast.cli.pair.ends_run import make_plans
 from quiver_fast.cli.pair.options import add_search_options, check_search, measuring_parser
 from quiver_fast.cli.pair.set_sides import Measured, Place
 from quiver_fast.cli.pair.workload import check_same, given_by, workload_of
@@ -34,7 +43,9 @@ from quiver_fast.cli.shared.console import (
     add_console_options,
     add_page_option,
     add_verdict_options,
+    check_files,
 )
+from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.cli.shared.output import check_output_dir
 from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
@@ -91,10 +102,11 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     parser = make_parser()
     args = parser.parse_args(argv)
+    given = given_by(parser, argv)
     if args.find_rate:
-        _check_search(args, given_by(parser, argv))
-    _check(args)
+        _check_search(args, given)
     cells = bench_cells(args)
+    _check(args, given, cells)
     if args.resume:
         _check_options(args)
     else:
@@ -114,13 +126,20 @@ def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
     check_search(args)
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Refuse options that not all combinations can follow."""
-    check_option_texts(args)
-    asked = asked_by(args)
+def _check(args: argparse.Namespace, given: Mapping[str, Any], cells: Iterable[Cell]) -> None:
+    """Refuse options that not all combinations can follow, before one of them runs.
+
+    An implementation that does not support an option fails its combinations alone.
+    """
+    check_files(args)
+    asked = asked_by(argparse.Namespace(**given))
     if args.receivers == args.senders:
         asked.discard("receivers")
     check(BENCH_RULES, asked, flag_name)
+    own = find_arrow(DEFAULT_IMPLEMENTATION)
+    for server in {cell.server is None: cell.server for cell in cells}.values():
+        url = None if server is None else cell_url(args, 0)
+        make_plans(pair_arguments(Cell(own, server, own), args, url))
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -44,6 +44,7 @@ from quiver_fast.cli.shared.console import (
     add_format_option,
     add_page_option,
     add_verdict_options,
+    check_files,
 )
 from quiver_fast.cli.shared.output import (
     check_output_dir,
@@ -109,6 +110,7 @@ def _run(argv: list[str]) -> int:
     parser = make_parser()
     args = read_arguments(parser, argv, os.environ)
     check_set_options(args)
+    check_files(args)
     if args.print_workload:
         print_text(workload_text(parser, args))
         return EXIT_OK

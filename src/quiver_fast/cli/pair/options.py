@@ -220,7 +220,7 @@ def check_set_options(args: argparse.Namespace) -> None:
     if args.detect and share(args.detect) == 0:
         raise UsageError("--detect: no runs show that there is no change at all")
     if args.baseline is None:
-        refuse_comparisons(args.fail_if, "--fail-if", "without --runs and --baseline")
+        refuse_comparisons(args.fail_if, "--fail-if", "without --baseline, and --runs or --detect")
 
 
 def check_search(args: argparse.Namespace) -> None:

@@ -14,7 +14,8 @@ from typing import Any, TextIO
 from quiver_fast.analysis.export.json_text import json_pieces
 from quiver_fast.cli.shared.common import attempt_output, despite_lost_output
 from quiver_fast.cli.shared.quantities import named
-from quiver_fast.errors import visible
+from quiver_fast.errors import UsageError, visible
+from quiver_fast.output_file import is_stream
 
 UPSTREAM = "upstream"
 """The format that upstream prints, byte for byte."""
@@ -164,9 +165,26 @@ def add_verdict_options(parser: argparse._ActionsContainer) -> None:
         parser.add_argument(flag, metavar="FILE", type=output_file, help=what)
 
 
+def check_files(args: argparse.Namespace) -> None:
+    """Refuse one file for two results, of which one would replace the other.
+
+    Raises:
+        UsageError: two options name it.
+    """
+    flags: dict[Path, str] = {}
+    for name in ("html", "markdown", "junit", "hgrm", "hlog"):
+        file = vars(args).get(name)
+        if file and not is_stream(Path(file)):
+            first = flags.setdefault(Path(file).resolve(), f"--{name}")
+            if first != f"--{name}":
+                raise UsageError(f"{first} and --{name} name one file, {file}: only one would stay")
+
+
 def output_file(text: str) -> str:
     """Refuse a file that cannot be written, before a run is wasted: an argparse type."""
     file = Path(named(text))
+    if text == "-":
+        raise argparse.ArgumentTypeError("'-' is no file: write /dev/stdout")
     if not file.parent.is_dir():
         raise argparse.ArgumentTypeError(f"'{text}': there is no folder {file.parent}")
     if file.is_dir():

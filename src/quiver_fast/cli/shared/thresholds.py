@@ -178,6 +178,10 @@ class Threshold:
         return Finding(value, *((None, reason, unknown) if len(held) > 1 else (held.pop(), reason)))
 
 
+# What a condition on runs comes to where there are none: a gate that judged nothing has not passed.
+_NO_RUNS = "all runs", Finding(None, None, "no run has records that it could judge")
+
+
 def _result(condition: str, run: str, found: Finding, unit: str) -> Result:
     """Return the result of a condition that must not hold.
 
@@ -307,17 +311,18 @@ def judged(
     """Judge each run and their comparison, each by its own thresholds."""
     found = []
     for limit in limits:
-        if not limit.of_comparison:
-            of_each = [(document["name"], limit.in_run(document)) for document in documents]
-        else:
+        if limit.of_comparison:
             of_each = [("comparison", limit.in_comparison(comparison))] if comparison else []
+        else:
+            of_each = [(document["name"], limit.in_run(document)) for document in documents]
+            of_each = of_each or [_NO_RUNS]
         unit = limit.figure.unit
         found += [_result(limit.condition, run, finding, unit) for run, finding in of_each]
     if comparison is None and any(limit.figure.name == INCONCLUSIVE for limit in limits):
         # Nothing is compared: the conditions of the runs tell.
         names = [one["condition"] for one in found if one["inconclusive"]]
-        of_all = Finding(len(names), bool(names), ", ".join(names) or None)
-        found.append(_result(INCONCLUSIVE, "all conditions", of_all, "conditions"))
+        of_all = "all conditions", Finding(len(names), bool(names), ", ".join(names) or None)
+        found.append(_result(INCONCLUSIVE, *(of_all if documents else _NO_RUNS), "conditions"))
     return found
 
 
