@@ -19,6 +19,7 @@ from support.campaign_documents import (
     set_document,
     sweep_document,
 )
+from support.documents import with_odd_values
 from support.page_labels import unknown_labels
 
 from quiver_fast.cli.analyze.command import main
@@ -153,6 +154,39 @@ def test_a_damaged_answer_is_one_line(
     assert main([str(out), "--html", str(tmp_path / "p.html")]) == 1
     [line] = capsys.readouterr().err.splitlines()[-1:]
     assert line.startswith(f"quiver-analyze: error: {out / name} is ")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_value_of_an_answer_is_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Each value in turn is an odd one: a page, or one line, and no traceback."""
+    document, runs = DOCUMENTS[name]
+    (tmp_path / "out").mkdir()
+    write_runs(tmp_path / "out", min(runs, 1), 4)
+    text = json.dumps(document())
+    words = [f"--{form}={tmp_path / form}" for form in ("html", "markdown")]
+    for changed in with_odd_values(text, ("x", -1, {}, [], None, float("inf"), 10**400, ...)):
+        (tmp_path / "out" / name).write_text(changed)
+        if main([str(tmp_path / "out"), "--quiet", *words]) == 1:
+            [line] = capsys.readouterr().err.splitlines()
+            assert line.startswith(f"quiver-analyze: error: {tmp_path / 'out' / name} is ")
+
+
+def test_a_number_that_no_measurement_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "churn.json").write_text('{"rate": 1e400}')
+    assert main([str(tmp_path)]) == 1
+    assert "churn.json is damaged: 1e400 is no number of a measurement" in capsys.readouterr().err
+
+
+def test_the_figures_of_an_answer_in_markdown(tmp_path: Path) -> None:
+    (tmp_path / "hold.json").write_text(json.dumps(hold_document()))
+    assert main([str(tmp_path), "--quiet", f"--markdown={tmp_path / 'out.md'}"]) == 0
+    text = (tmp_path / "out.md").read_text()
+    assert text.startswith("## quiver-analyze\n\n| hold | value |\n| --- | --- |\n| Target | ")
+    assert "| Lost | 2 connections |" in text
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -51,3 +52,29 @@ def parsed(text: str | bytes) -> Any:
         found = faults(name, document)
         assert not found, f"{name}: " + "\n".join(found[:10])
     return document
+
+
+def with_odd_values(text: str, values: Iterable[Any]) -> Iterator[str]:
+    """Yield a document with each value in turn replaced by others, or deleted by `...`."""
+    for names in _places(json.loads(text)):
+        for value in values:
+            document = json.loads(text)
+            parent = document
+            for name in names[:-1]:
+                parent = parent[name]
+            parent[names[-1]] = value
+            if value is ...:
+                del parent[names[-1]]
+            yield json.dumps(document)
+
+
+def _places(value: Any, names: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each value in a document, but those of the environment."""
+    if names:
+        yield names
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name != "environment":
+                yield from _places(one, (*names, name))
+    elif isinstance(value, list) and value:
+        yield from _places(value[0], (*names, 0))

@@ -58,7 +58,8 @@ def test_two_options_make_all_pairs() -> None:
         (["durable=1,0"], "there is no option --durable that takes a value"),
         (["url=//a/q,//b/q"], "there is no option --url that takes a value"),
         (["output=a,b"], "there is no option --output that takes a value"),
-        (["rate=1,1"], "has a value twice"),
+        (["rate=1,1"], "rate=1 and rate=1 are one point"),
+        (["credit=1k,5,1000", "rate=3"], "credit=1k rate=3 and credit=1000 rate=3 are one point"),
         (["rate=1,2", "rate=3"], "rate is given twice"),
         (["rate=1", "credit=1", "body-size=1"], "takes 2 options at most"),
         (["rate=a..b:3"], "'a' is not a whole number"),
@@ -82,6 +83,7 @@ def test_malformed_sweeps_are_refused(sweeps: list[str], message: str) -> None:
         (["--runs", "3"], "--runs does not go with --sweep"),
         (["--fail-if", "lost>0"], "--fail-if does not go with --sweep"),
         (["--find-rate", "p99<1ms"], "--sweep does not go with --find-rate"),
+        (["--rate", "5"], "--rate does not go with --sweep rate=1,2"),
     ],
 )
 def test_options_without_effect_are_refused(

@@ -47,7 +47,12 @@ def mean_text(value: float, unit: str) -> str:
 
 def fine_text(value: float, unit: str) -> str:
     """Return a latency in the unit that suits it with as many as six significant digits."""
-    return _scaled_text(value, unit, 6, lambda number: f"{number:,.6g}")
+    return _scaled_text(value, unit, 6, six_digits)
+
+
+def six_digits(number: float) -> str:
+    """Return a number with six significant digits, or all those before its point."""
+    return f"{number:,.0f}" if abs(number) >= 10**5 else f"{number:,.6g}"
 
 
 def figure_text(value: float | None, unit: str) -> str:
@@ -56,7 +61,7 @@ def figure_text(value: float | None, unit: str) -> str:
         return "-"
     if unit == "messages" and value == 1:
         return "1 message"
-    return fine_text(value * 1000, "us") if unit == "ms" else f"{value:,.6g} {unit}".rstrip()
+    return fine_text(value * 1000, "us") if unit == "ms" else f"{six_digits(value)} {unit}".rstrip()
 
 
 NO_RATE = "too few messages for a rate"

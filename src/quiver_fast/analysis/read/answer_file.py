@@ -70,4 +70,8 @@ def without_runs(answers: Iterable[Answer]) -> set[Path]:
 
 
 def _fault(document: Any) -> str | None:
-    return None if isinstance(document, dict) else "it is no object"
+    if not isinstance(document, dict):
+        return "it is no object"
+    parts = ("sides", "environment")
+    odd = [name for name in parts if not isinstance(document.get(name) or {}, dict)]
+    return f"{odd[0]} is no object" if odd else None

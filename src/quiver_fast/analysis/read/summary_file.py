@@ -18,6 +18,7 @@ from quiver_fast.rate_steps import parse_rate_steps
 # A summary has a row per second: this is enough for years.
 _LARGEST = 256 << 20
 _MOST = 2**63
+_HUGE = 10**30
 _MOST_ENDS = 100_000
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -278,7 +279,12 @@ def read_document(place: Path, kind: str, fault_of: Callable[[Any], str | None])
     if size > _LARGEST:
         raise RecordError(f"{place} is no {kind}: it has {size:,} bytes")
     try:
-        document = json.loads(place.read_bytes())
+        document = json.loads(
+            place.read_bytes(),
+            parse_float=lambda text: _finite(text, float(text)),
+            parse_int=lambda text: _finite(text, int(text)),
+            parse_constant=lambda text: _finite(text, float(text)),
+        )
     except ValueError as error:
         raise RecordError(f"{place} is damaged: {error}") from None
     except RecursionError:
@@ -288,6 +294,13 @@ def read_document(place: Path, kind: str, fault_of: Callable[[Any], str | None])
         raise RecordError(f"{place} is no {kind}: {fault}")
     found: dict[str, Any] = document
     return found
+
+
+def _finite(text: str, number: float) -> float:
+    """Return a number that figures can be computed and drawn with."""
+    if not -_HUGE < number < _HUGE:
+        raise ValueError(f"{text[:20]} is no number of a measurement")
+    return number
 
 
 def _fault(document: Any) -> str | None:

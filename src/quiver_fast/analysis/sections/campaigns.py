@@ -61,7 +61,7 @@ def checked(answer: Answer, work: Callable[[], Shown]) -> Shown:
         raise RecordError(
             f"{answer.place} is no {answer.kind}: it has no {error.args[0]}"
         ) from None
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
         raise RecordError(f"{answer.place} is no {answer.kind}: a value has a wrong type") from None
 
 
@@ -386,7 +386,7 @@ def steps_of(document: Document) -> list[tuple[str, Document]]:
     if "opening" in document:
         steps = [("open", document["opening"]["latency"])]
     else:
-        steps = [(one["step"], one["latency"]) for one in document["steps"]]
+        steps = [(str(one["step"]), one["latency"]) for one in document["steps"]]
         steps.append(("all", document["latency"]))
     return [(name, latency) for name, latency in steps if latency]
 

@@ -273,7 +273,7 @@ class _Analysis:
 
     def report(self, console: Console) -> int:
         """Print the analysis and the warnings about it; return the exit code."""
-        console.document(self.document)
+        console.document(self.document, answers=self.answers)
         if not console.json:
             self._show(console)
         for run in [*self.base, *self.runs]:

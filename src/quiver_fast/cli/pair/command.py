@@ -155,8 +155,8 @@ class _PageConsole(Console):
         self._page, self._fail_if = args.html, args.fail_if
         self._measured: str | None = None
 
-    def document(self, document: dict[str, Any]) -> None:
-        super().document(document)
+    def document(self, document: dict[str, Any], **beside: Any) -> None:
+        super().document(document, **beside)
         self._measured = document["output_dir"]
 
     def write_page(self) -> None:

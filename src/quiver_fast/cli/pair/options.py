@@ -130,8 +130,9 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         type=period_condition,
         action="append",
         default=[],
-        help="Stop the run as failed when CONDITION, such as 'p99>1s', holds for a period of "
-        "2 seconds in which it sends: p50, p99, mean, rate or sender-rate (may be repeated)",
+        help="Stop the run as failed when CONDITION, such as 'p99>1s', holds for a period in "
+        "which it sends, of 2 seconds or, from the first message on, less: p50, p99, mean, rate "
+        "or sender-rate (may be repeated)",
     )
     add(
         "--allow-incomplete",

@@ -39,6 +39,11 @@ class Point:
     values: dict[str, str]
     given: dict[str, Any]
 
+    @property
+    def text(self) -> str:
+        """The values in words."""
+        return " ".join(f"{option}={value}" for option, value in self.values.items())
+
 
 class Sweep(Campaign):
     """Measures at one point after the other."""
@@ -51,17 +56,17 @@ class Sweep(Campaign):
         """See :class:`.campaign.Campaign`; ``args.sweep`` is not empty."""
         super().__init__(command, args, console)
         self._points = sweep_points(args.sweep)
+        _check_given(args, self._points[0])
         self._tasks = [self._task(number, one) for number, one in enumerate(self._points, 1)]
 
     def _task(self, number: int, point: Point) -> Task:
         args = argparse.Namespace(**(vars(self._args) | point.given))
-        values = " ".join(f"{option}={value}" for option, value in point.values.items())
         try:
             side = OwnSide(pair_label(args), args)
         except UsageError as error:
-            raise UsageError(f"--sweep: at {values}: {error}") from None
+            raise UsageError(f"--sweep: at {point.text}: {error}") from None
         count = len(self._points)
-        label = f"[{number}/{count}] {values}"
+        label = f"[{number}/{count}] {point.text}"
         return Task(run_name(number, count), label, side, {"values": point.values})
 
     def _plan(self, _kept: list[Run]) -> Iterator[Task]:
@@ -135,7 +140,24 @@ def sweep_points(sweeps: Sequence[str]) -> list[Point]:
     points = [_point(parser, axes, values) for values in itertools.product(*axes.values())]
     if len(points) > MOST_POINTS:
         raise UsageError(f"--sweep: {len(points)} points are more than {MOST_POINTS}")
+    for point in points:
+        same = next(one for one in points if one.given == point.given)
+        if same is not point:
+            raise UsageError(f"--sweep: {same.text} and {point.text} are one point")
     return points
+
+
+def _check_given(args: argparse.Namespace, point: Point) -> None:
+    """Refuse an option that has a value of its own, which no point would have.
+
+    Raises:
+        UsageError: there is one.
+    """
+    actions = options_of(measuring_parser())
+    for name in {*args.workload} & {*actions}:
+        # Steps of a rate have a duration, too.
+        if actions[name].dest in point.given and not (name == "duration" and args.rate_steps):
+            raise UsageError(f"--{name} does not go with --sweep {' '.join(args.sweep)}")
 
 
 def _values(sweep: str, text: str) -> list[str]:
@@ -145,10 +167,7 @@ def _values(sweep: str, text: str) -> list[str]:
             "such as rate=1k..200k:8"
         )
     match = _RANGE.fullmatch(text)
-    values = text.split(",") if match is None else _range(match)
-    if len({*values}) < len(values):
-        raise UsageError(f"--sweep: '{sweep}' has a value twice")
-    return values
+    return text.split(",") if match is None else _range(match)
 
 
 def _range(match: re.Match[str]) -> list[str]:

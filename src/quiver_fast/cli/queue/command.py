@@ -338,7 +338,7 @@ def make_parser() -> ArgumentParser:
     add("operation", metavar="OPERATION", choices=["dump", "tail", "verify", "append"],
         help="dump, tail, verify or append")  # fmt: skip
     add("queue", metavar="QUEUE", help="A directory, or csp://HOST[:PORT]/NAME")
-    add("values", metavar="VALUE", nargs="*", help="The values to append")
+    add("values", metavar="VALUE", nargs="*", default=[], help="The values to append")
     add("--from", dest="start", metavar="INDEX", type=_index,
         help="dump, tail: begin with INDEX (default: dump the first, tail the next)")  # fmt: skip
     add("--reconnect", metavar="TIME", type=duration, default=0,

@@ -103,14 +103,20 @@ class Console:
         if self.verbose or self.errors:
             print(visible(text), file=self.errors or sys.stderr, flush=True)
 
-    def document(self, document: dict[str, Any]) -> None:
-        """Print ``document`` if ``--json`` asks for it, and write the files of verdicts."""
+    def document(self, document: dict[str, Any], **beside: Any) -> None:
+        """Print ``document`` if ``--json`` asks for it, and write the files of verdicts.
+
+        Args:
+            document: the document.
+            beside: further keys for the files.
+        """
         if self._files:
             # The import is slow: only a run with such a file waits for it.
             from quiver_fast.cli.shared import verdict_files
 
+            known = document | beside
             for name, file in self._files.items():
-                attempt_output(partial(getattr(verdict_files, f"write_{name}"), file, document))
+                attempt_output(partial(getattr(verdict_files, f"write_{name}"), file, known))
         if self.json:
             with despite_lost_output(required=True):
                 sys.stdout.writelines(json_pieces(document))

@@ -17,6 +17,7 @@ from quiver_fast.analysis.model.figures import (
     CHANGES,
     COUNT,
     FIGURES,
+    FLAG,
     INCONCLUSIVE,
     OBSERVED,
     VERDICT,
@@ -233,6 +234,11 @@ def required_conditions(text: str) -> list[Threshold]:
     for one in conditions:
         # An upper limit of a rate bounds the search; a lower one of a latency is a slip.
         either = one.of_comparison or one.figure.is_load
+        trivial = one.limit == 0 and one.compares in ("<", ">=") and not one.of_comparison
+        if trivial or one.figure.quantity is FLAG:
+            raise argparse.ArgumentTypeError(
+                f"'{one.condition}' is no limit: each rate has it, or none"
+            )
         if one.compares[0] == ">" and not either:
             right = one.condition.replace(">", "<")
             raise argparse.ArgumentTypeError(

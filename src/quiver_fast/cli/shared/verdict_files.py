@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from quiver_fast.analysis.compare.comparison import NOT_COMPARED, OPEN, TOO_FEW,
 from quiver_fast.analysis.model.ranks import FEW, rank_title
 from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SWEEP
-from quiver_fast.analysis.sections.campaigns import campaign_sections
+from quiver_fast.analysis.sections.campaigns import campaign_sections, checked
 from quiver_fast.analysis.sections.headline import run_tiles
 from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section
 from quiver_fast.analysis.sections.verdicts import BREACHED, breach_text, verdicts
@@ -174,8 +176,7 @@ def _figures(document: Mapping[str, Any]) -> list[str]:
     """Return the main figures: a row for each run or combination, or the sections of a campaign."""
     kind = document["schema"]["name"]
     if kind in _CAMPAIGNS:
-        sections = campaign_sections(_CAMPAIGNS[kind], document)
-        return [text for section in sections for text in _parts(section)]
+        return _campaign(_CAMPAIGNS[kind], document)
     if kind == "bench":
         rows = [(one["name"], _bench_tiles(one)) for one in document["results"]]
     else:
@@ -186,7 +187,14 @@ def _figures(document: Mapping[str, Any]) -> list[str]:
         ]
     heads = list(dict.fromkeys(name for _, tiles in rows for name in tiles))
     cells = [(name, *(tiles.get(head, "-") for head in heads)) for name, tiles in rows]
-    return [_table(("run", *heads), cells)]
+    answers = document.get("answers", ())
+    parts = [checked(one, partial(_campaign, one.kind, one.document)) for one in answers]
+    return [*chain.from_iterable(parts), _table(("run", *heads), cells)]
+
+
+def _campaign(kind: str, document: Mapping[str, Any]) -> list[str]:
+    sections = campaign_sections(kind, document)
+    return [text for section in sections for text in _parts(section)]
 
 
 def _parts(section: Section) -> Iterator[str]:
