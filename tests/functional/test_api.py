@@ -94,6 +94,10 @@ def test_a_condition_that_nobody_can_judge_is_a_warning(tmp_path: Path) -> None:
         ({"find_rate": "p99<1ms"}, "find_rate is not for measure"),
         ({"sweep": "rate=1,2"}, "sweep is not for measure"),
         ({"help": True}, "help is not for measure"),
+        ({"url": 5}, "the URL is text such as '//localhost/q0', not 5"),
+        ({"credit": [1, 2]}, r"credit takes text or a number, not \[1, 2\]"),
+        ({"properties": {"a": 1}}, "properties takes text or a number, not {'a': 1}"),
+        ({"count": True}, "count: expected a value, not True"),
     ],
 )
 def test_wrong_options(options: dict[str, object], says: str) -> None:
@@ -340,8 +344,21 @@ def test_a_server_that_cannot_start() -> None:
         Server(port=one.port),
     ):
         pass
-    with pytest.raises(QuiverError, match="durability"), Server(durability="always"):
-        pass
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"foo": 1}, "Server has no key foo"),
+        ({"durability": "always"}, "durability must be none"),
+        ({"durability": "group"}, "durability needs store"),
+        ({"connect_password": "x"}, "connect_password needs connect"),
+        ({"port": 70_000}, "port must be 1 to 65535"),
+    ],
+)
+def test_wrong_keys(keys: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        Server(**keys)
 
 
 def kill(process: psutil.Process) -> None:

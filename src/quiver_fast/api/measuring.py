@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import tempfile
 import time
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Number
 from pathlib import Path
 from typing import Any, overload
 
@@ -32,11 +34,15 @@ _REFUSED = (
     "baseline", "detect", "relevant", "find_rate", "within", "sweep", "resume", "churn", "churn_of",
     "hold", "print_workload", "init_only", "completion", "help", "version",
 )  # fmt: skip
+# Options that may be given several times.
+_SEVERAL = ("fail_if", "abort_if")
 # The command gives its arrows STOP_GRACE. Then it deletes its queues and saves the results.
 _GRACE = 2 * STOP_GRACE
 _TICK = 0.01
 # A flag in a message; the callers of `measure` write its name. Only the command has --help.
 _FLAG = re.compile(r"(?<![\w-])--(?!help\b)([a-z][a-z-]*)")
+# The message about an option that is True, and takes a value.
+_NO_VALUE = re.compile(r"argument \S*--([a-z-]+): expected one argument.*")
 
 
 @overload
@@ -52,7 +58,7 @@ def measure(url: str | None = None, *, runs: int | None = None, **options: Any) 
         url: the queue, such as ``//localhost/q0``; None for peer-to-peer.
         runs: how often to measure; None for a single result.
         options: the long options of ``quiver`` with ``_`` for ``-``: ``duration=5``,
-            ``rate="10k"``, ``durable=True``. A list gives an option several times. False and
+            ``rate="10k"``, ``durable=True``. A list gives several conditions. False and
             None leave it out. Without ``output`` the files go to a new temporary directory.
 
     Raises:
@@ -123,6 +129,8 @@ def _started(url: str | None, options: dict[str, Any]) -> Iterator[_Run]:
     for name in _REFUSED:
         if options.get(name):
             raise UsageError(f"{name} is not for measure: use the command")
+    if not isinstance(url, str | None):
+        raise UsageError(f"the URL is text such as '//localhost/q0', not {url!r}")
     words = [*own_command("quiver_fast"), *_words(options), "--json"]
     # Others can read a command line, but not the environment. The URL may have a password.
     environment = own_environment() | ({} if url is None else {"QUIVER_URL": url})
@@ -142,7 +150,11 @@ def _words(options: dict[str, Any]) -> list[str]:
         if value is True:
             words.append(flag)
         elif value is not False and value is not None:
-            values = value if isinstance(value, (list, tuple)) else [value]
+            several = name in _SEVERAL and isinstance(value, (list, tuple))
+            values = value if several else [value]
+            for each in values:
+                if not isinstance(each, (str, Number, os.PathLike)):
+                    raise UsageError(f"{name} takes text or a number, not {each!r}")
             words += [f"{flag}={each}" for each in values]
     return words
 
@@ -155,4 +167,5 @@ def _named(flag: re.Match[str]) -> str:
 def _errors(text: str) -> list[str]:
     """Return the lines of a command's errors, without its name."""
     mark = "quiver: error: "
-    return [line.removeprefix(mark) for line in text.splitlines() if line.startswith(mark)]
+    lines = [line.removeprefix(mark) for line in text.splitlines() if line.startswith(mark)]
+    return [_NO_VALUE.sub(r"\1: expected a value, not True", line) for line in lines]

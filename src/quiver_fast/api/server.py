@@ -10,9 +10,10 @@ from typing import Any
 
 from quiver_fast.api.ending import end
 from quiver_fast.cli.shared.start import secret_pipe
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.process import Child
+from quiver_fast.server.config import parse
 from quiver_fast.sockets import free_port
 
 _MODULE = "quiver_fast.server.main"
@@ -42,12 +43,19 @@ class Server:
             port: where to listen; 0 for a port that is free.
             keys: other keys of the server, with ``_`` for ``-``: ``store="/var/lib/q"``,
                 ``queue_limit=10_000_000``. ``docs/server.md`` lists them.
+
+        Raises:
+            UsageError: a key is unknown or wrong, or does not go with another.
         """
         self.host = host
         self.port = port
         self._path = path
         self._keys = keys
         self._child: Child | None = None
+        secrets = [f"{_key(name)}={keys[name]}" for name in _SECRETS if keys.get(name) is not None]
+        config = parse([*self._arguments("-"), *secrets], lambda key: key.replace("-", "_"))
+        if config.unknown:
+            raise UsageError(f"Server has no key {config.unknown[0].replace('-', '_')}")
 
     @property
     def url(self) -> str:
@@ -78,11 +86,12 @@ class Server:
     def _start(self, ready: Path) -> Child:
         """Start the process. Passwords go through pipes, because others can read a command line."""
         pipes = {
-            f"{name.replace('_', '-')}-fd": secret_pipe(str(self._keys[name]))
+            f"{_key(name)}-fd": secret_pipe(str(self._keys[name]))
             for name in _SECRETS
             if self._keys.get(name) is not None
         }
-        words = [*self._words(ready), *(f"{key}={fd}" for key, fd in pipes.items())]
+        given = self._arguments(ready)
+        words = [*own_command(_MODULE), *given, *(f"{key}={fd}" for key, fd in pipes.items())]
         fds = tuple(pipes.values())
         try:
             return Child(words, own_environment(), pass_fds=fds, withheld="quiver-server")
@@ -90,21 +99,17 @@ class Server:
             for fd in fds:
                 os.close(fd)
 
-    def _words(self, ready: Path) -> list[str]:
+    def _arguments(self, ready: Path | str) -> list[str]:
+        """Return the arguments of the server's contract, without passwords."""
         values = {
             "host": self.host,
-            "port": self.port,
+            "port": self.port or "-",
             "path": self._path,
             "ready-file": ready,
             "quiet": 1,
-            **{
-                name.replace("_", "-"): value
-                for name, value in self._keys.items()
-                if name not in _SECRETS
-            },
+            **{_key(name): one for name, one in self._keys.items() if name not in _SECRETS},
         }
-        words = [f"{key}={_text(value)}" for key, value in values.items() if value is not None]
-        return [*own_command(_MODULE), *words]
+        return [f"{key}={_text(value)}" for key, value in values.items() if value is not None]
 
     @staticmethod
     def _wait(child: Child, ready: Path) -> None:
@@ -129,6 +134,10 @@ class Server:
         end(child)
         if failed and kind is None:
             raise QuiverError(f"the server failed: {child.ending}")
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _text(value: object) -> object:
