@@ -91,6 +91,12 @@ def test_the_time_is_over(tmp_path: Path) -> None:
         "stalled": {"failed": 0, "runs": 0}, "reason": None,
     }  # fmt: skip
     assert "no limit was found: 1,000/s and all below are sustained" in end.stderr
+    with Running([*QUIVER, "--resume", *place]) as running:
+        wait_until(lambda: (tmp_path / "run-02" / "sender-transfers.csv").exists(), "it goes on")
+        assert parsed((tmp_path / "rate.json").read_text())["found_rate"]["steps"] == steps
+        running.send_signal(signal.SIGINT)
+        assert running.wait().code == 130
+    assert parsed((tmp_path / "rate.json").read_text())["found_rate"]["steps"] == steps
     more = parsed(find("--resume", "--json", *place).stdout)["found_rate"]["steps"]
     assert (more[0], more[1]["rate"], len(more)) == (steps[0], 2000, 2)
     assert (tmp_path / "run-02").is_dir()

@@ -373,28 +373,6 @@ def records_come(directory: Path) -> bool:
     return all(file.exists() and file.stat().st_size for file in files)
 
 
-def test_a_killed_set_goes_on(tmp_path: Path) -> None:
-    """Runs that were measured are read again; the one that was cut off is measured again."""
-    out = tmp_path / "out"
-    words = ["--runs", "2", "--baseline=--durable", "-c", "500", "--rate", "500"]
-    with Running([*QUIVER, *words, "--output", str(out)]) as running:
-        wait_until(lambda: records_come(out / "candidate" / "run-01"), "the second run has begun")
-        running.send_signal(signal.SIGKILL)
-        running.wait(SECONDS)
-    begun = load(out, "set.json")
-    assert (begun["complete"], begun["reason"], len(begun["order"])) == (False, None, 1)
-    end = run([*QUIVER, "--resume", "--output", str(out), "--json"], SECONDS)
-    assert end.code == 0, end
-    document = parsed(end.stdout)
-    assert document["order"][0] == begun["order"][0]
-    assert document["baseline_runs"][0] == begun["baseline_runs"][0]
-    assert (document["complete"], document["complete_runs"]) == (True, 4)
-    assert document["workload"] == begun["workload"]
-    names = [line["name"] for line in document["order"]]
-    assert names == ["baseline/run-01", "candidate/run-01", "candidate/run-02", "baseline/run-02"]
-    assert "[1/4]" not in end.stderr
-
-
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_set_and_keeps_the_runs(
     tmp_path: Path, signum: signal.Signals, code: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import sys
@@ -113,3 +114,23 @@ def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     assert re.findall(r"^\[(\d/3)\]", end.stderr, re.MULTILINE) == ["2/3", "3/3"]
     again = run([*QUIVER, *words, "--resume", "--json"], SECONDS)
     assert parsed(again.stdout)["points"] == document["points"]
+
+
+def test_a_point_that_is_measured_again_costs_no_later_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["--sweep", "rate=1k,2k,3k", "--duration", "1s", "--output", str(out)]
+    assert run([*QUIVER, *words], SECONDS).code == 0
+    begun = parsed((out / "sweep.json").read_text())
+    begun["points"][0]["complete"] = False
+    (out / "sweep.json").write_text(json.dumps(begun))
+    for signum in (signal.SIGKILL, signal.SIGTERM):
+        with Running([*QUIVER, "--resume", "--output", str(out)]) as running:
+            wait_until(lambda: (out / "run-01" / "sender-transfers.csv").exists(), "it measures")
+            running.send_signal(signum)
+            running.wait(SECONDS)
+        (out / "run-01" / "sender-transfers.csv").unlink(missing_ok=True)
+        ended = parsed((out / "sweep.json").read_text())
+        assert (ended["complete"], ended["points"]) == (False, begun["points"][1:])
+    assert run([*QUIVER, "--resume", "--output", str(out)], SECONDS).code == 0
+    ended = parsed((out / "sweep.json").read_text())
+    assert (ended["complete"], ended["points"][1:]) == (True, begun["points"][1:])

@@ -7,10 +7,12 @@ import re
 import pytest
 
 from quiver_fast.analysis.model.ranks import BENCH as RANKS
-from quiver_fast.cli.bench.cell import _cpu, _latency, kept_result
+from quiver_fast.cli.bench.cell import _cpu, _latency, kept_result, saved_result
+from quiver_fast.cli.bench.command import main
 from quiver_fast.cli.bench.matrix import Cell, bench_cells
 from quiver_fast.cli.bench.page import bench_html, log_ends
 from quiver_fast.cli.bench.table import bench_text, cell_line, failures_text, ranked
+from quiver_fast.cli.pair.set_sides import Measured
 from quiver_fast.cli.shared.implementations import BROKERS, Implementation, find_arrow
 
 DEFAULTS = {
@@ -206,5 +208,24 @@ def test_kept_results(tmp_path):
     assert kept_result(cell, tmp_path) is None
     directory = tmp_path / cell.path
     directory.mkdir(parents=True)
-    (directory / "result.json").write_text(json.dumps({"status": "PASSED"}))
-    assert kept_result(cell, tmp_path) == {"status": "PASSED"}
+    result = saved_result(cell, directory, Measured(None, "it broke"))
+    assert kept_result(cell, tmp_path) == result
+    shorter = [
+        {key: result[key] for key in result if key != one} for one in result.keys() - {"schema"}
+    ]
+    others = [result | {"name": "b -> b"}, result | {"status": "?"}, result | {"cpu_us": {}}]
+    texts = ["", "{", json.dumps(result)[:-9], *map(json.dumps, [[], None, *shorter, *others])]
+    for text in texts:
+        (directory / "result.json").write_text(text)
+        assert kept_result(cell, tmp_path) is None, text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "{}", '{"options": []}', '{"options": null}', "\xff"]
+)
+def test_a_damaged_bench_is_not_resumed(tmp_path, text, capsys):
+    file = tmp_path / "bench.json"
+    file.write_bytes(text.encode("latin-1"))
+    assert main(["--peer-to-peer", "--resume", "--output", str(tmp_path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"quiver-bench: error: --resume: {file} is damaged: ")

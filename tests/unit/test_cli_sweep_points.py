@@ -108,7 +108,7 @@ SWEEP = ["//h/q", "--sweep=rate=1,2", "--credit=5"]
         (["--output={single}"], "--resume needs --runs or --detect or --sweep or --find-rate"),
         (
             ["--output={broken}"],
-            "{broken}/sweep.json is no JSON: Expecting value: line 1 column 6 (char 5)",
+            "--resume: {broken}/sweep.json is damaged: Expecting value: line 1 column 6 (char 5)",
         ),
     ],
 )
@@ -136,6 +136,58 @@ def test_a_sweep_is_resumed_with_its_own_options(tmp_path: Path) -> None:
     for begin in ([], SWEEP, ["--credit=5", "--json"]):
         again = read_arguments(make_parser(), [*begin, *words], {})
         assert (again.workload, again.resume) == (args.workload, True)
+    environ = {
+        "QUIVER_CREDIT": "3",
+        "QUIVER_DURABLE": "1",
+        "QUIVER_RATE": "no",
+        "QUIVER_QUIET": "1",
+    }
+    again = read_arguments(make_parser(), words, environ)
+    assert (again.workload, again.quiet) == (args.workload, True)
+
+
+LINE = {"name": "run-01", "complete": True, "sustained": True, "reason": None, "figures": None}
+BEGUN = {
+    "set.json": (["--runs=2"], {"order": [], "runs": [], "baseline_runs": None}),
+    "sweep.json": (["--sweep=rate=1,2"], {"points": [LINE | {"values": {"rate": "1"}}]}),
+    "rate.json": (["--find-rate=p99<1s"], {"found_rate": {"steps": []}}),
+}
+STEP = LINE | {"rate": 1000, "void": False, "confirms": False, "returns": False}
+SIDE = {"side": "candidate", "verdict": None, **LINE}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_a_damaged_campaign_is_not_resumed(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, keys = BEGUN[name]
+    whole = {"workload": read_arguments(make_parser(), words, {}).workload} | keys
+    figures = {"figures": {"latency_p50": "fast"}}
+    steps = ({}, STEP | {"rate": "fast"}, STEP | {"rate": None}, STEP | figures)
+    damages = {
+        "set.json": [
+            {"order": None}, {"order": [5]}, {"order": [SIDE | {"name": []}]}, {"runs": None},
+            {"runs": [{"name": "run-01"}]},
+        ],
+        "sweep.json": [
+            {"points": [LINE]}, {"points": [LINE | figures | {"values": {"rate": "1"}}]},
+        ],
+        "rate.json": [{"found_rate": None}, *({"found_rate": {"steps": [one]}} for one in steps)],
+    }[name]  # fmt: skip
+    none = [[], None, {}, {"workload": None}, {"workload": []}, {"workload": whole["workload"]}]
+    file = tmp_path / name
+    for text in [
+        "",
+        "{",
+        json.dumps(whole)[:-9],
+        "\xff",
+        *map(json.dumps, [*none, *(whole | one for one in damages)]),
+    ]:
+        file.write_bytes(text.encode("latin-1"))
+        assert main(["--resume", f"--output={tmp_path}"]) == 2, text
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert line.startswith(f"quiver: error: --resume: {file} is damaged: "), text
+        assert file.read_bytes() == text.encode("latin-1")
 
 
 def test_a_point_that_cannot_be_measured(capsys: pytest.CaptureFixture[str]) -> None:

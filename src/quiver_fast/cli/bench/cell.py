@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from quiver_fast.analysis.model.ranks import BENCH
@@ -16,6 +16,7 @@ from quiver_fast.cli.arrow.progress import Limits, RunProgress
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.bench.matrix import Cell
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
+from quiver_fast.cli.pair.resumed import NUMBER, TEXT, read_begun
 from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.pair.set_sides import Measured, Place
 from quiver_fast.cli.pair.warm_up import warm_up, warm_up_text
@@ -25,25 +26,37 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir, write_json
 from quiver_fast.cli.shared.progress import Progress
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.schemas import marked
 from quiver_fast.sockets import free_port
 
 PASSED, FAILED = "PASSED", "FAILED"
 
 _RESULT = "result.json"
+# The kind of a result (:func:`.resumed.fits`).
+_KIND = {
+    **dict.fromkeys(("name", "sender", "receiver", "status", "output_dir"), str),
+    **dict.fromkeys(("count", "unreceived", "lost", "older", "duplicate"), (int, NoneType)),
+    **dict.fromkeys(("duration", "rate"), NUMBER),
+    "server": TEXT, "reason": TEXT, "workload": (dict, NoneType), "warm_up": (dict, NoneType),
+    "broker": (NoneType, dict.fromkeys(("product", "version", "command"), TEXT)),
+    "latency_ms": (NoneType, dict.fromkeys(BENCH, (int, float))),
+    "cpu_us": dict.fromkeys(("sender", "server", "receiver"), NUMBER),
+    "found_rate": (NoneType, {"reason": TEXT, **dict.fromkeys(("rate", "low", "high"), NUMBER)}),
+}  # fmt: skip
 _READY_PATIENCE = 150.0
 _QUEUE = "q0"
 
 
 def kept_result(cell: Cell, output_dir: Path) -> dict[str, Any] | None:
-    """Return the result of ``cell`` that an earlier run kept in ``output_dir``, or None."""
+    """Return the result of ``cell`` that an earlier run kept whole in ``output_dir``, or None."""
+    place = output_dir / cell.path / _RESULT
     try:
-        text = (output_dir / cell.path / _RESULT).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        result = read_begun(place, _KIND) if place.is_file() else {}
+    except UsageError:
         return None
-    result: dict[str, Any] = json.loads(text)
-    return result
+    whole = result.get("name") == cell.name and result["status"] in (PASSED, FAILED)
+    return result if whole else None
 
 
 class CellPlace(Place):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.ends_plan import add_ends_options
 from quiver_fast.cli.pair.ends_run import make_plans
 from quiver_fast.cli.pair.options import add_search_options, check_search, measuring_parser
+from quiver_fast.cli.pair.resumed import check_same, read_begun
 from quiver_fast.cli.pair.set_sides import Measured, Place
-from quiver_fast.cli.pair.workload import check_same, given_by, workload_of
+from quiver_fast.cli.pair.workload import given_by, workload_of
 from quiver_fast.cli.shared import help_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
@@ -146,13 +146,12 @@ def _check_options(args: argparse.Namespace) -> None:
     """Check that the bench to resume was begun with the same options.
 
     Raises:
-        UsageError: it was not, or there is none.
+        UsageError: it was not, there is none, or it is damaged.
     """
     file = Path(args.output) / _DOCUMENT
-    try:
-        begun = json.loads(file.read_text(encoding="utf-8"))["options"]
-    except FileNotFoundError:
-        raise UsageError(f"--resume: there is no {file}") from None
+    if not file.is_file():
+        raise UsageError(f"--resume: there is no {file}")
+    begun = read_begun(file, {"options": dict})["options"]
     usual, now = vars(make_parser().parse_args([])), _options(args)
     # The bench may be older than an option: then it did not use the option.
     check_same(args.output, {name: begun.get(name, usual[name]) for name in now}, now)
@@ -173,11 +172,9 @@ class _Bench(Campaign):
     def __init__(self, args: argparse.Namespace, cells: list[Cell]) -> None:
         super().__init__(_NAME, args, Console(args))
         self._cells = {cell.name: cell for cell in cells}
-
-    def _plan(self, _kept: list[Run]) -> Iterator[Task]:
-        for number, name in enumerate(self._cells, start=1):
-            side = CellSide(self._cells[name], self._args)
-            yield Task(name, f"[{number}/{len(self._cells)}] {name}", side)
+        for number, (name, cell) in enumerate(self._cells.items(), start=1):
+            label = f"[{number}/{len(cells)}] {name}"
+            self._tasks[name] = Task(name, label, CellSide(cell, args))
 
     def _place(self, task: Task) -> Place:
         return place_of(self._cells[task.name], self._directory)
@@ -198,7 +195,7 @@ class _Bench(Campaign):
 
     @property
     def _results(self) -> list[dict[str, Any]]:
-        return [run.line for run in self._runs]
+        return [run.line for run in self._known]
 
     @property
     def _failures(self) -> list[dict[str, Any]]:
@@ -214,7 +211,7 @@ class _Bench(Campaign):
 
     def _document(self) -> dict[str, Any]:
         return {
-            "complete": len(self._runs) == len(self._cells),
+            "complete": len(self._known) == len(self._cells),
             "reason": self._stopped,
             "options": _options(self._args),
             "failures": len(self._failures),

@@ -20,10 +20,10 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.run_data import RunFigures
 from quiver_fast.analysis.read.answer_file import KINDS
 from quiver_fast.analysis.read.set_layout import DOCUMENTS
-from quiver_fast.analysis.read.summary_file import read_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import exit_code
 from quiver_fast.cli.pair.figures_text import campaign_text
+from quiver_fast.cli.pair.resumed import read_begun
 from quiver_fast.cli.pair.run import ROLES
 from quiver_fast.cli.pair.set_sides import LOG, Measured, Place, Side, measured
 from quiver_fast.cli.shared.common import error_text, report_warning
@@ -36,7 +36,7 @@ from quiver_fast.cli.shared.output import (
     write_text,
 )
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.errors import EXIT_OK
+from quiver_fast.errors import EXIT_OK, SignalError
 from quiver_fast.schemas import marked
 
 
@@ -83,8 +83,8 @@ class Campaign:
     """The file of the document."""
     lines: tuple[str, ...] = ()
     """The keys that lead to the runs' lines in the document."""
-    keys: tuple[str, ...] = ("name",)
-    """The keys of such a line."""
+    keys: Mapping[str, Any] = {}
+    """The keys of such a line, and the kinds of their values (:func:`.resumed.fits`)."""
     unfinished: str
     """The report of a campaign that a signal ended."""
     warns = True
@@ -105,7 +105,9 @@ class Campaign:
         """
         self._command, self._args, self._console = command, args, console
         self._signals = SignalWatch()
+        self._tasks: dict[str, Task] = {}
         self._runs: list[Run] = []
+        self._ahead: dict[str, Run] = {}
         self._fault: str | None = None
         self._directory = Path()
         self._progress: Progress | None = None
@@ -130,14 +132,16 @@ class Campaign:
                 of its own.
         """
         self._directory, self._signals, self._progress = directory, signals, progress
-        kept = {run.line["name"]: run for run in self._kept()} if self._resumes else {}
-        self._clear(kept)
+        resumes = self._args.resume and progress is None
+        if resumes:
+            self._ahead = self._found()
+        self._clear({*self._ahead, self.file} if resumes else ())
         if progress is None:
             self._save()
-        for task in self._plan(list(kept.values())):
+        for task in self._plan():
             if self._fault is not None or signals.count:
                 break
-            run = kept.get(task.name)
+            run = self._ahead.pop(task.name, None)
             if run is not None:
                 self._console.note(f"{task.label}: finished earlier")
             elif (run := self._take(task)) is None:
@@ -147,13 +151,22 @@ class Campaign:
             if progress is None:
                 self._save()
 
-    @property
-    def _resumes(self) -> bool:
-        return bool(self._args.resume) and self._progress is None
+    def _found(self) -> dict[str, Run]:
+        """Return the runs that are kept, by name; a signal meanwhile leaves all as it was."""
+        try:
+            with self._signals.raising():
+                return {run.line["name"]: run for run in self._kept()}
+        except SignalError as error:
+            raise error.during("reading the finished runs") from None
 
-    def _plan(self, kept: list[Run]) -> Iterator[Task]:
-        """Yield the runs; ``kept`` are those of the campaign that is resumed."""
-        raise NotImplementedError
+    @property
+    def _known(self) -> list[Run]:
+        """The runs that have ended, and then those kept that the plan has not come to."""
+        return [*self._runs, *self._ahead.values()]
+
+    def _plan(self) -> Iterator[Task]:
+        """Yield the runs."""
+        yield from self._tasks.values()
 
     def _run(self, task: Task, taken: Measured) -> Run:
         """Return a run that was measured."""
@@ -194,30 +207,30 @@ class Campaign:
         """Tell the verdicts and warnings on the whole, and return their exit code."""
         return EXIT_OK
 
-    def _is_kept(self, line: dict[str, Any]) -> bool:
-        """Say whether a run of the campaign that is resumed is not made again."""
-        return line.get("complete") is True
-
     def _kept(self) -> list[Run]:
-        """Return the runs of the campaign that is resumed.
+        """Return the runs of the campaign that is resumed which are not made again.
 
         Raises:
-            RecordError: its document is damaged.
+            UsageError: its document is damaged.
         """
-        document = read_document(self._directory / self.file, self.schema, self._fault_of)
-        return [Run(line) for line in self._lines_in(document) if self._is_kept(line)]
-
-    def _lines_in(self, document: Any) -> Any:
+        document = read_begun(self._directory / self.file, self._kind())
+        lines: Any = document
         for key in self.lines:
-            document = document.get(key) if isinstance(document, dict) else None
-        return document
+            lines = lines[key]
+        kept = (self._again(line, document) for line in lines)
+        return [run for run in kept if run is not None]
 
-    def _fault_of(self, document: Any) -> str | None:
-        lines = self._lines_in(document)
-        if not isinstance(lines, list):
-            return f"{self.lines[-1]} is no list"
-        whole = all(isinstance(one, dict) and {*self.keys} <= one.keys() for one in lines)
-        return None if whole else f"{self.lines[-1]} has something else than runs"
+    def _kind(self) -> Any:
+        """Return the kind of a document that can be resumed."""
+        kind: Any = [self.keys]
+        for key in reversed(self.lines):
+            kind = {key: kind}
+        return kind
+
+    def _again(self, line: dict[str, Any], begun: dict[str, Any]) -> Run | None:
+        """Return the run of a line of the document ``begun``; None if it is made again."""
+        task = self._tasks.get(line["name"])
+        return Run(line) if task and line["complete"] and line == {**line, **task.asked} else None
 
     def _clear(self, kept: Collection[str]) -> None:
         """Remove the files of an earlier campaign, but for runs that are kept."""
@@ -290,8 +303,8 @@ class Campaign:
 
 
 def remove_set(directory: Path, kept: Collection[str] = ()) -> None:
-    """Remove the files of an earlier campaign, and nothing else; all but the runs ``kept``."""
-    for name in () if kept else DOCUMENTS:
+    """Remove the files of an earlier campaign, and nothing else; not those of ``kept`` names."""
+    for name in {*DOCUMENTS}.difference(kept):
         (directory / name).unlink(missing_ok=True)
     for entry in [directory, *directory.glob("run-*")]:
         if entry.stem in kept:

@@ -6,8 +6,8 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import takewhile
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from quiver_fast.analysis.read.set_layout import RATE_DOCUMENT, run_name
@@ -15,6 +15,7 @@ from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.figures_text import trial_text
 from quiver_fast.cli.pair.outcome import outcome
 from quiver_fast.cli.pair.rate_search import MOST_TRIALS, OVERHEAD, Limit, Trial, next_trial
+from quiver_fast.cli.pair.resumed import FIGURES, TEXT
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide
 from quiver_fast.cli.pair.warm_up import LONGEST, warm_up, warm_up_text
 from quiver_fast.cli.shared.console import Console
@@ -32,7 +33,10 @@ class FindRate(Campaign):
 
     schema, file, lines = "found-rate", RATE_DOCUMENT, ("found_rate", "steps")
     unfinished = "the search was not over"
-    keys = ("name", "rate", "confirms", "returns", "sustained", "void", "reason", "figures")
+    keys = MappingProxyType({
+        "name": str, "rate": int, "confirms": bool, "returns": bool, "sustained": bool,
+        "void": bool, "reason": TEXT, "figures": FIGURES,
+    })  # fmt: skip
     warns = False
 
     def __init__(
@@ -53,8 +57,8 @@ class FindRate(Campaign):
         # Without a server the sender is a part of what is measured.
         self._own_limit = False
 
-    def _plan(self, kept: list[Run]) -> Iterator[Task]:
-        for run in kept:
+    def _plan(self) -> Iterator[Task]:
+        for run in [*self._ahead.values()]:
             yield self._task(_trial_of(run))
         self._warm()
         begin, first = time.monotonic(), len(self._runs)
@@ -68,20 +72,23 @@ class FindRate(Campaign):
         return Task(name, f"{name} {asked.rate:,}/s", side, asdict(asked))
 
     def _kept(self) -> list[Run]:
-        """Return the trials to keep: not those that may have ended the search."""
-        kept = [*takewhile(lambda run: run.line["figures"] is not None, super()._kept())]
+        """Return the first trials without a gap, but not those that may have ended the search."""
+        kept = [
+            run for number, run in enumerate(super()._kept(), 1)
+            if run.line["name"] == run_name(number, MOST_TRIALS)
+        ]  # fmt: skip
         while kept and kept[-1].line["void"]:
             kept.pop()
         return kept
 
-    def _is_kept(self, line: dict[str, Any]) -> bool:
-        return True
+    def _again(self, line: dict[str, Any], begun: dict[str, Any]) -> Run | None:
+        return Run(line) if line["figures"] is not None and line["rate"] > 0 else None
 
     def problem(self) -> str | None:
         """Return why there is no answer; None where there is one."""
         if self._fault is not None or self._limit.is_enclosed:
             return self._fault
-        return f"no limit was found: {self._why_none()}" if self._runs else "nothing was tried"
+        return f"no limit was found: {self._why_none()}" if self._known else "nothing was tried"
 
     @property
     def _trials(self) -> list[Trial]:
@@ -90,7 +97,7 @@ class FindRate(Campaign):
     @property
     def _valid(self) -> list[Run]:
         """The runs that say something about the target."""
-        return [run for run in self._runs if run.received and not run.line["void"]]
+        return [run for run in self._known if run.received and not run.line["void"]]
 
     @property
     def _limit(self) -> Limit:
@@ -159,7 +166,7 @@ class FindRate(Campaign):
                 "confirmation": {"at": _counts(at), "above": _counts(above)} if at else None,
                 "stalled": dict(zip(("failed", "runs"), limit.stalled, strict=True)),
                 "reason": self._above(),
-                "steps": [run.line for run in self._runs],
+                "steps": [run.line for run in self._known],
             },
             "reason": self._stopped,
         }
@@ -175,7 +182,7 @@ class FindRate(Campaign):
     def _why_none(self) -> str:
         valid = [run.line for run in self._valid]
         if not valid:
-            return f"all trials are {self._runs[-1].line['reason']}"
+            return f"all trials are {self._known[-1].line['reason']}"
         last, rates = valid[-1], [line["rate"] for line in valid]
         if last["sustained"]:
             return f"{last['rate']:,}/s and all below are sustained"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType, NoneType
 from typing import Any
 
 from quiver_fast.analysis.compare.comparison import LOOKS, WORSE, Rules, median_interval, undecided
@@ -19,13 +20,14 @@ from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.pair.baseline import read_baseline
 from quiver_fast.cli.pair.campaign import Campaign, Run, Task, remove_set
 from quiver_fast.cli.pair.figures_text import progress_text
-from quiver_fast.cli.pair.set_sides import Measured, Place, make_sides, recorded
+from quiver_fast.cli.pair.resumed import FIGURES, TEXT
+from quiver_fast.cli.pair.set_sides import Measured, make_sides, recorded
 from quiver_fast.cli.shared.common import report_warning
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import make_output_dir
 from quiver_fast.cli.shared.quantities import share
 from quiver_fast.cli.shared.thresholds import judged, told
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import RecordError
 from quiver_fast.words import counted
 
 
@@ -44,7 +46,10 @@ class RunSet(Campaign):
     """Measures a set of runs, alone or in turns with a baseline's."""
 
     schema, file, lines = "run-set", SET_DOCUMENT, ("order",)
-    keys = ("name", "side", "complete", "reason", "figures", "verdict")
+    keys = MappingProxyType({
+        "name": str, "side": str, "complete": bool, "reason": TEXT, "figures": FIGURES,
+        "verdict": TEXT,
+    })  # fmt: skip
     counts_interrupted = True
 
     def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
@@ -58,24 +63,27 @@ class RunSet(Campaign):
         # Of each side.
         self._most: int = LOOKS[-1] if args.detect else args.runs
         self._open: str | None = None
-
-    def _plan(self, _kept: list[Run]) -> Iterator[Task]:
-        until = time.monotonic() + self._args.within
         # The baseline comes first: a mistake in it shows before anything is measured.
         order = [side for side in (BASELINE, CANDIDATE) if side in self._sides]
-        of = "" if self._args.detect else f"/{self._asked}"
-        for side, number in turns(self._most, order):
+        of = "" if args.detect else f"/{self._asked}"
+        for place, (side, number) in enumerate(turns(self._most, order), 1):
+            name = self._name(side, number)
+            label = f"[{place}{of}] {name}"
+            self._tasks[name] = Task(name, label, self._sides[side], {"side": side})
+
+    def _plan(self) -> Iterator[Task]:
+        until = time.monotonic() + self._args.within
+        for task in self._tasks.values():
             if self._detected(until):
                 return
-            name = self._name(side, number)
-            label = f"[{len(self._runs) + 1}{of}] {name}"
-            yield Task(name, label, self._sides[side], {"side": side})
+            yield task
         self._detected(until)
 
     def _detected(self, until: float) -> bool:
         """Say whether the runs of ``--detect`` decide, or the time is over; note what is open."""
         rounds, rest = divmod(len(self._runs), len(self._sides))
-        if self._rules.detect is None or rest:
+        # An earlier call went on to the runs ahead.
+        if self._rules.detect is None or rest or self._ahead:
             return False
         over = time.monotonic() > until
         if rounds not in LOOKS and not over:
@@ -106,19 +114,25 @@ class RunSet(Campaign):
         name = run_name(number, self._most)
         return f"{side}/{name}" if self._compares else name
 
-    def _kept(self) -> list[Run]:
-        return [run for one in super()._kept() if (run := self._read(one.line)) is not None]
+    def _kind(self) -> Any:
+        side = (NoneType, {"complete": (bool, NoneType), "results": {"message_count": int}})
+        run = {"name": str, "sender": side, "receiver": side}
+        return super()._kind() | {"runs": [run], "baseline_runs": (NoneType, [run])}
 
-    def _read(self, line: dict[str, Any]) -> Run | None:
-        """Return a run that an earlier call measured; None where its records are gone."""
-        name, side = line["name"], line["side"]
-        place = Place(name, self._directory / name)
-        try:
-            with self._shown(f"Reading {name}") as progress:
-                data = recorded(place, progress)
-        except QuiverError:
+    def _again(self, line: dict[str, Any], begun: dict[str, Any]) -> Run | None:
+        """Return a run that an earlier call measured; None where its files tell another result."""
+        if super()._again(line, begun) is None:
             return None
-        return self._run(Task(name, "", self._sides[side], {"side": side}), Measured(data, None))
+        task = self._tasks[line["name"]]
+        try:
+            with self._shown(f"Reading {task.name}") as progress:
+                data = recorded(self._place(task), progress)
+        except RecordError:
+            return None
+        run = self._run(task, Measured(data, None))
+        told = [*begun["runs"], *(begun["baseline_runs"] or ())]
+        before = [_results(one) for one in told if one["name"] == task.name]
+        return run if before == [_results(run.document or {})] else None
 
     def _run(self, task: Task, taken: Measured) -> Run:
         data, reason = taken.data, taken.reason
@@ -150,7 +164,7 @@ class RunSet(Campaign):
         return run.figures is not None and wanted
 
     def _of_side(self, side: str) -> list[Run]:
-        return [run for run in self._runs if run.line["side"] == side]
+        return [run for run in self._known if run.line["side"] == side]
 
     def _figures(self, side: str) -> list[RunFigures]:
         runs = filter(self._counts, self._of_side(side))
@@ -158,11 +172,11 @@ class RunSet(Campaign):
 
     @property
     def _asked(self) -> int:
-        return len(self._runs) if self._args.detect else self._most * len(self._sides)
+        return len(self._known) if self._args.detect else self._most * len(self._sides)
 
     @property
     def _complete(self) -> int:
-        return sum(run.line["complete"] for run in self._runs)
+        return sum(run.line["complete"] for run in self._known)
 
     def _comparison(self) -> dict[str, Any]:
         return compare_figures(self._figures(BASELINE), self._figures(CANDIDATE), self._rules)
@@ -188,7 +202,7 @@ class RunSet(Campaign):
             "asked_runs": self._asked,
             "complete_runs": self._complete,
             "sides": {side: each.label for side, each in self._sides.items()},
-            "order": [run.line for run in self._runs],
+            "order": [run.line for run in self._known],
             "summary": {side: _summary(runs) for side, runs in figures.items()},
             "comparison": comparison,
             "detect": self._detection(),
@@ -216,6 +230,12 @@ class RunSet(Campaign):
         if len(units) > 1:
             text = f"the runs record their times in {' and '.join(units)}"
             report_warning(self._command, f"{text}: their latencies differ by up to a tick")
+
+
+def _results(document: Mapping[str, Any]) -> list[Any]:
+    """Return of each end whether it did all that was asked, and its messages."""
+    ends = [document["sender"], document["receiver"]]
+    return [end and (end["complete"], end["results"]["message_count"]) for end in ends]
 
 
 def _reach(name: str, figure: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.common import error_text
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.progress import Progress
-from quiver_fast.errors import QuiverError, UsageError
+from quiver_fast.errors import QuiverError, RecordError, UsageError
 from quiver_fast.process import STOP_GRACE, Child
 
 LOG = ".txt"
@@ -109,14 +109,14 @@ def recorded(place: Place, progress: Progress, missing: str = "no run was record
     """Return the run that was recorded at a place.
 
     Raises:
-        QuiverError: there is none, as ``missing`` says, or its records are damaged.
+        RecordError: there is none, as ``missing`` says, or its records are damaged.
     """
     try:
         found = find_runs([str(place.directory)])
     except UsageError:
         found = []
     if len(found) != 1:
-        raise QuiverError(missing)
+        raise RecordError(missing)
     return load_run(replace(found[0], name=place.name), progress.update)
 
 

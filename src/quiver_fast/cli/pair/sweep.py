@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from quiver_fast.analysis.read.set_layout import SWEEP_DOCUMENT, run_name
-from quiver_fast.analysis.read.sweep_file import sweep_fault
 from quiver_fast.cli.pair.campaign import Campaign, Run, Task
 from quiver_fast.cli.pair.figures_text import place_text
 from quiver_fast.cli.pair.options import measuring_parser
 from quiver_fast.cli.pair.outcome import outcome
+from quiver_fast.cli.pair.resumed import FIGURES, TEXT
 from quiver_fast.cli.pair.set_sides import Measured, OwnSide, pair_label
 from quiver_fast.cli.pair.workload import given_by, options_of
 from quiver_fast.cli.shared.common import ArgumentParser
@@ -50,14 +51,18 @@ class Sweep(Campaign):
 
     schema, file, lines = "sweep", SWEEP_DOCUMENT, ("points",)
     unfinished = "the sweep was not over"
-    keys = ("name", "values", "complete", "sustained", "reason", "figures")
+    keys = MappingProxyType({
+        "name": str, "values": dict, "complete": bool, "sustained": bool, "reason": TEXT,
+        "figures": FIGURES,
+    })  # fmt: skip
 
     def __init__(self, command: str, args: argparse.Namespace, console: Console) -> None:
         """See :class:`.campaign.Campaign`; ``args.sweep`` is not empty."""
         super().__init__(command, args, console)
         self._points = sweep_points(args.sweep)
         _check_given(args, self._points[0])
-        self._tasks = [self._task(number, one) for number, one in enumerate(self._points, 1)]
+        tasks = (self._task(number, one) for number, one in enumerate(self._points, 1))
+        self._tasks = {task.name: task for task in tasks}
 
     def _task(self, number: int, point: Point) -> Task:
         args = argparse.Namespace(**(vars(self._args) | point.given))
@@ -68,16 +73,6 @@ class Sweep(Campaign):
         count = len(self._points)
         label = f"[{number}/{count}] {point.text}"
         return Task(run_name(number, count), label, side, {"values": point.values})
-
-    def _plan(self, _kept: list[Run]) -> Iterator[Task]:
-        yield from self._tasks
-
-    def _fault_of(self, document: Any) -> str | None:
-        return sweep_fault(document) or super()._fault_of(document)
-
-    def _is_kept(self, line: dict[str, Any]) -> bool:
-        asked = {task.name: task.asked["values"] for task in self._tasks}
-        return line["complete"] is True and line["values"] == asked.get(line["name"])
 
     def _run(self, task: Task, taken: Measured) -> Run:
         return Run(self._line(task, outcome(taken, [])))
@@ -92,13 +87,13 @@ class Sweep(Campaign):
 
     def _document(self) -> dict[str, Any]:
         """Return the keys of a sweep; docs/load.md explains them."""
-        missing = len(self._points) - len(self._runs)
+        missing = len(self._points) - len(self._known)
         return {
             "target": pair_label(self._args),
             "options": [*self._points[0].values],
             "complete": not self._incomplete and not missing,
             "reason": self._stopped,
-            "points": [run.line for run in self._runs],
+            "points": [run.line for run in self._known],
         }
 
     @property

@@ -11,14 +11,14 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quiver_fast.analysis.read.set_layout import RESUMED
 from quiver_fast.cli.pair.options import add_measuring_options, add_set_options
+from quiver_fast.cli.pair.resumed import begun_in, check_same, read_begun
 from quiver_fast.cli.shared.common import ArgumentParser, error_text
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import parse_url, shown_words
@@ -81,17 +81,19 @@ def read_arguments(
             the file or the variable.
     """
     top = given_by(parser, argv)
-    begun = _begun(top) if top.get("resume") else None
-    files = [file for file in (begun, top.get("workload_file")) if file is not None]
+    begun = _begun(top) if top.get("resume") else {}
+    files = begun | {file: _read(file) for file in (top.get("workload_file"),) if file is not None}
+    # A campaign goes on with its own options: no variable changes one.
+    apart = options_of(_kept_parser()).keys() if begun else ()
     given: dict[str, Any] = {}
-    of_files = (_of_file(parser, file) for file in files)
-    for level in (_of_environment(parser, environ), *of_files, top):
+    of_files = (_of_file(parser, *file) for file in files.items())
+    for level in (_of_environment(parser, environ, apart), *of_files, top):
         if "impl" in level:
             # An implementation of both ends replaces those of each end.
             given = {name: value for name, value in given.items() if name not in _ENDS}
         given |= level
-    if files:
-        _check_passwords(files[0], given, top)
+    for file in [*files][:1]:
+        _check_passwords(file, given, top)
     # The defaults, which are of their types already.
     defaults = vars(parser.parse_args([]))
     if given.get("find_rate"):
@@ -101,36 +103,21 @@ def read_arguments(
         defaults["duration"] = trial_seconds(given.get("within", defaults["within"]))
     args = argparse.Namespace(**{name: given.get(name, defaults[name]) for name in defaults})
     args.workload = workload_of(_kept_parser(), args)
-    if begun is not None:
-        check_same(args.output, _read(begun), args.workload)
+    for options in begun.values():
+        check_same(args.output, options, args.workload)
     return args
 
 
-def _begun(top: dict[str, Any]) -> str:
-    """Return the document of the campaign to resume.
+def _begun(top: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the campaign to resume, by the file that has them.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or it is damaged.
     """
     if "output" not in top:
         raise UsageError("--resume needs --output")
-    files = [Path(top["output"]) / name for name in RESUMED]
-    found = [str(file) for file in files if file.is_file()]
-    if not found:
-        raise UsageError(f"--resume: there is no {' or '.join(RESUMED)} in {top['output']}")
-    return found[0]
-
-
-def check_same(output: str, begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Check that a campaign is resumed with the options that it was begun with.
-
-    Raises:
-        UsageError: it is not.
-    """
-    for name in sorted({*begun, *now}):
-        if begun.get(name) != now.get(name):
-            option = "URL" if name == _URL else f"--{name.replace('_', '-')}"
-            raise UsageError(f"--resume: {output} was begun with another {option}")
+    place = begun_in(top["output"])
+    return {str(place): read_begun(place, {"workload": dict})["workload"]}
 
 
 _ENDS = ("sender", "receiver")
@@ -248,11 +235,13 @@ def given_by(parser: ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _of_environment(parser: ArgumentParser, environ: Mapping[str, str]) -> dict[str, Any]:
+def _of_environment(
+    parser: ArgumentParser, environ: Mapping[str, str], apart: Collection[str]
+) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, action in options_of(parser).items():
         variable = f"QUIVER_{name.replace('-', '_').upper()}"
-        if variable not in environ:
+        if variable not in environ or name in apart:
             continue
         value: object = environ[variable]
         if action.nargs == 0:
@@ -276,10 +265,9 @@ def _switch(variable: str, text: str) -> bool:
     raise UsageError(f"{variable}: '{text}' is neither 1 nor 0")
 
 
-def _of_file(parser: ArgumentParser, file: str) -> dict[str, Any]:
+def _of_file(parser: ArgumentParser, file: str, file_options: dict[str, Any]) -> dict[str, Any]:
     options = options_of(parser)
     given: dict[str, Any] = {}
-    file_options = _read(file)
     for name, value in file_options.items():
         if name not in options:
             close = difflib.get_close_matches(name, options, 1)
