@@ -214,7 +214,9 @@ class InstallManual(Distribution().get_command_class("install_data")):  # type: 
         """Write them from the parsers of the built commands, then copy."""
         built = Path(self.get_finalized_command("build").build_lib).resolve()
         share = BUILD / "share"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(built), str(ROOT)])}
+        # An isolated pip gives the requirements of a build by sys.path alone.
+        places = [str(built), str(ROOT), *filter(None, sys.path)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
         command = [sys.executable, "-m", "buildtools.manual", str(share)]
         subprocess.run(command, env=environment, cwd=BUILD, check=True)
         files = sorted(path for path in share.rglob("*") if path.is_file())

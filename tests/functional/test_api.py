@@ -97,7 +97,7 @@ def test_a_condition_that_nobody_can_judge_is_a_warning(tmp_path: Path) -> None:
         ({"url": 5}, "the URL is text such as '//localhost/q0', not 5"),
         ({"credit": [1, 2]}, r"credit takes text or a number, not \[1, 2\]"),
         ({"properties": {"a": 1}}, "properties takes text or a number, not {'a': 1}"),
-        ({"count": True}, "count: expected a value, not True"),
+        ({"body_size": True}, "body_size: expected a value, not True"),
     ],
 )
 def test_wrong_options(options: dict[str, object], says: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from quiver_fast.cli.arrow.control import Control, Flushed
 from quiver_fast.cli.arrow.run import Ending
+from quiver_fast.cli.fleet.remote import RemoteEnd
 from quiver_fast.cli.pair import ends_drain
 
 
@@ -149,6 +150,21 @@ def test_senders_that_failed_without_a_message_leave_no_rest(clock, complete, tr
     failed = sender(complete=complete, transferred=transferred)
     ends_drain.QueueDrain([failed, failed], receivers, 30).advance()
     assert [one.said for one in receivers] == [["stop"] * ends] * 2
+
+
+@pytest.mark.parametrize(("failed", "kinds"), [("refused", ["drained"]), (None, [])])
+def test_ends_on_hosts_are_drained_likewise(clock, failed, kinds):
+    told = []
+    plan = SimpleNamespace(title="", controlled=True, options=SimpleNamespace(patience=0))
+    senders, receivers = (
+        [RemoteEnd(plan, 0, lambda **document: told.append(document["kind"])) for _ in range(2)]
+        for _ in range(2)
+    )
+    status = {"running": False, "count": 0, "silence": 0, "rejected": 0, "failed": failed}
+    for end in senders:
+        end.update(status)
+    ends_drain.QueueDrain(senders, receivers, 30).advance()
+    assert told == kinds * 2
 
 
 @pytest.mark.parametrize(("timeout", "said"), [(10, ["sent 500", "stop"]), (0, ["sent 500"])])

@@ -168,4 +168,4 @@ def _errors(text: str) -> list[str]:
     """Return the lines of a command's errors, without its name."""
     mark = "quiver: error: "
     lines = [line.removeprefix(mark) for line in text.splitlines() if line.startswith(mark)]
-    return [_NO_VALUE.sub(r"\1: expected a value, not True", line) for line in lines]
+    return [_NO_VALUE.sub(r"--\1: expected a value, not True", line) for line in lines]

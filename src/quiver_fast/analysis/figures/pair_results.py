@@ -53,7 +53,7 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
         ``drain`` and ``queue_growth``: None, or the results of :func:`_drain` and
         :func:`_growth`; a warm-up is part of these two. ``steps``: the result of
         :func:`.steps.step_section`. ``backlog`` of a run that had one
-        (:func:`.backlog.backlog_section`).
+        (:func:`backlog_section`).
     """
     end = end_of_sending(sender, run)
     growth = None

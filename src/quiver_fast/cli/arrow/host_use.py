@@ -103,14 +103,14 @@ class PeerUse:
                 one.pid for one in psutil.net_connections("tcp")
                 if one.raddr and _ends(one)[::-1] in mine
             ]  # fmt: skip
-            # Without another end here it is on another host.
-            self._tries = self._tries - 1 if pids and not any(pids) else 0
             found = next((psutil.Process(one) for one in pids if one), None)
             # Another arrow of ours is no server.
             if found is not None and found.ppid() != os.getpid():
                 self._process = found
                 self.look()
                 self._begin = self._last
+            # Without another end here it is on another host.
+            self._tries = self._tries - 1 if pids and not any(pids) else 0
 
     def look(self) -> None:
         """Note the use until now."""

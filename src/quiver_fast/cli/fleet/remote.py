@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quiver_fast.cli.arrow.plan import ArrowPlan
+from quiver_fast.cli.arrow.run import Ending
 from quiver_fast.cli.arrow.snapshots import Snapshot
 from quiver_fast.cli.pair.ends_plan import EndsPlans
 from quiver_fast.errors import UsageError
@@ -186,6 +187,10 @@ class RemoteEnd:
     def snapshot(self) -> Snapshot:
         """Return :attr:`last_snapshot`: the host reports without being asked."""
         return self.last_snapshot
+
+    def ending(self) -> Ending:
+        """Return how it ended, as far as its host tells."""
+        return Ending(self.failed is None, self.failed, at_fault=self.failed is not None)
 
     def update(self, status: dict[str, Any]) -> None:
         """Take the host's report of it."""
