@@ -137,7 +137,7 @@ class TestRabbitMQ4:
         assert_clean(run_pyfast(*words))
 
     def test_a_unique_queue_goes(self, rabbitmq4: Server) -> None:
-        end = quiver(url(rabbitmq4, "lone"), "--duration", "1s", "--unique-queue", "--json")
+        end = quiver(url(rabbitmq4, "lone"), "--count", "100", "--unique-queue", "--json")
         path = document(end)["sender"]["config"]["path"]
         assert path.startswith("/queues/lone-")
         assert "warning" not in end.stderr
