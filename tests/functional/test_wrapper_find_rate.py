@@ -68,7 +68,7 @@ def test_each_trial_is_told_and_kept(found: tuple[Path, Finished]) -> None:
         r"Interval, 95 % \.+ [23],\d{3}/s to [23],\d{3}/s$",
         r"Just above \.+ at [23],\d{3}/s: rate is .*$",
         r"Confirmation \.+ \d of 3 at [23],\d{3}/s, \d of 3 at [23],\d{3}/s$",
-        r"run-01 +1,000/s( +[\d,.]+ (us|ms)){3}$",
+        r"run-01 +1,000/s +[\d,]+/s( +[\d,.]+ (us|ms)){3} +sustained",
     ):
         assert re.search(line, end.stderr, re.MULTILINE), (line, end.stderr)
 
