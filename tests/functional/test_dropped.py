@@ -1,0 +1,53 @@
+"""One acknowledged message in 100,000 that never arrives is found, whichever it is."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.documents import parsed
+from support.forging_relay import ForgingRelay
+from support.processes import run
+from support.server import Server, running_server
+
+QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
+WORDS = ("--settlement", "--rate", "50k", "--drain-timeout", "2s", "--fail-if", "lost>0")
+
+
+@pytest.fixture(name="server", scope="module")
+def a_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def measured(server: Server, number: int, count: int, out: Path, *words: str) -> Any:
+    """Run with the message of this number swallowed; return exit code and delivery."""
+    with ForgingRelay(server.port, number) as relay:
+        url = f"//127.0.0.1:{relay.port}/dropped"
+        end = run([*QUIVER, url, "-c", str(count), *WORDS, "--output", str(out), "--json", *words])
+        assert relay.forged == (number <= count)
+    return end.code, parsed(end.stdout)["delivery"]
+
+
+@pytest.mark.parametrize("number", [1, 7_003, 20_000])
+def test_a_dropped_message_is_found(server: Server, tmp_path: Path, number: int) -> None:
+    code, delivery = measured(server, number, 20_000, tmp_path / "out")
+    assert (delivery["unreceived"], delivery["lost"], code) == (1, 1, 99)
+
+
+def test_nothing_is_found_where_nothing_was_dropped(server: Server, tmp_path: Path) -> None:
+    code, delivery = measured(server, 20_001, 20_000, tmp_path / "out")
+    assert (delivery["unreceived"], delivery["lost"], code) == (0, 0, 0)
+
+
+@pytest.mark.slow
+def test_one_in_100_000_is_found_in_20_of_20_runs(server: Server, tmp_path: Path) -> None:
+    draw = random.Random(53)
+    for number in range(20):
+        dropped = draw.randint(1, 100_000)
+        code, delivery = measured(server, dropped, 100_000, tmp_path / str(number))
+        assert (delivery["lost"], code) == (1, 99), dropped
