@@ -35,6 +35,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "rate_steps",
         "ready_file",
         "receiving",
+        "reconnecting",
         "records",
         "queuefile",
         "urls",

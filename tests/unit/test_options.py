@@ -90,7 +90,10 @@ def test_help_tells_the_default_of_every_declared_option(module) -> None:
         seen += 1
         text_of_a_number = option.kind == NUMBER and isinstance(action.default, str)
         initial = action.type(action.default) if text_of_a_number else action.default
-        assert initial == (False if option.kind == SWITCH else option.initial)
+        # A list of none stands for no value.
+        assert (None if initial == [] else initial) == (
+            False if option.kind == SWITCH else option.initial
+        )
         text = initial_text(option)
         if text and option.kind != SWITCH:
             assert f"default {text}" in action.help

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from quiver_fast.body_sizes import BodySize
     from quiver_fast.options.rules import Naming
     from quiver_fast.receiving import Pauses
+    from quiver_fast.reconnecting import Pause
 
 # An entry has at most 16 MiB, with the frame of the body.
 CSP_BODY_LIMIT = (16 << 20) - 512
@@ -98,6 +99,11 @@ class ArrowConfig(option.Values):
     pause: Pauses
     release: int
     reject: int
+    reconnect: bool
+    reconnect_for: int
+    reconnect_pause: Pause
+    failover: tuple[tuple[str, int], ...]
+    via: tuple[tuple[str, int], ...]
     body_size: int | tuple[BodySize, ...]
     body_file: bytes | None
 
@@ -175,6 +181,14 @@ def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, obj
     shares = parse_shares(given.get("release", ""), given.get("reject", ""), name)
     values["release"], values["reject"] = shares
     values["properties"] = _properties(given.get("properties", ""), name)
+    if values["reconnect"] or values["via"]:
+        # Few arrows go on after a failure, and an arrow must start fast.
+        from quiver_fast.reconnecting import parse_pause, parse_places
+
+        values["failover"] = parse_places(given.get("failover", ""))
+        values["via"] = parse_places(given.get("via", ""))
+        pause = given.get("reconnect-pause", "")
+        values["reconnect-pause"] = parse_pause(pause, name("reconnect-pause"))
     if given["operation"] == "receive":
         # Wrappers pass the rate to both ends; it is the sender's.
         values |= {"rate": 0, "rate-steps": ()}

@@ -10,6 +10,7 @@ _LIMITS, _SAFETY = "Limits and load (default)", "Security (default)"
 _PROTOCOL = "Records and limits of the protocol (default)"
 LOAD, MESSAGE, PAIR = "test options", "message options", "pair options"
 RECEIVER, SECURITY = "receiver options", "security options"
+FAILURE = "failure options"
 
 ARROW_OPTIONS = (
     Option("connection-mode", CHOICE, choices=("client", "server"), section=_REQUIRED, csp=True,
@@ -119,6 +120,32 @@ ARROW_OPTIONS = (
         flag="--reject", metavar="PERCENT", group=RECEIVER,
         help="Have receivers reject a share of the messages, such as 0.1%, evenly spread: they "
         "count as rejected, and the server drops them or keeps them apart"),
+    Option("reconnect", SWITCH, "", "after a lost connection connect again, and go on; needs "
+        "records of v2", False, section=_LIMITS, extension=True, flag="--reconnect", group=FAILURE,
+        help="Connect again after a lost connection, and go on: no message is sent twice; implies "
+        "--settlement"),
+    Option("reconnect-for", NUMBER, "SECONDS", "an end that is so long without a connection fails",
+        60, zero="no limit", most=2**31, section=_LIMITS, title="Reconnect for (s)", extension=True,
+        flag="--reconnect-for", metavar="DURATION", group=FAILURE,
+        help="End the run as incomplete when an end is so long without a connection"),
+    Option("reconnect-pause", TEXT, "FIRST,LONGEST",
+        "pauses between attempts to connect again: the first one, doubled up to the longest", "",
+        shown="10ms,1s", section=_LIMITS, title="Reconnect pause", extension=True,
+        flag="--reconnect-pause", metavar="FIRST,LONGEST", group=FAILURE,
+        help="Pause between attempts to connect again: FIRST, and twice as long each time, up to "
+        "LONGEST"),
+    Option("failover", TEXT, "HOST:PORT,…", "connect again there, in turns with host and port", "",
+        shown="none", section=_LIMITS, title="Failover", extension=True, flag="--failover",
+        metavar="URL", group=FAILURE,
+        help="Connect again to URL, such as //other:5672, in turns with the one of the run (may be "
+        "repeated)"),
+    Option("resend", SWITCH, "",
+        "send messages again that had no outcome when their connection was lost", False,
+        section=_LIMITS, extension=True, flag="--resend", side="send", group=FAILURE,
+        help="Send messages again that had no outcome when their connection was lost, with the "
+        "same ids"),
+    Option("via", TEXT, "HOST:PORT", "connect there; host stays the name for TLS and SASL",
+        section=_PROTOCOL, extension=True),
     Option("record-format", CHOICE, "", "revision of the records",
         shown="v3, or by the arguments", choices=("v1", "v2", "v3"),
         section=_PROTOCOL, csp=True, extension=True, flag="--record-format", group=LOAD,

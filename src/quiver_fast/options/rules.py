@@ -34,6 +34,7 @@ _BODY: Rule = (("body-file",), EXCLUDES, ("body-size",), "")
 
 ARROW_RULES: tuple[Rule, ...] = (
     (("rate",), EXCLUDES, ("rate-steps",), ""),
+    (("reconnect",), EXCLUDES, ("presettled",), "a presettled message has no outcome"),
     (("presettled",), EXCLUDES, ("settlement",), "no settlement is left to record"),
     (("presettled",), EXCLUDES, ("transaction-size",), ""),
     _BODY,
@@ -49,6 +50,11 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("exit-when",), EXCLUDES, (*_SHAPES, "streaming"), ""),
     (("backlog",), EXCLUDES, ("count", "body-file"), ""),
     (_ENDS, EXCLUDES, ("transaction-size", "streaming", "purge", "exit-when", "backlog"), ""),
+    (("reconnect-for", "reconnect-pause", "failover", "resend"), NEEDS, ("reconnect",), ""),
+    (("reconnect",), NEEDS, ("connection-mode=client",), "a side that listens does not connect"),
+    (("reconnect",), NEEDS, ("record-format=v2",), "ids show the fate of each message"),
+    (("reconnect",), EXCLUDES, ("channel-mode=passive", "purge", "exit-when", "backlog"), ""),
+    (("resend",), EXCLUDES, ("streaming",), "a broken stream is aborted"),
 )
 SENDER_RULES: tuple[Rule, ...] = (
     (("settlement",), NEEDS, ("record-format=v2",), ""),
@@ -87,7 +93,7 @@ MEASURING_RULES: tuple[Rule, ...] = (
     _TLS,
     _BODY,
     (("transaction-size",), NEEDS, ("url",), "only servers coordinate transactions"),
-    ((*_QUEUE, "exit-when", "backlog", "queues"), NEEDS, ("url",), _PEERS),
+    ((*_QUEUE, "exit-when", "backlog", "queues", "reconnect"), NEEDS, ("url",), _PEERS),
     (("presettled",), EXCLUDES, ("release", "reject"), "a presettled message has no outcome"),
     (("purge",), EXCLUDES, ("unique-queue",), "that queue is new"),
     (_QUEUE, EXCLUDES, ("connection-mode=server", "channel-mode=passive"), ""),

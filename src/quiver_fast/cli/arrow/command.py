@@ -23,6 +23,7 @@ from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_arrow_keys,
     add_arrow_options,
+    add_failure_options,
     add_implementation_options,
     add_tls_options,
     add_tool_options,
@@ -239,6 +240,7 @@ def make_parser() -> ArgumentParser:
     add("--passive", action="store_true", help="Operate in passive mode")
     add_arrow_keys(parser, "tail-from", "filter", "exit-when")
     add_arrow_options(parser)
+    add_failure_options(parser)
     add_queue_options(parser)
     add_tls_options(parser)
     add_metrics_options(parser)

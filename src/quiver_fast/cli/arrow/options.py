@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 from quiver_fast.arguments import check_texts
-from quiver_fast.arrow.contract import TEXTS
+from quiver_fast.arrow.contract import DEFAULTS, TEXTS
 from quiver_fast.body_sizes import largest_body, parse_body_size
 from quiver_fast.cli.shared.credentials import only_one, read_password
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
-from quiver_fast.options.arrow import ARROW_OPTIONS, LOAD, MESSAGE, RECEIVER, SECURITY
+from quiver_fast.options.arrow import ARROW_OPTIONS, FAILURE, LOAD, MESSAGE, RECEIVER, SECURITY
 from quiver_fast.options.rules import MEASURING_RULES, check, flags_of
 from quiver_fast.rate_steps import parse_rate_steps, rate_text
 from quiver_fast.receiving import asked_silence, parse_pauses
+from quiver_fast.reconnecting import failover_text, parse_pause
 from quiver_fast.words import counted
 
 # Options that both arrows of a pair get; the others belong to one arrow's plan.
 OF_BOTH = tuple(
     option
     for option in ARROW_OPTIONS
-    if option.flag and option.group in (LOAD, MESSAGE, RECEIVER, SECURITY)
+    if option.flag and option.group in (LOAD, MESSAGE, RECEIVER, SECURITY, FAILURE)
 )
 _BY_DEST = {option.dest: option for option in ARROW_OPTIONS if option.flag}
 # Figures begin with a whole second after the warm-up, and take some time.
@@ -72,6 +74,9 @@ class ArrowOptions(SimpleNamespace):
     body_size: int | str
     receive_delay: int | None
     pause: str | None
+    reconnect: bool
+    reconnect_for: float | None
+    failover: str | None
     record_format: str | None
     timeout: float
     password: str | None
@@ -101,17 +106,22 @@ class ArrowOptions(SimpleNamespace):
             )
         check_option_texts(args)
         users = {"--username": args.username, "the URL": url.username}
+        # `quiver-bench` has none of failures.
+        given = dict.fromkeys(one.dest for one in OF_BOTH if one.group == FAILURE) | vars(args)
         values: dict[str, Any] = {
-            option.name: not getattr(args, option.dest)
-            if option.inverted
-            else getattr(args, option.dest)
+            option.name: not given[option.dest] if option.inverted else given[option.dest]
             for option in OF_BOTH
         }
         values["username"] = only_one("both name a user", users)
+        values["settlement"] = values["settlement"] or bool(values["reconnect"])
+        values["failover"] = failover_text(
+            values["failover"] or (), url.shown, url.scheme, flag_name("failover")
+        )
         if args.body_file is not None:
             values["body_size"] = _size_of(args.body_file)
         # A receiver's patience follows from it, whatever the implementation.
         parse_pauses(args.pause_receivers or "", flag_name("pause"))
+        parse_pause(values["reconnect_pause"] or "", flag_name("reconnect-pause"))
         return cls(
             **values,
             password=read_password(args.password_file, {"the URL": url.password}),
@@ -132,10 +142,19 @@ class ArrowOptions(SimpleNamespace):
     def patience(self) -> float:
         """For how many seconds a run may be silent; 0 for ever.
 
-        A receiver that delays or pauses is silent for longer than ``timeout``.
+        A receiver that delays or pauses is silent for longer than ``timeout``, and so is an end
+        that is without a connection.
         """
         asked = asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
+        if self.reconnect:
+            asked += self.reconnect_seconds
         return self.timeout + asked if self.timeout else 0
+
+    @property
+    def reconnect_seconds(self) -> float:
+        """For how many seconds an end may be without a connection; infinity for ever."""
+        given = DEFAULTS["reconnect-for"] if self.reconnect_for is None else self.reconnect_for
+        return float(given or math.inf)
 
     @property
     def silence_text(self) -> str:

@@ -61,6 +61,7 @@ class ArrowPlan:
         part: the ends of a process that has several; then ``number`` is the process's.
         workload: the options of `quiver` that made the run; None for one arrow alone.
         backlog: the messages with which a pair's sender fills the queue first; None for none.
+        via: the host and port to connect to in place of the URL's; None for these.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose a password.
@@ -88,6 +89,7 @@ class ArrowPlan:
     meter: Meter | None = field(default=None, repr=False, compare=False)
     part: EndsPart | None = None
     backlog: int | None = None
+    via: str | None = None
     workload: dict[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -214,6 +216,9 @@ def contract_arguments(
     if receives:
         # Wrappers pass them to both ends; they are the sender's.
         values |= {"rate": int(options.rate), "body-size": options.largest_body}
+        if options.reconnect and plan.controlled:
+            # Copies would be counted: the wrapper says when no more messages come.
+            values["count"] = 0
     elif options.body_file is not None:
         values["body-size"] = None
     told = [option for option in ARROW_OPTIONS if option.key in values]
@@ -226,6 +231,7 @@ def contract_arguments(
             "record-format": plan.record_format,
             "tls-verify": options.tls_verify if plan.url.secure else None,
             "address": plan.url.path if plan.url.verbatim else None,
+            "via": plan.via,
             "run-id": plan.run_id,
             "first-id": plan.first_id,
             "connections": part and part.count,

@@ -245,6 +245,7 @@ class QueueSetup:
             duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,
             settlement=False, streaming=False, presettled=False, record_format=None,
             time_unit=None, receive_delay=None, pause=None, release=None, reject=None,
+            reconnect=False, reconnect_for=None, reconnect_pause=None, failover=None,
         )  # fmt: skip
         purger = ArrowPlan(
             operation="receive",

@@ -267,7 +267,8 @@ class ArrowRun:
 
     def outline(self) -> dict[str, Any]:
         """Return the keys of the arrow's summary that do not come from its records."""
-        ending = self.ending()
+        ending, report = self.ending(), dict(self._report)
+        failures = report.pop("failures", None)
         return {
             "config": summary_config(self.plan, self._output_dir),
             "complete": ending.complete,
@@ -275,7 +276,8 @@ class ArrowRun:
             "exit_code": self.child.returncode,
             "clock_step": self._clock_step(),
             "host_use": self._host_use.section(self.child.usage.waited),
-            "arrow": self._report or self._last_words,
+            "arrow": report or self._last_words,
+            **({} if failures is None else {"failures": failures}),
         }
 
     @property

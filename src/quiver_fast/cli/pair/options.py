@@ -13,6 +13,7 @@ from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_arrow_keys,
     add_arrow_options,
+    add_failure_options,
     add_impl_option,
     add_pair_options,
     add_tls_options,
@@ -73,6 +74,7 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add_arrow_options(parser)
     add_pair_options(parser)
     add_arrow_keys(parser, "backlog", "exit-when")
+    add_failure_options(parser)
     add_ends_options(parser)
     add_queue_options(parser).add_argument(
         "--unique-queue",

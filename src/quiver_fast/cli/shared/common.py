@@ -259,6 +259,11 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, arrow.PAIR, ARROW_OPTIONS)
 
 
+def add_failure_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run that goes on after a lost connection."""
+    add_options(parser, arrow.FAILURE, ARROW_OPTIONS)
+
+
 def add_tls_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of authentication and transport security."""
     add_password_options(add_options(parser, arrow.SECURITY, ARROW_OPTIONS))
@@ -287,6 +292,11 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
     flags = [flag for flag in (option.letter, option.alias, option.flag) if flag]
     if option.kind == SWITCH:
         group.add_argument(*flags, action="store_true", help=_help(option))
+        return
+    if option.key == "failover":
+        group.add_argument(
+            *flags, action="append", default=[], metavar=option.metavar, help=_help(option)
+        )
         return
     text_until_given = option.key == "duration"
     group.add_argument(
