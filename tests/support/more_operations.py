@@ -285,7 +285,7 @@ MORE_OPERATIONS: list[Operation] = [
     Operation("streams behind a backlog", streams_behind_a_backlog, 1000),
     Operation("consumers that drain and go", draining_consumers, 400, scale=4),
     Operation("trunks that come and go", trunks, 30),
-    Operation("trunks that ask for one address", trunks_of_one_address, 30),
+    Operation("trunks that ask for one address", trunks_of_one_address, 300, scale=3),
     Operation("consumers beside connections and a trunk", consumers_beside_connections, 60),
     Operation("modified with new annotations", modified, 600, leaves=True),
     Operation("modified with many annotations", modified_with_many, 60, leaves=True),

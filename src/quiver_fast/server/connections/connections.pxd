@@ -92,7 +92,6 @@ cdef bint has_channel(Peer *peer) noexcept nogil
 cdef size_t channels(Peer *peer) noexcept nogil
 cdef void write_name(const char *prefix, uint64_t number, char *out) noexcept nogil
 cdef bint is_usable(Peer *peer) noexcept nogil
-cdef bint same_server(Peer *one, Peer *other) noexcept nogil
 
 # Room for a name of write_name.
 cdef enum:

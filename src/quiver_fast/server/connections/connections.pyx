@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy, memset, strcmp, strlen
+from libc.string cimport memcmp, memcpy, memset, strlen
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_ACTIVE, AMQP_BEFORE, AMQP_CODE_ACCEPTED, AMQP_INPUT_AGAIN, AMQP_LENT, AMQP_OURS,

@@ -383,11 +383,3 @@ cdef bint is_usable(Peer *peer) noexcept nogil:
     """Say whether the connection is open both ways, so that links can be attached."""
     return not (peer.dead or peer.cut) and (
         pn_connection_state(peer.driver.connection) == (PN_LOCAL_ACTIVE | PN_REMOTE_ACTIVE))
-
-
-cdef bint same_server(Peer *one, Peer *other) noexcept nogil:
-    """Say whether two trunk connections lead to the same server."""
-    cdef const char *here = pn_connection_remote_container(one.driver.connection)
-    cdef const char *there = pn_connection_remote_container(other.driver.connection)
-    return one.trunk and other.trunk and here != NULL and there != NULL and (
-        strcmp(here, there) == 0)

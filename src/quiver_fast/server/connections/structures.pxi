@@ -108,6 +108,8 @@ cdef struct Peer:
     # A connection to another pyfast server; and the connector, if we made the connection.
     bint trunk
     Dial *dial
+    # That server, once both sides have opened; in its list of connections.
+    Neighbour *neighbour
     Peer *prev_trunk
     Peer *next_trunk
     # Open transactions by the low bits of their ids; free places are chained.

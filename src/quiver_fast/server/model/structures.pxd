@@ -29,6 +29,7 @@ from quiver_fast.server.selectors.steps cimport Filter
 cdef struct Coordinator
 cdef struct Dial
 cdef struct Inlet
+cdef struct Neighbour
 cdef struct Outlet
 cdef struct Peer
 cdef struct Queue
@@ -101,7 +102,8 @@ cdef struct Container:
     amqp_input_t input
     amqp_buffers_t outputs
     amqp_spares_t spares
-    Peer *trunks            # those that are other servers
+    Neighbour *neighbours   # other servers
+    size_t neighbour_count
     Peer *dead              # those that ended in this turn
     Heap timers
     uint64_t next_serial

@@ -110,6 +110,7 @@ cdef struct Queue:
     Queue *next_wanted
     # Our links to other servers that bring messages of this address.
     Inlet *trunk_inlets
+    size_t trunk_inlet_count
     bint trunk              # a subscription of another server's
     bint by_priority        # sequences begin with the priority
     # A subscription's selector, or NULL; the origin that it leaves out; whether it has either.

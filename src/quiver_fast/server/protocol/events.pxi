@@ -378,21 +378,21 @@ cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
 
 cdef void own_session_begun(Peer *peer, pn_session_t *session) noexcept nogil:
     """Handle the answer to our begin: now links can be attached that waited for its handle-max."""
-    cdef Peer *other = peer.container.trunks
+    cdef Peer *other
     if session_of(session).ends:
         pn_session_close(session)
         peer_dirty(peer)
     if session != peer.shared_session:
         return
-    offer_again(peer)
-    if not peer.trunk:
+    if peer.neighbour == NULL:
+        offer_again(peer)
         return
+    other = peer.neighbour.trunks
     while other != NULL:
         # The connection can carry streams to its server's consumers.
-        if same_server(other, peer):
-            offer_again(other)
+        offer_again(other)
         other = other.next_trunk
-    announce_all(peer.container)
+    announce_to(peer)
 
 
 cdef void offer_again(Peer *peer) noexcept nogil:

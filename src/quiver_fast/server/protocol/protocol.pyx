@@ -72,7 +72,7 @@ from quiver_fast.server.connections.connections cimport (
     has_capability, has_handle, inlet_top_up, introduce, is_router, is_trunk, is_usable,
     keep_capabilities, link_abandon, link_delete, link_end, link_new, link_opened, link_refuse,
     name_leave, name_take, offer_capabilities, open_session, peer_close, peer_cut, peer_drain,
-    peer_feed, peer_read, peer_refuse, peer_return, same_server, say_transactions, session_close,
+    peer_feed, peer_read, peer_refuse, peer_return, say_transactions, session_close,
     session_delete, session_new, session_of, session_opened, set_condition, stream_inlet,
     takes_streaming_links, wants_input,
 )
@@ -90,7 +90,7 @@ from quiver_fast.server.model.transaction cimport entry_of, state_lost, state_wa
 from quiver_fast.server.nodes.nodes cimport consumer_join
 from quiver_fast.server.selectors.selectors cimport filter_take
 from quiver_fast.server.streams.streams cimport (
-    announce_all, trunk_detached, trunk_opened, trunks_announce, trunks_withdraw,
+    announce_to, trunk_detached, trunk_opened, trunks_announce, trunks_withdraw,
 )
 from quiver_fast.server.transactions.transactions cimport coordinator_detached, coordinator_receive
 from quiver_fast.server.transfer.transfer cimport (

@@ -20,7 +20,7 @@ cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
     """
     cdef Peer *peer = consumer.base.peer
     cdef Outlet *outlet
-    if peer.trunk:
+    if peer.neighbour != NULL:
         peer = least_busy(peer)
     outlet = idle_outlet(peer)
     later[0] = outlet == NULL and awaits_begin(peer)
@@ -41,9 +41,9 @@ cdef Peer *least_busy(Peer *trunk) noexcept nogil:
     Connections that cannot have a link with its own session come last.
     """
     cdef Peer *best = trunk
-    cdef Peer *peer = trunk.container.trunks
+    cdef Peer *peer = trunk.neighbour.trunks
     while peer != NULL:
-        if is_usable(peer) and same_server(peer, trunk) and is_better(peer, best):
+        if is_usable(peer) and is_better(peer, best):
             best = peer
         peer = peer.next_trunk
     return best

@@ -1,7 +1,7 @@
 """Streaming deliveries: their content, their own links, and trunks between servers."""
 
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport calloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport strcmp
 
 from quiver_fast.amqp.data_plane cimport (
@@ -18,13 +18,15 @@ from quiver_fast.proton.libproton cimport (
 )
 from quiver_fast.server.connections.connections cimport (
     NAME_MAX, awaits_begin, delivery_say, has_channel, inlet_top_up, is_usable, link_new,
-    link_opened, peer_close, same_server, session_close, session_for, write_name,
+    link_opened, peer_close, session_close, session_for, write_name,
 )
 from quiver_fast.server.messages.messages cimport Chunk, Message, message_fit, message_leave
 from quiver_fast.server.model.lists cimport list_has, list_push, list_remove
 from quiver_fast.server.model.marks cimport inlet_wake, peer_dirty, queue_dirty
 from quiver_fast.server.model.roles cimport INLET, OUTLET, STREAMS_TO_PEER, TRUNK_CONSUMER
-from quiver_fast.server.model.structures cimport Container, Inlet, Outlet, Peer, Queue, Stream
+from quiver_fast.server.model.structures cimport (
+    Container, Inlet, Neighbour, Outlet, Peer, Queue, Stream,
+)
 from quiver_fast.server.model.timer cimport timer_advance
 from quiver_fast.server.model.traffic cimport came_in
 from quiver_fast.server.model.trim cimport memory_freed

@@ -13,3 +13,9 @@ cdef struct Stream:
     bint failed
     bint undeliverable
     bint presettled         # by its sender
+
+# Another server, by its container id: the connections to it. The last of them frees it.
+cdef struct Neighbour:
+    Peer *trunks
+    Neighbour *prev
+    Neighbour *next
