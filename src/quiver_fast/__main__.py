@@ -2,7 +2,7 @@
 
 import sys
 
-from quiver_fast.cli.commands import pair
+from quiver_fast.own_process import quiver
 
 if __name__ == "__main__":
-    sys.exit(pair())
+    sys.exit(quiver())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from functools import partial
 from importlib import import_module
-from types import FrameType
 
 from quiver_fast.errors import EXIT_INTERRUPTED
 from quiver_fast.standard_streams import prepare_streams
@@ -17,23 +15,15 @@ __all__ = ["analyze", "arrow", "bench", "fleet", "pair", "queue", "server"]
 def _run(module: str) -> int:
     # The imports open files, which must not get the numbers of closed streams.
     prepare_streams()
-    # A command that is interrupted during its imports has nothing to save or report. A signal that
-    # is ignored, as in a shell's background, stays ignored.
-    watched = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if watched:
-        signal.signal(signal.SIGINT, _leave)
     main = import_module(f"quiver_fast.cli.{module}.command").main
     try:
-        if watched:
+        # The start ends at Ctrl-C without a word. A signal that is ignored stays so.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         code: int = main()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return code
-
-
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    os._exit(EXIT_INTERRUPTED)
 
 
 analyze = partial(_run, "analyze")
