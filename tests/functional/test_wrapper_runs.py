@@ -323,8 +323,11 @@ def test_a_run_without_messages_fails_in_any_case(fake) -> None:
 
 
 def test_nobody_at_the_url() -> None:
-    end = measure("//127.0.0.1:1/q", "--runs", "3")
-    assert end.code == 1
+    gates = ("--fail-if", "p99>5ms", "--fail-if", "lost>0")
+    for runs in ([], ["--runs", "3"]):
+        end = measure("//127.0.0.1:1/q", *runs, *gates)
+        assert end.code == 1
+        assert "--fail-if" not in end.stderr
     last = end.stderr.splitlines()[-1]
     assert last.startswith("quiver: error: run-01: ")
     assert "refused" in last

@@ -201,7 +201,7 @@ def report_run(
         console.show(more.rstrip("\n"))
     for warning in pair_warnings(document):
         report_warning(command, warning)
-    verdict = told(document["thresholds"], command)
+    verdict = told(document["thresholds"], command, failed=not document["complete"])
     if signals.exit_code is not None:
         return signals.exit_code
     if not document["complete"]:

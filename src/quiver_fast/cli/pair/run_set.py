@@ -213,7 +213,7 @@ class RunSet(Campaign):
 
     def _verdict(self, document: dict[str, Any]) -> int:
         self._warn_of_units(document)
-        return told(document["thresholds"], self._command)
+        return told(document["thresholds"], self._command, failed=self._fault is not None)
 
     def _unfinished(self) -> str:
         return f"{self._complete} of {counted(self._asked, 'run', ('is', 'are'))} complete"

@@ -358,11 +358,18 @@ def incomplete(document: dict[str, Any]) -> Result | None:
     return _result("complete", document["name"], Finding(0, True, why), "")
 
 
-def told(results: Sequence[dict[str, Any]], command: str) -> int:
-    """Report the conditions that are breached or inconclusive; return the exit code."""
+def told(results: Sequence[dict[str, Any]], command: str, *, failed: bool = False) -> int:
+    """Report the conditions that are breached or inconclusive; return the exit code.
+
+    Args:
+        results: what they came to.
+        command: its name.
+        failed: the measurement has an error of its own, which says why figures are missing.
+    """
     breached = [one for one in results if one["breached"]]
     for one in breached:
-        report_error(command, breach_text(one))
+        if one["value"] is not None or not failed:
+            report_error(command, breach_text(one))
     for one in results:
         if one["inconclusive"]:
             report_warning(
