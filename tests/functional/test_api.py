@@ -354,6 +354,11 @@ def test_a_server_that_cannot_start() -> None:
         ({"durability": "group"}, "durability needs store"),
         ({"connect_password": "x"}, "connect_password needs connect"),
         ({"port": 70_000}, "port must be 1 to 65535"),
+        (
+            {"password_file": "x"},
+            "password_file is an option of quiver-server; the key is password$",
+        ),
+        ({"connect_password_file": "x"}, "the key is connect_password$"),
     ],
 )
 def test_wrong_keys(keys: dict[str, object], says: str) -> None:

@@ -53,7 +53,7 @@ class Server:
         self._keys = keys
         self._child: Child | None = None
         secrets = [f"{_key(name)}={keys[name]}" for name in _SECRETS if keys.get(name) is not None]
-        config = parse([*self._arguments("-"), *secrets], lambda key: key.replace("-", "_"))
+        config = parse([*self._arguments("-"), *secrets], _argument)
         if config.unknown:
             raise UsageError(f"Server has no key {config.unknown[0].replace('-', '_')}")
 
@@ -138,6 +138,11 @@ class Server:
 
 def _key(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _argument(key: str) -> str:
+    """Return the argument for a key of the contract. Passwords are texts here."""
+    return key.removesuffix("-fd").replace("-", "_")
 
 
 def _text(value: object) -> object:

@@ -213,7 +213,8 @@ def parse(words: list[str], name: Naming = str) -> ServerConfig:
     given = arguments.split(words, KNOWN, REQUIRED, GUARDS | set(FLAGS_ALONE))
     for key in given.unknown:
         if key in FLAGS_ALONE:
-            raise UsageError(f"{key} is an option of quiver-server; the key is {FLAGS_ALONE[key]}")
+            those = f"{name(key)} is an option of quiver-server"
+            raise UsageError(f"{those}; the key is {name(FLAGS_ALONE[key])}")
     arguments.check_texts(given.values, _TEXTS, name)
     check([_CSP_RULE], {*given.values, f"scheme={given.values.get('scheme')}"}, name)
     config = ServerConfig(_values(given.values, name))
