@@ -19,7 +19,7 @@ from support.campaign_documents import (
     set_document,
     sweep_document,
 )
-from support.documents import with_odd_values
+from support.documents import parsed, with_odd_values
 from support.page_labels import unknown_labels
 
 from quiver_fast.cli.analyze.command import main
@@ -171,6 +171,31 @@ def test_no_value_of_an_answer_is_trusted(
         if main([str(tmp_path / "out"), "--quiet", *words]) == 1:
             [line] = capsys.readouterr().err.splitlines()
             assert line.startswith(f"quiver-analyze: error: {tmp_path / 'out' / name} is ")
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_a_damaged_answer_leaves_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    (tmp_path / "hold.json").write_text("{}")
+    assert main([str(tmp_path), "--json", f"--{form}={tmp_path / form}"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["answers"][0]["document"] == {}
+    assert err == f"quiver-analyze: error: {tmp_path / 'hold.json'} is no hold: it has no opening\n"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_answer_is_in_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    document, runs = DOCUMENTS[name]
+    write_runs(tmp_path, runs)
+    saved = document()
+    (tmp_path / name).write_text(json.dumps(saved))
+    assert main([str(tmp_path), "--json", "--quiet"]) == 0
+    [answer] = parsed(capsys.readouterr().out)["answers"]
+    assert answer["file"] == str(tmp_path / name)
+    assert answer["document"].keys() == saved.keys()
 
 
 def test_a_number_that_no_measurement_has(

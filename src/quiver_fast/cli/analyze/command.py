@@ -141,10 +141,13 @@ def _run(argv: list[str]) -> int:
     analysis = _analysis_of(args, answers)
     if analysis is None:
         return EXIT_OK
+    text_alone = not any(getattr(args, name) for name in _OTHER_RESULTS)
+    console = Console(args, required=text_alone)
+    # First, because a damaged answer of a campaign ends the command at a page or a text.
+    console.document(analysis.document, answers=analysis.answers)
     for write in _exports(args, analysis):
         attempt_output(write)
-    text_alone = not any(getattr(args, name) for name in _OTHER_RESULTS)
-    return analysis.report(Console(args, required=text_alone))
+    return analysis.report(console)
 
 
 def write_page(file: str, directory: str, fail_if: list[Threshold]) -> None:
@@ -239,6 +242,7 @@ class _Analysis:
             # Trials and points differ because they should.
             None if self._sweeps or any_compares(answers) else changes_of([*sides[0], *sides[1]]),
             self._thresholds(args, comparison),
+            self.answers,
         )
 
     def _thresholds(
@@ -272,8 +276,7 @@ class _Analysis:
         return html_report(parts, self.document, self.base, self._sweeps, self.answers)
 
     def report(self, console: Console) -> int:
-        """Print the analysis and the warnings about it; return the exit code."""
-        console.document(self.document, answers=self.answers)
+        """Print the analysis as text and the warnings about it; return the exit code."""
         if not console.json:
             self._show(console)
         for run in [*self.base, *self.runs]:

@@ -10,6 +10,7 @@ from quiver_fast.analysis.figures.environment import environment
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.statistics import ending, run_statistics
+from quiver_fast.analysis.read.answer_file import Answer
 from quiver_fast.analysis.read.summary_file import workload_beside
 from quiver_fast.schemas import marked
 
@@ -62,18 +63,31 @@ def whole_document(
     comparison: dict[str, Any] | None,
     change_points: dict[str, Any] | None,
     thresholds: list[dict[str, Any]],
+    answers: Sequence[Answer] = (),
 ) -> dict[str, Any]:
     """Return the document that ``--json`` prints.
 
     For one run this is its document; several runs are in ``runs``. Beside them are
-    ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``.
+    ``engine``, ``comparison``, ``change_points``, ``thresholds`` and ``analysed_with``, and
+    ``answers`` where campaigns have some.
     """
     body = dict(documents[0]) if len(documents) == 1 else {"runs": list(documents)}
-    return marked("analysis", body) | {
-        "engine": backend,
-        "comparison": comparison,
-        "change_points": change_points,
-        "thresholds": thresholds,
-        # The command is left out: it differs between backends, which have the same results.
-        "analysed_with": {k: v for k, v in environment().items() if k != "command"},
-    }
+    return (
+        marked("analysis", body)
+        | {
+            "engine": backend,
+            "comparison": comparison,
+            "change_points": change_points,
+            "thresholds": thresholds,
+            # The command is left out: it differs between backends, which have the same results.
+            "analysed_with": {k: v for k, v in environment().items() if k != "command"},
+        }
+        | ({"answers": [_answer(one) for one in answers]} if answers else {})
+    )
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    """Return the document of a campaign without its runs, which are in this one."""
+    runs = ("runs", "baseline_runs")
+    document = {key: value for key, value in answer.document.items() if key not in runs}
+    return {"kind": answer.kind, "file": str(answer.place), "document": document}

@@ -110,6 +110,11 @@ class Console:
             document: the document.
             beside: further keys for the files.
         """
+        # First, because a damaged answer of a campaign ends the command at the files.
+        if self.json:
+            with despite_lost_output(required=True):
+                sys.stdout.writelines(json_pieces(document))
+                print(flush=True)
         if self._files:
             # The import is slow: only a run with such a file waits for it.
             from quiver_fast.cli.shared import verdict_files
@@ -117,10 +122,6 @@ class Console:
             known = document | beside
             for name, file in self._files.items():
                 attempt_output(partial(getattr(verdict_files, f"write_{name}"), file, known))
-        if self.json:
-            with despite_lost_output(required=True):
-                sys.stdout.writelines(json_pieces(document))
-                print(flush=True)
 
 
 def add_console_options(parser: argparse.ArgumentParser) -> None:
