@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.figures.ledger import can_be_told
 from quiver_fast.analysis.figures.run_filter import Sieve
 from quiver_fast.analysis.tables.id_table import IdBalance, IdTable, balance
 from quiver_fast.analysis.tables.order import Order
@@ -20,6 +21,7 @@ from quiver_fast.analysis.tables.ticks import Ticks
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+    from quiver_fast.analysis.figures.ledger_lines import LedgerSums
     from quiver_fast.analysis.model.bounds import RunBounds
     from quiver_fast.records.transfers import RunBatch
 
@@ -67,6 +69,7 @@ class Reconciliation:
         self._received_ids = IdTable()
         self._received_ticks = Ticks()
         self._balance: IdBalance | None = None
+        self._end = 0
 
     def own(self, batch: RunBatch, time_unit: str) -> RunBatch:
         """Add the receiver's next records, and return those of messages of the run.
@@ -86,6 +89,8 @@ class Reconciliation:
         negative = batch.received < batch.sent
         if self._by_ids and batch.ids is not None:
             self._received_ids.add(batch.ids, batch.count, negative, batch.ids_high)
+            if self._sender.ledger is not None:
+                self._sender.ledger.add_receipts(batch, time_unit, self._end)
         elif self._sieve.clock is not None:
             ticks = self._sieve.clock.stamps(batch.sent)
             self._negative += int(batch.count[negative].sum())
@@ -140,6 +145,13 @@ class Reconciliation:
             unit="ms" if self._sieve.clock is None else self._sieve.clock.unit,
             run=self._run,
         )
+
+    def ledger(self) -> LedgerSums | None:
+        """Return the sums of the run's ledger; None where it has none, or messages have no ids."""
+        lines = self._sender.ledger
+        if lines is None or not can_be_told(self._sender, self._received, by_ids=self._by_ids):
+            return None
+        return lines.sums()
 
     def _ids(self) -> IdBalance:
         self._balance = self._balance or balance(self._sender.ids or IdTable(), self._received_ids)

@@ -16,7 +16,7 @@ from quiver_fast.analysis.figures.delivery import Reconciliation, least_reordere
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.streams import Streams
-from quiver_fast.analysis.model.bounds import RunBounds, was_emptied
+from quiver_fast.analysis.model.bounds import RunBounds, all_failures, was_emptied
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.histogram import SecondHistogram
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
@@ -79,6 +79,7 @@ def all_of(found: Sequence[FileAnalysis]) -> FileAnalysis:
         earliest=min(earliest, default=None),
         set_back=max(one.set_back for one in told),
         steps=_steps([one.steps for one in told], first.time_unit),
+        ledger=first.ledger,
     )
 
 
@@ -178,6 +179,8 @@ def bounds_of_ends(
         rejected=_known([one.rejected for one in others]),
         steps=_steps_of_all(senders[0]) if senders else (),
         body_bytes=pairs[0].body_bytes if pairs else None,
+        aborted=sum(one.aborted for one in pairs),
+        failures=all_failures(one.failures for one in (*pairs, *others)),
     )
 
 
@@ -295,6 +298,7 @@ class EndsReconciliation(Reconciliation):
     def begin_receiver(self, number: int) -> None:
         """Note that the next records are of this receiver, or of those that they tell."""
         self._receivers.add(self._received_ids.mark(), number)
+        self._end = number
 
     def own(self, batch: RunBatch, time_unit: str) -> RunBatch:
         """See :meth:`Reconciliation.own`; a file without records does not tell its format."""

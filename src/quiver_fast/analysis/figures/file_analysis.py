@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from quiver_fast.analysis.figures.settlement import Settlement
 from quiver_fast.analysis.figures.streams import Streams
@@ -12,6 +13,9 @@ from quiver_fast.analysis.model.units import PER_SECOND
 from quiver_fast.analysis.tables.id_table import IdTable
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.ticks import Ticks
+
+if TYPE_CHECKING:
+    from quiver_fast.analysis.figures.ledger_lines import LedgerTables
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,7 @@ class FileAnalysis:
             None without records.
         set_back: the most by which such a time is below an earlier one in the file.
         steps: those of a run whose sender changed its rate, for a receiver; else None.
+        ledger: of senders that connect again, the lines of the run so far; else None.
     """
 
     record_format: str | None
@@ -97,6 +102,7 @@ class FileAnalysis:
     earliest: int | None = None
     set_back: int = 0
     steps: Steps | None = None
+    ledger: LedgerTables | None = None
 
     @cached_property
     def latencies(self) -> Latencies:

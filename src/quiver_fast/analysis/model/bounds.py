@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,57 @@ class Sending:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A connection of an arrow that was lost.
+
+    Attributes:
+        sends: whether it was a sender's.
+        ends: the numbers of the ends that it had.
+        lost_at: when, in nanoseconds since the epoch.
+        back_at: when there was another one; None where there was none before the end.
+        reason: why.
+        attempts: how often the arrow tried to connect.
+        in_doubt: messages of a sender that had no outcome then.
+        resent: the numbers of those that it sent again, the first and the last of each range.
+    """
+
+    sends: bool
+    ends: range
+    lost_at: int
+    back_at: int | None
+    reason: str
+    attempts: int
+    in_doubt: int
+    resent: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def all_of(cls, summary: dict[str, Any] | None) -> tuple[Failure, ...] | None:
+        """Return the failures in the summary of an arrow; None of one that does not reconnect."""
+        told = (summary or {}).get("failures")
+        if told is None:
+            return None
+        config = _config(summary)
+        asked = config.get("ends") or {}
+        first, members = asked.get("first", asked.get("number") or 0), asked.get("members", 1)
+        return tuple(
+            cls(
+                sends=config.get("operation") == "send",
+                # An end that has a process of its own does not know its number.
+                ends=range(first, first + 1)
+                if members == 1
+                else range(one["ends"][0], one["ends"][1] + 1),
+                lost_at=one["lost_at"],
+                back_at=one["back_at"],
+                reason=one["reason"],
+                attempts=one["attempts"],
+                in_doubt=sum(last - begin + 1 for begin, last in one.get("in_doubt") or ()),
+                resent=tuple((begin, last) for begin, last in one.get("resent") or ()),
+            )
+            for one in told
+        )
+
+
+@dataclass(frozen=True)
 class RunBounds:
     """The options of a run, and how it ended.
 
@@ -71,6 +122,8 @@ class RunBounds:
         backlog: messages with which the sender filled the queue before its schedule began.
         steps: rates that follow each other, of all senders; none without such.
         body_bytes: the mean size of a body; None where not known.
+        aborted: those of ``refused`` that are streams which ended too early.
+        failures: the lost connections of all ends; None where senders do not connect again.
     """
 
     run_start: int | None = None
@@ -88,6 +141,8 @@ class RunBounds:
     backlog: int = 0
     steps: tuple[RateStep, ...] = ()
     body_bytes: float | None = None
+    aborted: int = 0
+    failures: tuple[Failure, ...] | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -118,24 +173,37 @@ class RunBounds:
             backlog=send.get("backlog") or 0,
             steps=parse_rate_steps("" if send.get("backlog") else send.get("rate_steps") or ""),
             body_bytes=_body_bytes(send),
+            aborted=((sender or {}).get("arrow") or {}).get("aborted") or 0,
+            failures=all_failures(map(Failure.all_of, (sender, receiver))),
         )
 
     def not_rejected(self, missing: int) -> int:
         """Return how many messages without a receipt are left when the rejected ones are told."""
         return max(missing - (self.rejected or 0), 0)
 
-    def lost(self, unreceived: int) -> int | None:
+    def lost(self, unreceived: int, refused: int | None = None) -> int | None:
         """Return how many of the unreceived messages are lost; None where that is not known.
 
         Those that the peer refused are not: it never had them. Others are if none can still come.
+
+        Args:
+            unreceived: messages.
+            refused: of these and of others; None for ``refused`` of the run.
         """
-        least = max(unreceived - self.refused, 0)
+        refused = self.refused if refused is None else refused
+        least = max(unreceived - refused, 0)
         # A router gives the sender the outcomes of the receiver, whose rejected messages are not
         # among the unreceived any more.
-        most = max(unreceived - max(self.refused - (self.rejected or 0), 0), 0)
+        most = max(unreceived - max(refused - (self.rejected or 0), 0), 0)
         alone = self.peer_to_peer is True and self.complete is True
         known = least == most and (self.emptied or alone)
         return least if most == 0 or known else None
+
+
+def all_failures(ends: Iterable[tuple[Failure, ...] | None]) -> tuple[Failure, ...] | None:
+    """Return the failures of all ends; None where none of them connects again."""
+    found = [failures for failures in ends if failures is not None]
+    return tuple(one for failures in found for one in failures) if found else None
 
 
 def was_emptied(
@@ -174,6 +242,9 @@ def _settled_at(sender: dict[str, Any] | None) -> dict[str, Any] | None:
         # An arrow of another implementation ends in order when it has all outcomes.
         return {} if (sender or {}).get("complete") else None
     found: dict[str, Any] | None = report.get("settled_at")
+    if found is None and (sender or {}).get("failures"):
+        # Messages that stay in doubt are none of the lost ones.
+        return {}
     return found
 
 

@@ -146,6 +146,9 @@ _OF_RUNS = (
     Figure("rejected", COUNT, "delivery/rejected"),
     Figure("foreign", COUNT, "delivery/foreign"),
     Figure("negative", COUNT, "delivery/negative_latency"),
+    Figure("in_doubt", COUNT, "ledger/in_doubt"),
+    Figure("resent", COUNT, "ledger/resent"),
+    Figure("redelivered", COUNT, "ledger/redelivered"),
     Figure("never_sent", COUNT, "sender/schedule/never_sent",
            about="messages of a run with a rate that were due and never sent; k and m"),
     Figure(_GROWTH, RATE, "queue_growth/per_second",
@@ -153,6 +156,9 @@ _OF_RUNS = (
            "sent, of a run that its duration ended; k and m"),
     Figure("drain_seconds", SECONDS, "drain/seconds",
            about="how long the queue was drained after the sending; s (the default), ms"),
+    Figure("gap", SECONDS, "ledger/gap",
+           about="the longest pause of the receipts around a failure, of a run with "
+           "--reconnect; s (the default), ms"),
     Figure("complete", FLAG, "complete", is_load=True,
            about="1 of a run that did all that was asked, else 0"),
 )  # fmt: skip

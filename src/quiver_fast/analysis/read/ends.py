@@ -22,6 +22,8 @@ from quiver_fast.analysis.figures.ends import (
 )
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.latency import exact_latency, with_never_sent
+from quiver_fast.analysis.figures.ledger import ledger_section, with_ledger
+from quiver_fast.analysis.figures.ledger_lines import LedgerSums, LedgerTables
 from quiver_fast.analysis.figures.pair_results import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.schedule import unsent_waits
@@ -83,7 +85,7 @@ def analyse_ends(name: str, ends: Sequence[EndRecords], progress: Progress) -> R
     """
     senders, receivers = of_both_sides(name, ends)
     run = known_bounds(senders, receivers)
-    sent = _read_senders(senders, progress)
+    sent = _read_senders(senders, run, progress)
     got = _read_receivers(receivers, sent, run, progress)
     return MergedEnds(name, senders, receivers, sent, got, run).data()
 
@@ -118,6 +120,7 @@ class ReceivedEnds:
         delivery: of all messages.
         shares: of the ends in it; None without ids.
         queues: the latencies of each queue of several, where all receivers are told apart.
+        ledger: the sums of the run's ledger; None of a run without one.
     """
 
     each: list[FileAnalysis]
@@ -126,13 +129,15 @@ class ReceivedEnds:
     delivery: dict[str, Any]
     shares: Shares | None
     queues: dict[int, dict[str, Any]]
+    ledger: LedgerSums | None = None
 
 
-def _read_senders(senders: Sequence[EndRecords], progress: Progress) -> SentEnds:
+def _read_senders(senders: Sequence[EndRecords], run: RunBounds, progress: Progress) -> SentEnds:
     ids, ticks = IdTable(), Ticks()
+    ledger = None if run.failures is None else LedgerTables(run)
     found, owners, members = [], Owners(), []
     for end in senders:
-        fold = Fold(keep_ticks=True, ids=ids, ticks=ticks, ends=_sums_of(end))
+        fold = Fold(keep_ticks=True, ids=ids, ticks=ticks, ends=_sums_of(end), ledger=ledger)
         owners.add(ids.mark(), end.first)
         with open_records(end.path) as records:
             for batch in scan_file(records, operation=SEND, progress=progress):
@@ -196,7 +201,8 @@ def _read_receivers(
     members = [_each_of(fold, one) for fold, one in zip(folds, found, strict=True)]
     every, delivery = all_of(found), reconciliation.result_of(reordered)
     queues = _latencies_of_queues(receivers, found, folds, every.time_unit)
-    return ReceivedEnds(found, members, every, delivery, shares, queues)
+    ledger = reconciliation.ledger()
+    return ReceivedEnds(found, members, every, delivery, shares, queues, ledger)
 
 
 def _read_again(end: EndRecords, fold: Fold, reconciliation: EndsReconciliation) -> FileAnalysis:
@@ -264,12 +270,18 @@ class MergedEnds:
             rate = told_rate(kept["achieved"])
             sender["results"]["message_rate"] = rate
             sections["results"] = (sections["results"] or {}) | {"sender_rate": rate}
+        delivery, sums = self._received.delivery, self._received.ledger
+        if sums is not None:
+            schedule = sender.get("schedule")
+            ledger = ledger_section(sums, sent, received, schedule, self._run)
+            sections["ledger"] = ledger
+            receiver["delivery"] = delivery = with_ledger(delivery, ledger)
         settlement, seconds = sent.settlement, (sections["results"] or {}).get("duration")
         return RunData(
             name=self._name,
             sender=sender,
             receiver=receiver,
-            delivery=self._received.delivery,
+            delivery=delivery,
             histogram=received.histogram,
             receipts=received.seconds,
             sends=sent.seconds,
@@ -334,7 +346,8 @@ class MergedEnds:
                 ledger = {"received": facts.count}
                 if shares is not None and (end.members == 1 or members is not None):
                     ledger["reordered"] = shares.reordered.get(facts.number, 0)
-                    if exact:
+                    # The ends do not know which of them a failure explains.
+                    if exact and self._received.ledger is None:
                         arrived = shares.arrived.get(facts.number, 0)
                         ledger["duplicate"] = (facts.count or 0) - arrived
                 rows.append(end_row(facts, self._queue_of(facts.number), facts.rate, **ledger))
@@ -420,6 +433,7 @@ def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
         "config": end.known.get("config"),
         **sections,
         **{key: end.known.get(key) for key in _KEPT},
+        **{key: end.known[key] for key in ("failures",) if key in end.known},
         "file": str(end.path),
     }
 

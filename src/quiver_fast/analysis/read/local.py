@@ -18,6 +18,7 @@ import numpy as np
 
 from quiver_fast.analysis.figures.delivery import Reconciliation
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
+from quiver_fast.analysis.figures.ledger_lines import LedgerSums, LedgerTables
 from quiver_fast.analysis.figures.pair_results import in_unit, pair_sections
 from quiver_fast.analysis.figures.run_filter import Sieve
 from quiver_fast.analysis.figures.sender_rate import end_of_sending
@@ -55,12 +56,14 @@ class PairAnalysis:
         receiver: the receiver's.
         delivery: the delivery of the messages (:meth:`.delivery.Reconciliation.result`).
         run: the bounds of the run.
+        ledger: the sums of its ledger; None of a run without one.
     """
 
     sender: FileAnalysis
     receiver: FileAnalysis
     delivery: dict[str, Any]
     run: RunBounds
+    ledger: LedgerSums | None = None
 
     @property
     def sections(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class Fold:
     sender: FileAnalysis | None = None  # of a receiver, with `run`, if the run has steps
     run: RunBounds = NOTHING_KNOWN
     ends: EndSums | None = None  # of a process of several
+    ledger: LedgerTables | None = None  # of senders that connect again
     count: int = 0
     late: int = 0
     latest: int | None = None
@@ -116,6 +120,8 @@ class Fold:
             self._add_transfers(batch)
         if batch.received is None:
             self.settlement.add(batch)
+            if self.ledger is not None:
+                self.ledger.add_sends(batch, self.unit_of(batch))
 
     def watch(self, batch: RunBatch) -> str:
         """Look at a batch before any record is left out, and return the unit of its times."""
@@ -238,6 +244,7 @@ class Fold:
             earliest=self.clock.lowest,
             set_back=self.clock.set_back,
             steps=self._steps_found(),
+            ledger=self.ledger,
         )
 
     def _steps_found(self) -> Steps | None:
@@ -269,7 +276,9 @@ def analyze_runs(
         run: the bounds of the run; of a receiver, messages from before its start are
             older ones.
     """
-    fold = Fold(time_unit=unit, keep_ticks=reconcilable)
+    # A receiver adds its lines to those of its sender.
+    ledger = LedgerTables(run) if reconcilable and run.failures is not None else None
+    fold = Fold(time_unit=unit, keep_ticks=reconcilable, ledger=ledger)
     sieve = Sieve(run)
     for batch in batches:
         fold.add(sieve.own(batch, fold.watch(batch)))
@@ -382,4 +391,5 @@ def reconcile_runs(
         fold = Fold(**keys, sender=sender, run=run)
         for batch in scan():
             fold.add(sieve.own(batch, fold.watch(batch)))
-    return PairAnalysis(sender, fold.result(sieve), reconciliation.result(), run)
+    receiver, ledger = fold.result(sieve), reconciliation.ledger()
+    return PairAnalysis(sender, receiver, reconciliation.result(), run, ledger)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
+from quiver_fast.analysis.figures.ledger import ledger_section, with_ledger
+from quiver_fast.analysis.figures.ledger_lines import LedgerSums
 from quiver_fast.analysis.figures.pair_results import pair_sections
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.summary import receiver_sections, sender_sections
@@ -105,7 +107,7 @@ def analyse_pair(
             reconcilable=pair, run=run,
         )  # fmt: skip
 
-    sent, received, delivery = None, None, None
+    sent, received, delivery, ledger = None, None, None, None
     if sender is not None:
         sent = judged(sender.path, read(sender, SEND))
     if receiver is not None and sent is None:
@@ -116,7 +118,8 @@ def analyse_pair(
             receiver.path, sent, record_format=kind, progress=progress, run=run
         )  # fmt: skip
         received, delivery = judged(receiver.path, both.receiver), both.delivery
-    return _data(name, (sender, sent), (receiver, received), delivery, run)
+        ledger = both.ledger
+    return _data(name, (sender, sent), (receiver, received), delivery, run, ledger)
 
 
 def run_bounds(files: RunFiles) -> RunBounds:
@@ -140,6 +143,7 @@ def run_data(
     receiver: FileAnalysis | None,
     delivery: dict[str, Any] | None,
     run: RunBounds,
+    ledger: LedgerSums | None = None,
 ) -> RunData:
     """Return the run whose ends were analysed.
 
@@ -149,6 +153,7 @@ def run_data(
         receiver: the facts of the receiver's file, if there is one.
         delivery: the delivery by both ends; None for that which the receiver alone tells.
         run: the result of :func:`run_bounds`.
+        ledger: the sums of its ledger; None of a run without one.
 
     Raises:
         RecordError: a summary file is damaged.
@@ -158,14 +163,19 @@ def run_data(
         (None if found is None else end_records(_path(files, path)), found)
         for path, found in ((files.sender, sender), (files.receiver, receiver))
     )
-    return _data(files.name, sending, receiving, delivery, run)
+    return _data(files.name, sending, receiving, delivery, run, ledger)
 
 
 _Side: TypeAlias = tuple[EndRecords | None, FileAnalysis | None]
 
 
 def _data(
-    name: str, sending: _Side, receiving: _Side, delivery: dict[str, Any] | None, run: RunBounds
+    name: str,
+    sending: _Side,
+    receiving: _Side,
+    delivery: dict[str, Any] | None,
+    run: RunBounds,
+    ledger: LedgerSums | None,
 ) -> RunData:
     (sender, sent), (receiver, received) = sending, receiving
     summaries: dict[str, dict[str, Any]] = {}
@@ -178,6 +188,11 @@ def _data(
         summaries["receiver"] = found
     if sent is not None and received is not None:
         sections = pair_sections(sent, received, run)
+        if ledger is not None:
+            schedule = summaries["sender"].get("schedule")
+            sections["ledger"] = ledger_section(ledger, sent, received, schedule, run)
+            delivery = with_ledger(delivery, sections["ledger"])
+            summaries["receiver"]["delivery"] = delivery
     settlement = None if sent is None else sent.settlement
     since = measured_since(sent or received, run)
     sent = None if sent is None else without_warmup(sent, since)
@@ -231,4 +246,5 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
 def _summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
     """Return a summary in the wrappers' order of keys, and the file that it is of."""
     rest = {key: end.known.get(key) for key in _KEPT}
+    rest |= {key: end.known[key] for key in ("failures",) if key in end.known}
     return {"config": end.known.get("config"), **sections, **rest, "file": str(end.path)}

@@ -125,6 +125,9 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
     schedule = (run["sender"] or {}).get("schedule") or {}
     if schedule.get("missed"):
         yield f"the rate was missed: {schedule['never_sent'] or 0:,} due were never sent"
+    if "ledger" in run:
+        # Messages in doubt may be missing.
+        delivery = delivery | {"unreceived": run["ledger"]["acknowledged_unreceived"]}
     yield from (words for words, _ in faults(delivery, run.get("peer_to_peer")))
     for role in ("sender", "receiver"):
         back = set_back_text((run[role] or _NO_END)["records"])
@@ -254,7 +257,25 @@ def run_sentences(run: Mapping[str, Any]) -> list[str]:
     Args:
         run: the document of the run.
     """
-    return [*filter(None, (_load_sentence(run), _messages(run), _latency(run)))]
+    ledger = f"{ledger_words(run['ledger'])}." if "ledger" in run else None
+    return [*filter(None, (_load_sentence(run), _messages(run), ledger, _latency(run)))]
+
+
+def ledger_words(ledger: Mapping[str, Any]) -> str:
+    """Return the fate of the messages of a run that goes on after lost connections."""
+    missing, lost = ledger["acknowledged_unreceived"], ledger["lost"]
+    of = counted(ledger["acknowledged_received"] + missing, "acknowledged message", ("was", "were"))
+    words = [f"{lost or 0:,} of {of} lost"]
+    if lost is None:
+        words = [f"{missing:,} of {of} not received, and may be lost or not"]
+    words.append(f"{ledger['in_doubt']:,} in doubt")
+    failures, gap = len(ledger["failures"]), ledger["gap"]
+    if failures:
+        of_all = "the gap" if failures == 1 else f"the longest gap of {failures:,} failures"
+        words.append(f"{of_all} {'is not known' if gap is None else f'was {seconds_text(gap)}'}")
+    else:
+        words.append("no connection was lost")
+    return "; ".join(words)
 
 
 def _load_sentence(run: Mapping[str, Any]) -> str | None:

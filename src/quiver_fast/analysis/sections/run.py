@@ -30,7 +30,7 @@ from quiver_fast.analysis.model.units import (
     seconds_text,
 )
 from quiver_fast.analysis.sections.ends import end_sections
-from quiver_fast.analysis.sections.headline import incomplete_text
+from quiver_fast.analysis.sections.headline import incomplete_text, ledger_words
 from quiver_fast.analysis.sections.rows import (
     PAGE,
     TEXT,
@@ -50,6 +50,32 @@ from quiver_fast.words import counted
 
 _COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
            "negative_latency")  # fmt: skip
+
+# The rows of the ledger, and the columns of its failures.
+_FATES = {
+    "Due": "due",
+    "Acknowledged, received": "acknowledged_received",
+    "Acknowledged, missing": "acknowledged_unreceived",
+    "Acknowledged, lost": "lost",
+    "In doubt, received": "in_doubt_received",
+    "In doubt, missing": "in_doubt_unreceived",
+    "Refused": "refused",
+    "Never sent": "never_sent",
+    "Resent": "resent",
+    "Copies received": "resent_received",
+    "Redelivered": "redelivered",
+    "Duplicate": "duplicate",
+}
+_OF_FAILURES = {
+    "back after": "seconds",
+    "connections": "connections",
+    "attempts": "attempts",
+    "in doubt": "in_doubt",
+    "gap": "receiver_gap",
+    "gap of outcomes": "sender_gap",
+    "p99 back after": "recovered_seconds",
+    "highest backlog": "highest_backlog",
+}
 
 # Why messages went late, and advice; None is not known.
 _CAUSES = {
@@ -88,6 +114,7 @@ def run_sections(run: Document) -> list[Section]:
         "RESULTS": _results(run),
         "LATENCY": _latencies(run),
         "DELIVERY": _delivery(run),
+        "LEDGER": _ledger(run),
         "BACKLOG": _backlog(run.get("backlog")),
         "SETTLEMENT": _settlement(sender.get("settlement")),
         "SCHEDULE": _schedule(sender, receiver.get("latency")),
@@ -263,6 +290,37 @@ def _delivery(run: Document) -> Iterator[Row]:
         grew = ("Queue", f"grew by {growth['per_second']:,.0f} messages/s")
         brief = grew if growth["per_second"] else None
         yield number("Queue growth", growth["per_second"], "messages/s", brief)
+
+
+def _ledger(run: Document) -> Iterator[Row | Grid]:
+    """Yield the fate of the messages of a run that goes on after lost connections."""
+    ledger = run.get("ledger")
+    if ledger is None:
+        return
+    words = ledger_words(ledger)
+    yield Row("", words, "", ("Ledger", words), TEXT)
+    for name, key in _FATES.items():
+        if key == "lost" and ledger["lost"] is None:
+            yield Row(name, "not known")
+        elif ledger[key] is not None:
+            yield number(name, ledger[key], "messages")
+    if ledger["failures"]:
+        first = (run["sender"] or {"results": {}})["results"].get("first_send_time")
+        rows = [_failure_cells(one, first) for one in ledger["failures"]]
+        yield Grid("Failures", ("at", *_OF_FAILURES, "reason"), rows)
+
+
+def _failure_cells(failure: Document, first: int | None) -> tuple[str, ...]:
+    at = "-" if first is None else f"{failure['at'] - first / 1000:,.3f} s"
+    cells = [
+        "-"
+        if (value := failure[key]) is None
+        else seconds_text(value)
+        if isinstance(value, float)
+        else f"{value:,}"
+        for key in _OF_FAILURES.values()
+    ]
+    return (at, *cells, failure["reason"])
 
 
 def _backlog(backlog: Document | None) -> Iterator[Row]:

@@ -53,7 +53,7 @@ def run_sections(run: RunData | None) -> dict[str, Any]:
         "latency": None if run is None else latency_of(run.receiver),
         "delivery": None if run is None else run.delivery,
         **{key: sections.get(key) for key in ("drain", "queue_growth", "steps")},
-        **({"backlog": sections["backlog"]} if "backlog" in sections else {}),
+        **{key: sections[key] for key in ("backlog", "ledger") if key in sections},
     }
 
 

@@ -1,0 +1,195 @@
+"""The lines of a run whose arrows connect again: fates of messages, pauses around failures.
+
+Failures of connections whose times overlap, or lie close together, are one failure of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quiver_fast.analysis.model.distribution import Int64Array, distinct
+from quiver_fast.analysis.model.units import PER_SECOND
+from quiver_fast.analysis.tables.fates import COPIED, SENT, SETTLED, Fates, Lives
+from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows
+
+if TYPE_CHECKING:
+    from quiver_fast.analysis.model.bounds import Failure, RunBounds
+    from quiver_fast.records.transfers import RunBatch
+
+_SECOND = 10**9
+_TOGETHER = _SECOND // 10
+
+Spans = Sequence[tuple[int, "int | None"]]
+"""The begin and the end of each failure of a run, ascending; no end where it did not end."""
+
+
+@dataclass(frozen=True)
+class LedgerSums:
+    """The sums of all lines that a ledger is made of.
+
+    Attributes:
+        fates: the result of :func:`.fates.totals_of`.
+        receiver_gaps: of each failure, the longest pause between receipts, in ticks.
+        sender_gaps: likewise, between settlements.
+    """
+
+    fates: dict[str, int]
+    receiver_gaps: Sequence[int | None]
+    sender_gaps: Sequence[int | None]
+
+
+class LedgerTables:
+    """The lines of all files of a run, as far as its ledger needs them.
+
+    Args:
+        run: the bounds of the run, with failures.
+    """
+
+    def __init__(self, run: RunBounds) -> None:
+        self._run = run
+        self._fates = Fates()
+        for first, last in copies(run):
+            ids, counts = np.array([first]), np.array([last - first + 1])
+            self._fates.add(ids, counts, None, COPIED)
+        self._receipts, self._settlements = Pauses(run), Pauses(run)
+        self._lives: Lives | None = None
+
+    def add_sends(self, batch: RunBatch, unit: str) -> None:
+        """Add the next records of a sender, whose times have this unit."""
+        if batch.ids is not None and len(batch):
+            self._fates.add(batch.ids, batch.count, batch.ids_high, SENT)
+        if len(batch.settled_ids):
+            ids = batch.settled_ids, batch.settled_count, batch.settled_ids_high
+            self._fates.add(*ids, SETTLED)
+            self._settlements.add(batch.settled_times, unit)
+
+    def add_receipts(self, batch: RunBatch, unit: str, end: int) -> None:
+        """Add the next receipts of a receiver, of these ends or of this one, likewise."""
+        if batch.ids is None or batch.received is None or not len(batch):
+            return
+        self._lives = self._lives or lives_of(self._run, unit)
+        ends = np.full(len(batch), end) if batch.ends is None else batch.ends
+        kinds = self._lives.kinds(ends, batch.received)
+        self._fates.add(batch.ids, batch.count, batch.ids_high, kinds)
+        self._receipts.add(batch.received, unit)
+
+    def sums(self) -> LedgerSums:
+        """Return the sums of all lines."""
+        pauses = (self._receipts.longest(), self._settlements.longest())
+        return LedgerSums(self._fates.totals(), *pauses)
+
+
+def copies(run: RunBounds) -> list[tuple[int, int]]:
+    """Return the ids of the messages that were sent again, the first and last of each range."""
+    return [one for failure in run.failures or () for one in failure.resent]
+
+
+def lives_of(run: RunBounds, unit: str) -> Lives:
+    """Return the lives of the connections of the receivers of a run, in this unit."""
+    losses: dict[int, list[int]] = {}
+    for one in run.failures or ():
+        for end in () if one.sends else one.ends:
+            losses.setdefault(end, []).append(_tick(one.lost_at, unit))
+    return Lives(losses)
+
+
+def _tick(nanoseconds: int, unit: str) -> int:
+    return nanoseconds * PER_SECOND[unit] // _SECOND
+
+
+def spans_of(run: RunBounds, unit: str = "ns") -> Spans:
+    """Return the failures of a run, in this unit."""
+    return [
+        (_tick(group[0].lost_at, unit), None if end is None else _tick(end, unit))
+        for group, end in failures_of(run)
+    ]
+
+
+def failures_of(run: RunBounds) -> list[tuple[list[Failure], int | None]]:
+    """Return the failures of connections that are one of the run, and when all were back."""
+    found: list[tuple[list[Failure], int | None]] = []
+    for one in sorted(run.failures or (), key=lambda one: one.lost_at):
+        group, end = found[-1] if found else ([], 0)
+        if group and (end is None or one.lost_at <= end + _TOGETHER):
+            back = None if end is None or one.back_at is None else max(end, one.back_at)
+            found[-1] = [*group, one], back
+        else:
+            found.append(([one], one.back_at))
+    return found
+
+
+def near(times: Int64Array, spans: Spans) -> Int64Array:
+    """Return the different times within spans, and those next to each on either side.
+
+    Args:
+        times: int64[n], in any order.
+        spans: in their unit.
+    """
+    times = distinct(times)
+    ended = [(begin, end) for begin, end in spans if end is not None]
+    if not ended or not len(times):
+        return times[:0]
+    begins, ends = np.array(ended).T
+    first = np.maximum(np.searchsorted(times, begins, "right") - 1, 0)
+    behind = np.minimum(np.searchsorted(times, ends), len(times) - 1) + 1
+    depth = np.zeros(len(times) + 1, np.int64)
+    np.add.at(depth, first, 1)
+    np.add.at(depth, behind, -1)
+    return times[np.cumsum(depth)[:-1] > 0]
+
+
+def longest_pauses(chunks: Iterable[Int64Array], spans: Spans) -> list[int | None]:
+    """Return the longest pause between two times around or in each span.
+
+    It is one between the last time up to the begin of the span and the first from its end on; None
+    where one of these is missing.
+
+    Args:
+        chunks: different times in ascending order, those of :func:`near` at least.
+        spans: in their unit.
+    """
+    found, first, last = [0] * len(spans), None, None
+    for chunk in filter(len, chunks):
+        times = chunk if last is None else np.append(last, chunk)
+        first, last = int(times[0]) if first is None else first, int(times[-1])
+        for number, (begin, end) in enumerate(spans):
+            start = np.searchsorted(times[1:], begin, "right")
+            stop = start if end is None else np.searchsorted(times[:-1], end)
+            if stop > start:
+                pauses = np.diff(times[start : stop + 1])
+                found[number] = max(found[number], int(pauses.max()))
+    if first is None or last is None:
+        return [None] * len(spans)
+    return [
+        pause if first <= begin and end is not None and last >= end else None
+        for pause, (begin, end) in zip(found, spans, strict=True)
+    ]
+
+
+class Pauses:
+    """The pauses of the messages of one side during the failures of a run."""
+
+    def __init__(self, run: RunBounds) -> None:
+        self._run = run
+        self._unit = "ns"
+        self._spans: Spans | None = None
+        self._times = SortedRows(1, combine=_different)
+
+    def add(self, times: Int64Array, unit: str) -> None:
+        """Add times of this unit, in any order."""
+        if self._spans is None:
+            self._unit, self._spans = unit, spans_of(self._run, unit)
+        self._times.add(near(times, self._spans))
+
+    def longest(self) -> list[int | None]:
+        """Return the result of :func:`longest_pauses`."""
+        chunks = (rows[:, 0] for rows in self._times.chunks())
+        return longest_pauses(chunks, spans_of(self._run, self._unit))
+
+
+def _different(rows: Rows) -> Rows:
+    return distinct(rows)[:, None]

@@ -1,0 +1,195 @@
+"""The ledger of a run with failures: against a slow twin, and by hand on the cases that matter."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.ends_records import loaded
+from support.failing_runs import START, FailingRun, Line
+from support.page_labels import unknown_labels
+
+from quiver_fast.cli.analyze.command import main as quiver_analyze
+from quiver_fast.errors import EXIT_THRESHOLD
+
+shapes = st.sampled_from([(1, 1), (3, 1), (2, 3)])
+
+
+@given(st.integers(0, 10**9), shapes, st.sampled_from(["ms", "us", "ns"]), st.booleans())
+def test_against_the_twin(seed: int, shape: tuple[int, int], unit: str, hashed: bool) -> None:
+    run = FailingRun(random.Random(seed), *shape, unit=unit, hashed=hashed)
+    with tempfile.TemporaryDirectory() as folder:
+        found = run.ledger(Path(folder) / "run")
+    slow = run.slow_ledger()
+    assert {key: found[key] for key in slow if key != "failures"} == {
+        key: slow[key] for key in slow if key != "failures"
+    }
+    recovered = [one.pop("recovered_seconds") for one in found["failures"]]
+    assert all(one is None or one >= 0 for one in recovered)
+    assert found["failures"] == slow["failures"]
+
+
+def loss(lost: float, back: float | None, **changes: Any) -> dict[str, Any]:
+    """Return a lost connection, by seconds after the start."""
+    return {
+        "ends": [0, 0], "lost_at": START + int(lost * 10**9),
+        "back_at": None if back is None else START + int(back * 10**9), "reason": "reset",
+        "attempts": 1, "place": None, "in_doubt": [], "resent": [],
+    } | changes  # fmt: skip
+
+
+class Paced(FailingRun):
+    """A message each 10 ms for six seconds, settled after 1 ms and received after 2."""
+
+    def __init__(self, *failures: dict[str, Any], resent: Any = ()) -> None:
+        super().__init__(random.Random(1), messages=0)
+        self.failures = {
+            "sender": [[one | {"resent": list(resent)} for one in failures]],
+            "receiver": [list(failures)],
+        }
+        for number in range(600):
+            at = 10 * number
+            self._add("sender", Line(0, "sent", number, at, at))
+            self._add("sender", Line(0, "settled", number, 0, at + 1))
+            self.receive(number, at + 2)
+
+    def receive(self, number: int, at: int) -> None:
+        self._add("receiver", Line(0, "received", number, 10 * number, at))
+
+    def without(self, *kinds: str, ids: range) -> None:
+        """Leave lines out: of ``kinds``, about these messages."""
+        for (lines,) in self.lines.values():
+            lines[:] = [one for one in lines if one.kind not in kinds or one.id not in ids]
+
+
+DRAINED = {
+    "settled_at": {"boot": "b", "ns": 1},
+    "drained_at": {"boot": "b", "ns": 2, "senders_ended": True},
+}
+
+
+def test_one_acknowledged_message_that_was_dropped_is_lost(tmp_path: Path) -> None:
+    run = Paced(loss(2, 2.5))
+    run.without("received", ids=range(77, 78))
+    found = run.ledger(tmp_path / "run", **DRAINED)
+    assert (found["acknowledged_received"], found["acknowledged_unreceived"]) == (599, 1)
+    assert (found["lost"], found["in_doubt"]) == (1, 0)
+
+
+def test_nobody_knows_of_a_queue_that_was_not_read_to_its_end(tmp_path: Path) -> None:
+    run = Paced(loss(2, 2.5))
+    run.without("received", ids=range(77, 78))
+    assert run.ledger(tmp_path / "run")["lost"] is None
+
+
+def test_messages_in_doubt_are_not_lost(tmp_path: Path) -> None:
+    run = Paced(loss(2, 2.5, in_doubt=[[195, 200]]))
+    run.without("settled", ids=range(195, 201))
+    run.without("received", ids=range(198, 201))
+    # A sender with messages in doubt does not know when all were settled.
+    found = run.ledger(tmp_path / "run", drained_at=DRAINED["drained_at"])
+    assert (found["lost"], found["in_doubt_received"], found["in_doubt_unreceived"]) == (0, 3, 3)
+    data = loaded(tmp_path / "run")
+    assert data.delivery is not None
+    assert (data.delivery["unreceived"], data.delivery["lost"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("resent", "at", "fate"),
+    [
+        ((), 1990, "duplicate"),
+        ((), 2600, "redelivered"),
+        (([190, 195],), 1990, "resent_received"),
+        (([190, 195],), 2600, "resent_received"),
+        (([191, 195],), 1990, "duplicate"),
+    ],
+)
+def test_a_second_arrival(tmp_path: Path, resent: Any, at: int, fate: str) -> None:
+    run = Paced(loss(2, 2.5), resent=resent)
+    run.receive(190, at)
+    found = run.ledger(tmp_path / "run", **DRAINED)
+    names = ("resent_received", "redelivered", "duplicate")
+    assert [name for name in names if found[name]] == [fate]
+    assert found["resent"] == sum(last - first + 1 for first, last in resent)
+    delivery = loaded(tmp_path / "run").delivery
+    assert delivery is not None
+    assert delivery["duplicate"] == found["duplicate"] == (fate == "duplicate")
+
+
+def test_the_gap_is_the_longest_pause_around_a_failure(tmp_path: Path) -> None:
+    run = Paced(loss(2.003, 2.5), loss(4.001, 4.002))
+    run.without("settled", ids=range(200, 260))
+    run.without("received", ids=range(195, 270))
+    # One receipt within it.
+    run.receive(195, 2100)
+    found = run.ledger(tmp_path / "run")
+    first, second = found["failures"]
+    assert (first["receiver_gap"], first["sender_gap"]) == (0.602, 0.61)
+    assert (second["receiver_gap"], second["sender_gap"]) == (0.01, 0.01)
+    assert found["gap"] == 0.602
+    assert (first["seconds"], second["seconds"]) == (0.497, 0.001)
+    assert [one["connections"] for one in found["failures"]] == [2, 2]
+
+
+def test_a_connection_that_is_not_back_has_no_gap(tmp_path: Path) -> None:
+    found = Paced(loss(2, None)).ledger(tmp_path / "run")
+    assert found["failures"][0]["seconds"] is None
+    assert found["failures"][0]["receiver_gap"] is None
+    assert found["gap"] is None
+
+
+def test_failures_close_to_each_other_are_one(tmp_path: Path) -> None:
+    found = Paced(loss(2, 2.5), loss(2.59, 3), loss(3.2, 3.3)).ledger(tmp_path / "run")
+    assert [one["connections"] for one in found["failures"]] == [4, 2]
+    assert found["failures"][0]["seconds"] == 1.0
+
+
+def test_the_latency_comes_back(tmp_path: Path) -> None:
+    run = Paced(loss(2.5, 2.6))
+    run.without("received", ids=range(250, 350))
+    for number in range(250, 350):
+        run.receive(number, 3500 + number // 10)
+    (failure,) = run.ledger(tmp_path / "run")["failures"]
+    assert failure["recovered_seconds"] == 1.5
+    assert failure["highest_backlog"] == 50
+
+
+def test_a_run_without_a_lost_connection_has_no_gap(tmp_path: Path) -> None:
+    found = Paced().ledger(tmp_path / "run", **DRAINED)
+    assert (found["gap"], found["failures"], found["lost"]) == (0.0, [], 0)
+
+
+def test_a_receiver_without_records(tmp_path: Path) -> None:
+    run = Paced(loss(2, 2.5))
+    run.without("received", ids=range(600))
+    assert run.ledger(tmp_path / "run", **DRAINED)["lost"] == 600
+
+
+def test_arrows_that_do_not_connect_again_have_no_ledger(tmp_path: Path) -> None:
+    Paced().write(tmp_path / "run")
+    for path in (tmp_path / "run").glob("*-summary.json"):
+        summary = json.loads(path.read_text())
+        del summary["failures"]
+        path.write_text(json.dumps(summary))
+    assert "ledger" not in loaded(tmp_path / "run").sections
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: int) -> None:
+    run = Paced(loss(2, 2.5))
+    run.without("received", ids=range(77, 77 + lost))
+    run.write(tmp_path / "run", **DRAINED)
+    limits = ("lost>0", "gap>1s", "duplicate>0", "redelivered>0", "resent>0", "in_doubt>0")
+    page = tmp_path / "page.html"
+    words = [str(tmp_path / "run"), f"--html={page}", *(f"--fail-if={one}" for one in limits)]
+    assert quiver_analyze(words) == (EXIT_THRESHOLD if lost else 0)
+    shown = capsys.readouterr()
+    assert f"{lost} of 600 acknowledged messages were lost; 0 in doubt" in shown.out
+    assert unknown_labels(page.read_text()) == []
+    assert ("lost>0 is breached: 1 message" in shown.err) == bool(lost)
