@@ -37,7 +37,14 @@ from spark_analysis.files import (
 )
 from spark_analysis.fold import folded_facts
 from spark_analysis.record_rows import read_records
-from spark_analysis.results import alone, delivery_of, file_analysis, histogram_of, steps_found
+from spark_analysis.results import (
+    alone,
+    delivery_of,
+    file_analysis,
+    histogram_of,
+    ledger_of,
+    steps_found,
+)
 from spark_analysis.run_statistics import analysed, shallow, with_statistics
 from spark_analysis.schema import RECEIVER
 from spark_analysis.session import SPARK_ERRORS, fit_partitions, make_session, reason
@@ -127,7 +134,8 @@ def load_run(
     ends, bounds = ends_and_bounds(files) if files.many else ([], run_bounds(files))
     if ends:
         described = [
-            replace(file, members=end.members) for file, end in zip(described, ends, strict=True)
+            replace(file, members=end.members, first=end.first)
+            for file, end in zip(described, ends, strict=True)
         ]
     places = _absolute(files)
 
@@ -164,7 +172,7 @@ def _facts(
     else:
         parts = parts_of(files)
         fit_partitions(spark, parts)
-        with facts(read_records(spark, files, split_size), files, runs) as tables:
+        with facts(read_records(spark, files, split_size), files, runs, ledgers=True) as tables:
             tables = with_sides(tables, files, ends) if ends else tables
             # Each fact is a table with tasks of its own, and most tasks have hardly any rows.
             found = tables.coalesce(max(parts, 1)).persist()
@@ -196,7 +204,7 @@ def _statistics(
     wanted: Wanted,
     bounds: RunBounds,
 ) -> AnalysedRun:
-    sender = receiver = delivery = None
+    sender = receiver = delivery = ledger = None
     for file, path in zip(described, files.paths, strict=True):
         end = checked(path, file_analysis(file, table, bounds, sender))
         if file.operation == SEND:
@@ -206,7 +214,8 @@ def _statistics(
             delivery = alone(file, end, table, bounds)
     if sender is not None and receiver is not None:
         delivery = delivery_of(table, [sender], [receiver], bounds)
-    return with_statistics(run_data(files, sender, receiver, delivery, bounds), wanted)
+        ledger = ledger_of(table, sender, receiver, delivery, bounds)
+    return with_statistics(run_data(files, sender, receiver, delivery, bounds, ledger), wanted)
 
 
 def _histogram(

@@ -39,6 +39,7 @@ from spark_analysis.results import (
     delivery_of,
     file_analysis,
     histogram_of,
+    ledger_of,
     steps_found,
 )
 from spark_analysis.schema import RECEIVER, SENDER
@@ -144,6 +145,7 @@ def ends_run(
     steps = steps_found(table, receipts[0], sent.all, run)
     every = replace(all_of(found), histogram=histogram_of(of_all(receipts[0]), table), steps=steps)
     delivery = delivery_of(table, sent.each, found, run)
+    ledger = ledger_of(table, sent.all, every, delivery, run)
     by_ids = delivery["method"] == BY_IDS
     by_ids = by_ids and not sent.hidden
     if (not by_ids and not sent.alone) or hides_ends(receivers):
@@ -166,7 +168,7 @@ def ends_run(
         file = replace(receipts[0], arrow=fact_names.queue_arrow(number))
         latencies = histogram_of(file, table).distribution()
         queues[number] = exact_latency(latencies, every.time_unit)
-    received = ReceivedEnds(found, members, every, delivery, shares, queues)
+    received = ReceivedEnds(found, members, every, delivery, shares, queues, ledger)
     return MergedEnds(name, senders, receivers, sent, received, run).data()
 
 

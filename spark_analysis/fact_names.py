@@ -46,6 +46,9 @@ ALL_SETTLED = "all settled"  # of a digest: SETTLED and SAMPLED together
 DELIVERY = "delivery"
 IDS = "ids"  # n is 1 or 0: the method
 TICKS = "ticks"  # n: those of the coarser clock per second
+LEDGER = "ledger"  # text: one of the sums of fates.totals_of
+RECEIPT_TIMES = "receipt times"  # value: the time of receipts, next to a failure or during it
+OUTCOME_TIMES = "outcome times"  # likewise, of settlements
 # Facts of a sender of several, of whose messages n were received, and of a receiver, which was the
 # first to receive n; value as of REORDERED.
 DELIVERED = "delivered"

@@ -22,6 +22,7 @@ from spark_analysis.delivery import (
     shares,
 )
 from spark_analysis.files import RecordFile, receivers_of, runs_with_both_ends
+from spark_analysis.ledger import ledger_facts
 from spark_analysis.rate_steps import facts_of_steps, numbered, steps_of_runs
 from spark_analysis.reconcile import distinct_ids, reconciled
 from spark_analysis.run_filter import at_sent_ticks, ends_of_runs, receipt, timely
@@ -42,6 +43,8 @@ def facts(
     files: Sequence[RecordFile],
     bounds: Mapping[str, RunBounds],
     skew: Column | None = None,
+    *,
+    ledgers: bool = False,
 ) -> Iterator[DataFrame]:
     """Give the rows of ``FACTS`` of all arrows and runs.
 
@@ -53,13 +56,14 @@ def facts(
         files: the files that they are from.
         bounds: the bounds of each run, by its name.
         skew: as of :func:`.delivery.in_ranges`, of runs with both ends.
+        ledgers: with the facts of ledgers, which do not add up.
     """
     kept = [records.persist()]
     tables = [transforms.extents(records)]
     if any(file.role == SENDER and file.has_ids for file in files):
         tables.append(transforms.settlements_across(records))
     if any(file.role == RECEIVER for file in files):
-        receipts, found = _receipts(records, files, bounds, skew)
+        receipts, found = _receipts(records, files, bounds, skew, ledgers)
         kept += found
         tables += receipts
     else:
@@ -77,6 +81,7 @@ def _receipts(
     files: Sequence[RecordFile],
     bounds: Mapping[str, RunBounds],
     skew: Column | None,
+    ledgers: bool,
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """Return the tables of the facts of receivers, and those that are to be kept."""
     runs = ends_of_runs(records, bounds).persist()
@@ -106,6 +111,7 @@ def _receipts(
         if any(file.members > 1 for file in files):
             transfers = sends.where((F.col("kind") == schema.TRANSFER) & ~receipt())
             tables.append(facts_of_ends(found, transfers))
+        tables += ledger_facts(records, of_runs, files, bounds) if ledgers else []
         # The sender sent nothing then: somebody else sent the received messages.
         strange = both.join(F.broadcast(runs.select("run")), "run", "left_anti")
         tables.append(transforms.counted(strange, fact_names.FOREIGN))

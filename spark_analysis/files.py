@@ -62,6 +62,7 @@ class RecordFile:
             the driver's own by default, so that all tasks of a job have one.
         remote: the path that opens it, if ``path`` is a URL.
         members: how many ends recorded in it.
+        first: the number of the first of them.
     """
 
     number: int
@@ -75,6 +76,7 @@ class RecordFile:
     id_key: bytes = field(default_factory=partial(key_or_own, None), repr=False)
     remote: RemotePath | None = field(default=None, repr=False)
     members: int = 1
+    first: int = 0
 
     @property
     def location(self) -> AnyPath:

@@ -165,7 +165,7 @@ def analyse_hosts(
         return with_statistics(ends_run(table, name, there, files, bounds), wanted)
 
     wanted = Wanted()
-    with facts(rows, files, {_RUN: bounds}, skew) as tables:
+    with facts(rows, files, {_RUN: bounds}, skew, ledgers=True) as tables:
         found = with_sides(tables, files, there).coalesce(parts).persist()
         try:
             return analysed(found, analyse, files, wanted, bounds), missing
@@ -263,7 +263,8 @@ def _file(number: int, end: EndRecords, layout: tuple[Any, ...]) -> RecordFile:
     record_format, operation, unit, _ = layout
     path, members = str(end.path), end.members
     known = (record_format, operation, unit, False)
-    return RecordFile(number, path, _RUN, str(number), *known, members=members)
+    name = str(number)
+    return RecordFile(number, path, _RUN, name, *known, members=members, first=end.first)
 
 
 def _read(spark: SparkSession, files: Sequence[RecordFile], parts: int) -> DataFrame:

@@ -46,7 +46,7 @@ def reconciled(rows: DataFrame) -> DataFrame:
     Args:
         rows: :func:`.delivery.in_ranges` of all messages of runs with both ends.
     """
-    return _together(rows, "run").mapInArrow(_reconcile, schema.RECONCILED)
+    return by_ranges(rows, "run").mapInArrow(_reconcile, schema.RECONCILED)
 
 
 def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -> DataFrame:
@@ -56,7 +56,7 @@ def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -
         rows: :func:`.delivery.in_ranges` of all messages of these ranges.
         touched: the ranges of each run that are compared; None for all.
     """
-    return _together(rows, "run").mapInArrow(_reconcile_ranges(touched), schema.RECONCILED)
+    return by_ranges(rows, "run").mapInArrow(_reconcile_ranges(touched), schema.RECONCILED)
 
 
 def distinct_ids(records: DataFrame) -> DataFrame:
@@ -69,19 +69,19 @@ def distinct_ids(records: DataFrame) -> DataFrame:
         *ARROW, "position", F.lit(True).alias("by_ids"), F.col("id").alias("key"), "n",
         id_high().alias("high"), F.lit(ID_BITS).alias("bits"),
     )  # fmt: skip
-    counted = _together(cut_at_ranges(rows), *ARROW).mapInArrow(_count_ids, schema.RESULT)
+    counted = by_ranges(cut_at_ranges(rows), *ARROW).mapInArrow(_count_ids, schema.RESULT)
     total = counted.groupBy(*ARROW).agg(F.sum("n").alias("n"))
     return as_facts(total, fact_names.DISTINCT_IDS, n=F.col("n"))
 
 
-def _together(rows: DataFrame, *keys: str) -> DataFrame:
+def by_ranges(rows: DataFrame, *keys: str) -> DataFrame:
     """Bring each range together, in the order of ``keys``, which have ranges of their own."""
     return rows.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
 
 
 def _reconcile(batches: Batches) -> Batches:
     """Compare sends and receipts that are sorted by run and range, whole ranges at a time."""
-    for (run,), columns in _parts(batches, "run"):
+    for (run,), columns in whole_parts(batches, "run"):
         yield from _compared(columns, {"run": run})
 
 
@@ -93,7 +93,7 @@ def _reconcile_ranges(touched: Mapping[str, Set[int]] | None) -> Callable[[Batch
     """
 
     def rows(batches: Batches) -> Batches:
-        for (run,), columns in _parts(batches, "run"):
+        for (run,), columns in whole_parts(batches, "run"):
             starts = np.flatnonzero(_changed(columns, "range")).tolist()
             for start, end in pairwise([*starts, len(columns["n"])]):
                 number = int(columns["range"][start])
@@ -116,13 +116,13 @@ def _compared(columns: Columns, fixed: dict[str, str | int]) -> Batches:
 
 def _count_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Count the different ids of rows that are sorted by arrow and range."""
-    for (run, arrow), columns in _parts(batches, "run", "arrow"):
+    for (run, arrow), columns in whole_parts(batches, "run", "arrow"):
         ids = IdTable()
         ids.add(columns["key"], columns["n"])
         yield _batch(_RESULT, {"run": run, "arrow": arrow}, {"n": [ids.distinct]})
 
 
-def _parts(
+def whole_parts(
     batches: Iterator[pa.RecordBatch], *keys: str
 ) -> Iterator[tuple[tuple[str, ...], Columns]]:
     """Yield whole ranges, many at a time, of one value of ``keys``."""

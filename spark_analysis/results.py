@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -25,6 +26,8 @@ from quiver_fast.analysis.figures.delivery import (
     receiver_alone,
 )
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis, Steps
+from quiver_fast.analysis.figures.ledger import can_be_told
+from quiver_fast.analysis.figures.ledger_lines import LedgerSums, longest_pauses, spans_of
 from quiver_fast.analysis.figures.pair_results import in_unit
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.sender_rate import end_of_sending
@@ -42,6 +45,7 @@ from quiver_fast.analysis.read.discovery import RunFiles
 from quiver_fast.analysis.read.local import with_missing
 from quiver_fast.analysis.read.sources import run_bounds, run_data
 from quiver_fast.analysis.tables.digests import DistributionDigest, Extent, HistogramDigest
+from quiver_fast.analysis.tables.fates import NO_LINES, totals_of
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.order import ClockTimes
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows, SpilledHistogram
@@ -293,6 +297,31 @@ def delivery_of(
         return delivery_section(counts, by_ids=False, unit="ms", run=run)
     unit = _UNITS[values[fact_names.TICKS]]
     return delivery_section(counts, by_ids=bool(values[fact_names.IDS]), unit=unit, run=run)
+
+
+def ledger_of(
+    table: pa.Table,
+    sender: FileAnalysis,
+    receiver: FileAnalysis,
+    delivery: Mapping[str, Any],
+    run: RunBounds,
+) -> LedgerSums | None:
+    """Return the sums of the ledger of a run.
+
+    As :meth:`quiver_fast.analysis.figures.delivery.Reconciliation.ledger`.
+    """
+    by_ids, facts = delivery["method"] == BY_IDS, _Facts(table, "")
+    if run.failures is None or not can_be_told(sender, delivery["received"], by_ids=by_ids):
+        return None
+    rows = facts.table(fact_names.LEDGER)
+    found = dict(zip(rows["text"].to_pylist(), rows["n"].to_pylist(), strict=True))
+    gaps = []
+    for end, name in (
+        (receiver, fact_names.RECEIPT_TIMES), (sender, fact_names.OUTCOME_TIMES),
+    ):  # fmt: skip
+        times = np.sort(facts.rows(name)[1])
+        gaps.append(longest_pauses([times], spans_of(run, end.time_unit)))
+    return LedgerSums(totals_of(NO_LINES) | found, *gaps)
 
 
 def by_end(file: RecordFile, table: pa.Table, first: int, fact: str) -> dict[int, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.ends_records import Ends
+from support.failing_runs import FailingRun
 from support.peers import why_missing
 from support.spark_runs import as_json, comparable, ignore, the_run
 from support.summaries import config as configured
@@ -152,6 +154,29 @@ def test_an_end_without_records(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "run" / "receiver.1-transfers.csv").write_text("")
     found = check(spark, tmp_path / "run")
     assert [end["results"]["message_count"] for end in found["ends"]][2] == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "unit", "hashed"),
+    [((1, 1), "ms", False), ((3, 1), "us", True), ((2, 3), "ns", False)],
+)
+def test_the_ledger_of_a_run_with_failures(
+    spark: SparkSession, tmp_path: Path, shape: tuple[int, int], unit: str, hashed: bool
+) -> None:
+    run = FailingRun(random.Random(1), *shape, unit=unit, hashed=hashed, messages=400)
+    run.write(tmp_path / "run")
+    ledger = check(spark, tmp_path / "run")["sections"]["ledger"]
+    assert ledger["redelivered"] > 0
+    assert any(one["receiver_gap"] for one in ledger["failures"])
+
+
+def test_a_ledger_without_receipts(spark: SparkSession, tmp_path: Path) -> None:
+    run = FailingRun(random.Random(1), 3, 1)
+    for lines in run.lines["receiver"]:
+        lines.clear()
+    run.write(tmp_path / "run")
+    ledger = check(spark, tmp_path / "run")["sections"]["ledger"]
+    assert ledger["acknowledged_unreceived"] > 0
 
 
 def test_one_side_alone_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
