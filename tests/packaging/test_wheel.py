@@ -80,12 +80,13 @@ def test_carries_its_licences(unpacked: Path) -> None:
 
 def test_installs_the_commands(unpacked: Path) -> None:
     [entry_points] = unpacked.glob("*.dist-info/entry_points.txt")
-    names = ("", "-analyze", "-arrow", "-bench", "-queue", "-server")
+    lines = entry_points.read_text().splitlines()
+    names = ("", "-analyze", "-arrow", "-bench", "-fleet", "-queue", "-server")
     for command in (f"quiver{name}" for name in names):
-        assert f"{command} = quiver_fast.cli" in entry_points.read_text()
+        assert f"{command} = quiver_fast.own_process:{command.replace('-', '_')}" in lines
     for path in (ROOT / "impls").iterdir():
-        [module] = re.findall("^from (.+) import", path.read_text(), re.MULTILINE)
-        assert f"{path.name} = {module}:" in entry_points.read_text()
+        [(module, name)] = re.findall("^from (.+) import (.+)", path.read_text(), re.MULTILINE)
+        assert f"{path.name} = {module}:{name}" in lines
 
 
 def test_finds_its_libraries_beside_itself(unpacked: Path) -> None:
