@@ -26,6 +26,7 @@ NEEDS, EXCLUDES = "needs", "does not go with"
 
 _SHAPES = ("receive-delay", "pause", "release", "reject")
 _ENDS = ("connections", "links", "queues", "first-end")
+_FATAL = ("fault=kill", "fault=term", "fault=cut", "fault=refuse", "fault=half")
 _QUEUE = ("address", "declare", "purge", "delete", "unique-queue")
 _CAMPAIGNS = ("find-rate", "sweep")
 _PEERS = "no queue is between peers"
@@ -105,6 +106,13 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("scheme=csp",), EXCLUDES, ("ends",), "each receiver gets all messages"),
     (("warmup", "backlog"), EXCLUDES, ("ends",), ""),
     (("backlog",), EXCLUDES, ("warmup",), ""),
+    (("fault", "server"), NEEDS, ("url",), _PEERS),
+    (_FATAL, NEEDS, ("reconnect",), "it ends connections"),
+    (("fault=kill", "fault=stop", "fault=term"), NEEDS, ("fault-pid", "server"), ""),
+    (("fault=freeze", "fault=delay", "fault=throttle"), EXCLUDES, ("scheme=csp",), ""),
+    (("fault-pid",), NEEDS, ("fault",), ""),
+    (("fault-pid",), EXCLUDES, ("server",), ""),
+    (("fault",), EXCLUDES, ("fleet", "find-rate"), ""),
 )  # fmt: skip
 """The rules of a measurement by a command, besides those of its arrows."""
 

@@ -69,6 +69,11 @@ class EndRecords:
         return [EndFacts(*one) for one in zip(self.numbers, counts, strict=True)]
 
     @property
+    def faults(self) -> dict[str, Any]:
+        """The sections of its summary about faults; empty where none was asked for."""
+        return {key: self.known[key] for key in ("faults", "relay") if key in self.known}
+
+    @property
     def config(self) -> dict[str, Any]:
         """Its configuration; empty where no summary tells."""
         return self.known.get("config") or {}

@@ -409,6 +409,7 @@ class MergedEnds:
             "arrow": None,
             "environment": ends[0].known.get("environment"),
             "host_use": _most_starved([end.known.get("host_use") for end in ends]),
+            **ends[0].faults,
             "file": str(ends[0].path.parent),
         }
 

@@ -139,6 +139,19 @@ def _is_moment(value: Any) -> bool:
     )
 
 
+def _is_relay(value: Any) -> bool:
+    return _is_object(value) and all(_is_number(value.get(key)) for key in ("p50_us", "p99_us"))
+
+
+def _is_faults(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        _is_object(one)
+        and all(_or_null(_is_number)(one.get(key)) for key in ("at", "until", "began"))
+        and all(_or_null(_is_text)(one.get(key)) for key in ("text", "proof", "problem"))
+        for one in value
+    )
+
+
 def _is_drain(value: Any) -> bool:
     return _is_moment(value) and _is_flag(value.get("senders_ended"))
 
@@ -204,6 +217,8 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "ends"): _is_object,
     ("arrow", "ends", "counts"): _is_counts,
     ("workload",): _is_object,
+    ("faults",): _is_faults,
+    ("relay",): _is_relay,
     ("results",): _is_object,
     ("results", "message_count"): _is_count,
     ("warmup",): _is_object,

@@ -37,6 +37,7 @@ from quiver_fast.analysis.sections.rows import (
     Grid,
     Row,
     Section,
+    cell_text,
     latency,
     number,
     percentile_rows,
@@ -121,6 +122,7 @@ def run_sections(run: Document) -> list[Section]:
         "STREAMING": _streaming((receiver or sender).get("streaming")),
         "CPU": [Row("", text, "", ("CPU", text), TEXT) for text in starved_lines(run)],
         "STEPS": steps_grid(run.get("steps") or ()),
+        "FAULTS": faults_of(run),
     }
     return [*told(found), *end_sections(run)]
 
@@ -422,6 +424,21 @@ def _step_cells(step: Document) -> tuple[str, ...]:
         "-" if achieved is None else rate_digits(achieved),
         *("-" if value is None else latency_text(value, section["unit"]) for value in ticks),
     )
+
+
+def faults_of(run: Document) -> Iterator[Row | Grid]:
+    """Yield a table of the faults, and the cost of the relay."""
+    rows = [
+        (one["text"], cell_text(one["began"], ".3f"),
+         "-" if one["until"] is None else f"{(one['until'] - one['at']) / 1e9:.3f}",
+         one["problem"] or one["proof"] or "-")
+        for one in run.get("faults") or ()
+    ]  # fmt: skip
+    if rows:
+        yield Grid("Faults", ("fault", "at (s)", "for (s)", "proof"), rows)
+    if relay := run.get("relay"):
+        added = ", ".join(f"{name[:3]} {latency_text(relay[name], 'us')}" for name in relay)
+        yield Row("", f"the relay adds {added} to a packet", "", ("Relay", f"adds {added}"))
 
 
 def lateness_lines(

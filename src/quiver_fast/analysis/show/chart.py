@@ -37,7 +37,7 @@ class Shape:
     """Something that is drawn between the axes of a chart.
 
     Attributes:
-        kind: ``line``, ``dots``, ``band``, ``rule``, ``span`` or ``tip``.
+        kind: ``line``, ``dots``, ``band``, ``fault``, ``rule``, ``span`` or ``tip``.
         xs, ys: values of the axes: of points, or where a shape begins and ends.
         titles: its tooltips.
         colour: 0 to 7.
@@ -56,7 +56,7 @@ class Shape:
     @property
     def css(self) -> str:
         """Its classes in the style of a page."""
-        if self.kind in ("band", "rule"):
+        if self.kind in ("band", "fault", "rule"):
             return self.kind
         return f"c{self.colour}" + (" round" if self.kind == "dots" else "") + self.form
 
@@ -137,6 +137,11 @@ class Chart:
         """Shade the part between two values of the x axis."""
         self._draw("band", [first, last], [], label=label)
 
+    def fault(self, first: float, last: float, title: str) -> None:
+        """Shade the time of a fault; one without a length gets a width that can be seen."""
+        last = max(last, first + (self.x.high - self.x.low) / 250)
+        self._draw("fault", [first, last], [], [title], label="fault")
+
     def rule(self, value: float, label: str) -> None:
         """Draw a vertical line at a value of the x axis."""
         self._draw("rule", [value], [], label=label)
@@ -178,7 +183,7 @@ class Chart:
 
     def drawing(self) -> str:
         """Return grid and shapes as SVG; those with a tooltip of their own are above others."""
-        layers = (("band",), ("line", "rule"), ("dots", "span", "tip"))
+        layers = (("band", "fault"), ("line", "rule"), ("dots", "span", "tip"))
         shapes = (one for kinds in layers for one in self.shapes if one.kind in kinds)
         return self._grid() + self._picture() + "".join(map(self._shape_svg, shapes))
 

@@ -112,8 +112,8 @@ def _text(x: float, y: float, text: str, kind: str = "") -> str:
 
 def _swatch(shape: Shape, x: float, y: float) -> str:
     """Return the form of a shape beside its name."""
-    if shape.kind == "band":
-        return f'<rect class="band" x="{x}" y="{y - 6}" width="{_SWATCH}" height="12"/>'
+    if shape.kind in ("band", "fault"):
+        return f'<rect class="{shape.kind}" x="{x}" y="{y - 6}" width="{_SWATCH}" height="12"/>'
     if shape.kind == "dots":
         return f'<path class="dot c{shape.colour}" d="M{x + _SWATCH / 2} {y}h0"/>'
     kind = "rule" if shape.kind == "rule" else f"line c{shape.colour}{shape.form}"

@@ -30,8 +30,8 @@ from quiver_fast.analysis.sections.headline import (
     run_tiles,
     run_verdict,
 )
-from quiver_fast.analysis.sections.rows import PAGE, Row, share_text
-from quiver_fast.analysis.sections.run import run_sections
+from quiver_fast.analysis.sections.rows import PAGE, Row, Section, share_text
+from quiver_fast.analysis.sections.run import faults_of, run_sections
 from quiver_fast.analysis.sections.sets import (
     change_section,
     comparison_section,
@@ -72,7 +72,7 @@ ReportPart = tuple[Mapping[str, Any], RunData]
 Facts = dict[str, str | None]
 
 # They stand before the folded ones.
-_ABOVE = ("FAIRNESS", "ENDS", "QUEUES")
+_ABOVE = ("FAIRNESS", "ENDS", "QUEUES", "FAULTS")
 _OPTIONS = {one.name: one for one in ARROW_OPTIONS if one.flag and not one.inverted}
 _UNITS = {"SECONDS": " s", "BYTES": " B", "MESSAGES": " messages", "PER-SECOND": " messages/s"}
 
@@ -235,6 +235,7 @@ def _run(number: int, run: Mapping[str, Any], data: RunData, *, folded: bool) ->
     blocks.append(html_tiles(run_tiles(run)))
     facts = run_facts(run) if folded else {"Run": name, **run_facts(run)}
     blocks += [html_facts(facts), ends_section(run)]
+    blocks.append(html_section(Section("FAULTS", [*faults_of(run)])))
     blocks.append(_charts(run_charts(data, run["analysis"], f"run-{number}-")))
     blocks.append(run_details(run))
     # A link opens the folded part that its target is in.

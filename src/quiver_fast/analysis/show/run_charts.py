@@ -32,6 +32,7 @@ from quiver_fast.analysis.read.snapshot_file import Snapshots, read_snapshots
 from quiver_fast.analysis.show.chart import Chart, percentile_chart
 from quiver_fast.analysis.show.heatmap import heat_image
 from quiver_fast.analysis.show.scales import (
+    TIME,
     count_scale,
     latency_scale,
     percentile_scale,
@@ -80,7 +81,19 @@ def run_charts(run: RunData, statistics: Mapping[str, Any], prefix: str = "") ->
         charts.append(_percentiles(histogram, statistics["coordinated_omission"], prefix))
         charts.append(_heat_map(histogram, span, prefix))
     charts += filter(None, (_lateness(run, prefix), _lateness_over_time(run, span, prefix)))
-    return charts + _usage(run, span, prefix)
+    charts += _usage(run, span, prefix)
+    for chart in charts:
+        if span is not None and chart.x.name == TIME:
+            _mark_faults(chart, run, span)
+    return charts
+
+
+def _mark_faults(chart: Chart, run: RunData, span: _Span) -> None:
+    for one in (run.sender or {}).get("faults") or ():
+        if one["at"] is not None:
+            until = one["until"] / 1e9 if one["until"] else span.end
+            text = f"{one['text']}: {one['proof']}"
+            chart.fault(one["at"] / 1e9 - span.start, until - span.start, text)
 
 
 def tick_of(histogram: Histogram) -> float:

@@ -15,6 +15,8 @@ from quiver_fast.analysis.model.units import fine_text
 
 Transform = Callable[[Float64Array], Float64Array]
 
+TIME = "time from the start"
+"""The name of an axis of the time."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MOST_MARKS = 6
 # Round steps of a time axis, in seconds.
@@ -87,7 +89,7 @@ def time_scale(seconds: float) -> Scale:
     factor, unit = next(((f, u) for f, u in _TIME_UNITS if step >= f), (1, "s"))
     count = math.floor(span / step + 1e-9)
     marks = tuple((n * step, f"{n * step / factor:.6g} {unit}") for n in range(count + 1))
-    return Scale("time from the start", 0.0, span, marks)
+    return Scale(TIME, 0.0, span, marks)
 
 
 def percentile_scale(total: int) -> Scale:

@@ -8,11 +8,11 @@ _ON_PAPER = "; ".join(f"--c{number}: {colour}" for number, colour in enumerate(_
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #57606a;
   --rule: #d5dae0; --grid: #e7eaee; --panel: #f6f8fa; --good: #00694e; --bad: #a83200;
-  --band: #009e7324; --link: #0a58ca;
+  --band: #009e7324; --fault: #d55e0033; --link: #0a58ca;
   COLOURS; }
 @media (prefers-color-scheme: dark) { :root { --paper: #12161b; --ink: #e6e9ed; --soft: #a3adb8;
   --rule: #39424c; --grid: #262d35; --panel: #1a2027; --good: #4fd0a5; --bad: #ff9466;
-  --band: #4fd0a524; --link: #7db8ff;
+  --band: #4fd0a524; --fault: #ff8b3d40; --link: #7db8ff;
   --c0: #56b4e9; --c1: #ff8b3d; --c2: #35c79b; --c3: #e59ac7; --c4: #f0e442; --c5: #9ad0f5;
   --c6: #f0b429; --c7: #9aa5b1; } }
 * { box-sizing: border-box; }
@@ -68,7 +68,8 @@ figcaption { font-weight: 600; overflow-wrap: anywhere; }
 .legend li { display: flex; align-items: center; gap: .4rem; overflow-wrap: anywhere; }
 .legend i { flex: none; width: 1.2rem; border-top: 3px solid var(--of); }
 .legend i.dashed { border-top-style: dashed; } .legend i.rule { border-top: 2px dashed var(--c7); }
-.legend i.band { height: .8rem; border: 0; background: var(--band); }
+.legend i.band, .legend i.fault { height: .8rem; border: 0; background: var(--band); }
+.legend i.fault { background: var(--fault); }
 .legend i.round { width: .6rem; height: .6rem; border: 2px solid var(--of); border-radius: 50%;
   background: var(--of); } .legend i.hollow { background: none; }
 .chart { display: grid; grid-template-columns: 4.7rem minmax(0, 1fr); font-size: .8rem;
@@ -93,7 +94,7 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
 .hole { stroke: var(--paper); stroke-width: 4; stroke-linecap: round; }
 .span { stroke: var(--of); stroke-width: 4; stroke-linecap: round; opacity: .55; }
 .rule { stroke: var(--c7); stroke-width: 1.5; stroke-dasharray: 4 4; }
-.band { fill: var(--band); } .tip { fill: transparent; }
+.band { fill: var(--band); } .fault { fill: var(--fault); } .tip { fill: transparent; }
 .tip:hover { fill: var(--c7); fill-opacity: .18; }
 .plot image { image-rendering: pixelated; }
 .key i { display: inline-block; width: 6rem; height: .7rem; vertical-align: -.05rem; }
@@ -136,6 +137,7 @@ path { fill: none; }
 .dot { stroke-width: 8; stroke-linecap: round; }
 .span { stroke-width: 4; stroke-linecap: round; opacity: .55; }
 .rule { stroke: #6b7480; stroke-width: 1.5; stroke-dasharray: 4 4; } .band { fill: #009e7324; }
+.fault { fill: #d55e0033; }
 """
     + "".join(f".c{number} {{ stroke: {colour}; }}" for number, colour in enumerate(_LINES))
     + """

@@ -48,12 +48,14 @@ def run_document(
 def run_sections(run: RunData | None) -> dict[str, Any]:
     """Return the keys of a document that are about both ends; None for no run."""
     sections = {} if run is None else run.sections
+    sender = (None if run is None else run.sender) or {}
     return {
         "results": sections.get("results"),
         "latency": None if run is None else latency_of(run.receiver),
         "delivery": None if run is None else run.delivery,
         **{key: sections.get(key) for key in ("drain", "queue_growth", "steps")},
         **{key: sections[key] for key in ("backlog", "ledger") if key in sections},
+        **{key: sender[key] for key in ("faults", "relay") if key in sender},
     }
 
 

@@ -96,6 +96,8 @@ class ArrowRun:
         self._taker: SnapshotTaker | None = None
         self._clock = StepWatch(plan.clock_base)
         self._host_use = HostUse()
+        self.told: dict[str, Any] = {}
+        """Keys of the summary that the wrapper of the run knows."""
         self._stopped: Ending | None = None
         self._tolerant = False
         self._companion: Companion | None = None
@@ -278,6 +280,7 @@ class ArrowRun:
             "host_use": self._host_use.section(self.child.usage.waited),
             "arrow": report or self._last_words,
             **({} if failures is None else {"failures": failures}),
+            **self.told,
         }
 
     @property

@@ -6,7 +6,7 @@ It fits 24 rows; with ``--verbose`` upstream's text follows instead of the rows.
 from __future__ import annotations
 
 import re
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from textwrap import wrap
 from typing import Any, TextIO
 
@@ -60,8 +60,8 @@ def print_run(
         console.print(fitted(visible(pair_summary_text(run)), console.width))
         return
     _print_rows(console, [*verdicts, *run_rows(run), *finding_rows(run)])
-    steps = [part for one in run_sections(run) for part in one.parts if one.title == "STEPS"]
-    for grid in steps:
+    tables = [one.parts for one in run_sections(run) if one.title in ("STEPS", "FAULTS")]
+    for grid in chain.from_iterable(tables):
         if isinstance(grid, Grid):
             console.print("\n".join(["", *grid_lines(grid)]), soft_wrap=True)
 

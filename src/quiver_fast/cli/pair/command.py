@@ -17,6 +17,7 @@ from quiver_fast.cli.arrow.summary_text import pair_summary_text
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.ends_run import make_plans, make_run
+from quiver_fast.cli.pair.fault_text import HELP as FAULT_HELP
 from quiver_fast.cli.pair.found_rate import FindRate
 from quiver_fast.cli.pair.options import (
     BASELINE_HELP,
@@ -250,6 +251,7 @@ def _epilog() -> str:
     return "\n".join(
         (
             help_text.URLS,
+            FAULT_HELP,
             help_text.FORMATS,
             BASELINE_HELP,
             THRESHOLD_HELP,

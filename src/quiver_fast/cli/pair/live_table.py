@@ -294,6 +294,10 @@ class LiveView(View):
             self._next = now + _INTERVAL
             self._live.update(self._state_line(now - self._started), refresh=True)
 
+    def tell(self, line: str) -> None:
+        """See :meth:`.View.tell`."""
+        self._console.print(Text(one_line(line), _WARN))
+
     def _show_row(self, sender: Snapshot | None, receiver: Snapshot) -> None:
         self._received = receiver.count
         period = self._period(sender, receiver)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import cache
 
 from quiver_fast.cli.arrow.options import asked_by, flag_name
 from quiver_fast.cli.arrow.queue_setup import add_queue_options
 from quiver_fast.cli.pair.abort import period_condition
 from quiver_fast.cli.pair.ends_plan import add_ends_options
+from quiver_fast.cli.pair.fault_text import fault_text
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_arrow_keys,
@@ -21,6 +23,7 @@ from quiver_fast.cli.shared.common import (
 from quiver_fast.cli.shared.quantities import (
     count,
     duration,
+    named,
     percent,
     positive_count,
     share,
@@ -74,7 +77,7 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add_arrow_options(parser)
     add_pair_options(parser)
     add_arrow_keys(parser, "backlog", "exit-when")
-    add_failure_options(parser)
+    _add_fault_options(add_failure_options(parser).add_argument)
     add_ends_options(parser)
     add_queue_options(parser).add_argument(
         "--unique-queue",
@@ -82,6 +85,30 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
         help="Use a new queue, named after the run, and delete it afterwards",
     )
     add_tls_options(parser)
+
+
+def _add_fault_options(add: Callable[..., object]) -> None:
+    add(
+        "--fault",
+        metavar="FAULT",
+        type=fault_text,
+        action="append",
+        default=[],
+        help="Cause FAULT, such as '10s kill 5s' (see below; may be repeated), and fail if it does "
+        "not happen",
+    )
+    add(
+        "--fault-pid",
+        metavar="FILE|PID",
+        type=named,
+        help="The server's process, for faults of it; FILE is read again each time",
+    )
+    add(
+        "--server",
+        metavar="IMPL",
+        help="Start the server IMPL at the URL, and end it after the run; options of quiver-server "
+        "may follow, as in 'pyfast --durability group'",
+    )
 
 
 @cache

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
@@ -27,14 +27,19 @@ from quiver_fast.cli.arrow.supervisor import SignalWatch, SnapshotCallback, Supe
 from quiver_fast.cli.arrow.verdict import judge
 from quiver_fast.cli.pair.abort import Abort
 from quiver_fast.cli.pair.ends_drain import QueueDrain
+from quiver_fast.cli.pair.fault_text import OF_NETWORK, check_faults
 from quiver_fast.cli.pair.receiver_start import ReceiverStart
 from quiver_fast.cli.pair.table import UpstreamView, View
 from quiver_fast.cli.shared.console import Console
-from quiver_fast.cli.shared.implementations import find_arrow
+from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from quiver_fast.cli.pair.faults import Faults
+    from quiver_fast.cli.server.plan import ServerPlan
 
 ROLES = ("sender", "receiver")
 # The interval in seconds at which a sender is looked at while it fills the queue.
@@ -73,6 +78,17 @@ class PairPlans:
         # `quiver-bench` has none.
         self.backlog: int | None = vars(args).get("backlog") or None
         self.warmup: float = args.warmup
+        self.faults = check_faults(args)
+        self.asked = (*self.asked, *(f"fault={fault.kind}" for fault in self.faults))
+        for fault in self.faults:
+            if fault.kind in OF_NETWORK and not self.both_extended:
+                raise UsageError(
+                    f"--fault {fault.kind} needs two arrows of {DEFAULT_IMPLEMENTATION}"
+                )
+        self.fault_pid: str | None = vars(args).get("fault_pid")
+        self.server: ServerPlan | None = None
+        # The relay's places, one for each of the arrow's; the run sets them.
+        self.relay: list[str] = []
         self.abort_if: list[Threshold] = vars(args).get("abort_if") or []
         receiver = self._implementations["receive"]
         if vars(args).get("exit_when") and not receiver.extensions:
@@ -90,6 +106,11 @@ class PairPlans:
         self._ids = {operation: new_id(operation) for operation in self._implementations}
         plans = [self.plan(operation) for operation in self._implementations]
         self.time_unit = plans[0].options.time_unit or "ms"
+        if vars(args).get("server"):
+            # Only runs with a server of their own pay for the import.
+            from quiver_fast.cli.pair.faults import asked_server
+
+            self.server = asked_server(args)
 
     def plan(self, operation: str, port: int = 0) -> ArrowPlan:
         """Return the plan of one arrow; ``port`` is for peer-to-peer runs."""
@@ -99,6 +120,8 @@ class PairPlans:
         if self.both_extended:
             # Most latencies are fractions of a millisecond, the only unit of other arrows.
             options = options.in_fine_units()
+        if self.relay:
+            options = options.changed(failover=",".join(self.relay[1:]) or None)
         listening = self.peer_to_peer and operation == "receive"
         return ArrowPlan(
             operation=operation,
@@ -117,6 +140,7 @@ class PairPlans:
             # `quiver-bench` has none.
             meter=vars(args).get("meter"),
             backlog=self.backlog,
+            via=self.relay[0] if self.relay else None,
             workload=self.workload,
         )
 
@@ -185,6 +209,13 @@ class RunFrame:
         self._abort = Abort(plans.abort_if, plans.warmup)
         self._interruption: str | None = None
         self._data: RunData | None = None
+        self._faults: Faults | None = None
+        if plans.faults or plans.server is not None:
+            # Only runs with faults pay for the import.
+            from quiver_fast.cli.pair.faults import Faults
+
+            arrow = plans.plan("receive")
+            self._faults = Faults(plans.faults, arrow, plans.server, plans.fault_pid, signals)
         self._queues = [
             QueueSetup(self.command, plans.queue, plan, console, signals)
             for plan in self._queue_plans()
@@ -213,7 +244,10 @@ class RunFrame:
                 stack.enter_context(closing(queue))
             stack.enter_context(closing(self._view))
             self._view.open()
-            if not self._plans.peer_to_peer:
+            if self._faults is not None:
+                self._plans.relay = stack.enter_context(self._faults.running())
+                self._tell_faults(self._faults)
+            if not self._plans.peer_to_peer and not self._signals.count:
                 self._plans.prepare_queues(self._queues)
             if not self._signals.count:
                 self._run_arrows()
@@ -225,6 +259,9 @@ class RunFrame:
             self._start()
             self._supervisor.watch(self._runs)
         finally:
+            if self._faults is not None:
+                self._faults.end()
+                self._tell_faults(self._faults)
             for run in self._runs:
                 run.close()
 
@@ -240,13 +277,29 @@ class RunFrame:
             self._supervisor.stop(self._abort.reason)
 
     def _go_on(self) -> None:
-        for drain in self._drains:
+        if self._faults is not None:
+            self._attend(self._faults)
+        # A broker that comes back gets its receivers.
+        lasts = self._faults is not None and self._faults.active
+        for drain in () if lasts else self._drains:
             drain.advance()
         if self._signals.count or self._abort.reason:
             self._view.state("Stopping")
         elif self._drains and not any(run.running for run in self._senders):
             self._view.state("Draining")
         self._view.tick()
+
+    def _attend(self, faults: Faults) -> None:
+        """Begin the faults with the sending, and undo them before the arrows end early."""
+        if self._signals.count or self._abort.reason:
+            faults.end()
+        elif all(run.control is None or run.control.is_ready() for run in self._senders):
+            faults.begin()
+        self._tell_faults(faults)
+
+    def _tell_faults(self, faults: Faults) -> None:
+        for line in faults.told():
+            self._view.tell(line)
 
     def _launch(self, plan: ArrowPlan, title: str, *, held: bool = False) -> ArrowRun:
         """Start an arrow; one that is held begins when its control says so."""
@@ -278,6 +331,9 @@ class RunFrame:
         Raises:
             RecordError: the records are not those of an arrow.
         """
+        if self._faults is not None:
+            for run in self._senders:
+                run.told = self._faults.sections()
         data = self._data = self._read()
         summaries = {} if data is None else self._summaries(data)
         problems = self._save(summaries)
@@ -329,7 +385,7 @@ class RunFrame:
             problem = judge(run, summaries.get(run, {"results": {"message_count": 1}}))
             if problem is not None and (ending.at_fault or ending.complete):
                 problems.append(problem)
-        return problems
+        return problems + (self._faults.problems() if self._faults is not None else [])
 
     def _may_get_nothing(self, _run: ArrowRun) -> bool:
         """Say whether an arrow may end without a message."""

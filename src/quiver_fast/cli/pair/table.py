@@ -191,6 +191,9 @@ class View:
     def tick(self) -> None:
         """Draw the view again, if it is time to."""
 
+    def tell(self, line: str) -> None:
+        """Show a line between the rows."""
+
     def add(self, snapshots: dict[str, Snapshot]) -> None:
         """Show a row with the snapshots of one moment, by role, if the receiver is among them."""
         self._sender = snapshots.get("sender", self._sender)
@@ -225,6 +228,10 @@ class UpstreamView(View):
         self._settlement = settlement
         self._unit = unit
         self._start = start
+
+    def tell(self, line: str) -> None:
+        """See :meth:`View.tell`."""
+        self._show(line)
 
     def _show_row(self, sender: Snapshot | None, receiver: Snapshot) -> None:
         streaming = receiver.period_bytes is not None

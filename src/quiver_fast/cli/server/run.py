@@ -72,7 +72,7 @@ class ServerRun:
             QuiverError: it ended by itself, or is not ready after ``patience`` seconds.
         """
         deadline = time.monotonic() + patience
-        while not self._is_ready():
+        while not self.is_ready():
             self.check_alive()
             signals.pass_on(self)
             if signals.count:
@@ -135,6 +135,7 @@ class ServerRun:
         self.child.usage.sample()
         return self.child.usage.cpu_ms
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Say whether the server has said that it serves."""
         file = Path(self.plan.ready_file or "")
         return file.is_file() and file.read_text(encoding="ascii") == _READY

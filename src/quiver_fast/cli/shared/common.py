@@ -259,9 +259,9 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, arrow.PAIR, ARROW_OPTIONS)
 
 
-def add_failure_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a run that goes on after a lost connection."""
-    add_options(parser, arrow.FAILURE, ARROW_OPTIONS)
+def add_failure_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options of a run that goes on after a lost connection, and return their group."""
+    return add_options(parser, arrow.FAILURE, ARROW_OPTIONS)
 
 
 def add_tls_options(parser: argparse.ArgumentParser) -> None:

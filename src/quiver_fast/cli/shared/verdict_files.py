@@ -23,6 +23,7 @@ from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SWEEP
 from quiver_fast.analysis.sections.campaigns import campaign_sections, checked
 from quiver_fast.analysis.sections.headline import run_tiles
 from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section
+from quiver_fast.analysis.sections.run import faults_of
 from quiver_fast.analysis.sections.verdicts import BREACHED, breach_text, verdicts
 from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file
@@ -177,10 +178,10 @@ def _figures(document: Mapping[str, Any]) -> list[str]:
     kind = document["schema"]["name"]
     if kind in _CAMPAIGNS:
         return _campaign(_CAMPAIGNS[kind], document)
+    runs = document.get("runs", [] if kind == "bench" else [document])
     if kind == "bench":
         rows = [(one["name"], _bench_tiles(one)) for one in document["results"]]
     else:
-        runs = document.get("runs", [document])
         rows = [
             (run.get("name") or run["output_dir"], dict(run_tiles(run)))
             for run in (*runs, *(document.get("baseline_runs") or ()))
@@ -189,7 +190,8 @@ def _figures(document: Mapping[str, Any]) -> list[str]:
     cells = [(name, *(tiles.get(head, "-") for head in heads)) for name, tiles in rows]
     answers = document.get("answers", ())
     parts = [checked(one, partial(_campaign, one.kind, one.document)) for one in answers]
-    return [*chain.from_iterable(parts), _table(("run", *heads), cells)]
+    tables = [_parts(Section("FAULTS", [*faults_of(run)])) for run in runs]
+    return [*chain.from_iterable(parts), _table(("run", *heads), cells), *chain(*tables)]
 
 
 def _campaign(kind: str, document: Mapping[str, Any]) -> list[str]:
