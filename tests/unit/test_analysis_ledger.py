@@ -187,9 +187,17 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: i
     run.write(tmp_path / "run", **DRAINED)
     limits = ("lost>0", "gap>1s", "duplicate>0", "redelivered>0", "resent>0", "in_doubt>0")
     page = tmp_path / "page.html"
-    words = [str(tmp_path / "run"), f"--html={page}", *(f"--fail-if={one}" for one in limits)]
+    words = [
+        str(tmp_path / "run"),
+        f"--html={page}",
+        f"--markdown={tmp_path / 'verdict.md'}",
+        *(f"--fail-if={one}" for one in limits),
+    ]
     assert quiver_analyze(words) == (EXIT_THRESHOLD if lost else 0)
     shown = capsys.readouterr()
     assert f"{lost} of 600 acknowledged messages were lost; 0 in doubt" in shown.out
     assert unknown_labels(page.read_text()) == []
+    markdown = (tmp_path / "verdict.md").read_text()
+    assert f"{lost} of 600 acknowledged messages were lost; 0 in doubt" in markdown
+    assert f"| Lost | {lost} messages |" in markdown
     assert ("lost>0 is breached: 1 message" in shown.err) == bool(lost)

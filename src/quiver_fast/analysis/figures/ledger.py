@@ -81,7 +81,7 @@ def _failures(
 ) -> dict[str, Any]:
     """Return the figures of each failure, and the longest gap of all: None where one has none."""
     failures = failures_of(run)
-    starts = [group[0].lost_at // _SECOND for group, _ in failures]
+    starts = [group[0]["lost_at"] // _SECOND for group, _ in failures]
     # Two failures may begin in one second.
     stops = [*(max(stop, start + 1) for start, stop in pairwise(starts)), None][: len(starts)]
     levels = _levels(receiver, starts[0]) if starts else None
@@ -89,14 +89,14 @@ def _failures(
     for number, ((group, back), start, stop) in enumerate(
         zip(failures, starts, stops, strict=True)
     ):
-        at = group[0].lost_at
+        at = group[0]["lost_at"]
         row: dict[str, Any] = {
             "at": at / _SECOND,
             "seconds": None if back is None else (back - at) / _SECOND,
             "connections": len(group),
-            "attempts": sum(one.attempts for one in group),
-            "in_doubt": sum(one.in_doubt for one in group),
-            "reason": group[0].reason,
+            "attempts": sum(one["attempts"] for one in group),
+            "in_doubt": sum(b - a + 1 for one in group for a, b in one.get("in_doubt") or ()),
+            "reason": group[0]["reason"],
             "receiver_gap": _seconds(sums.receiver_gaps[number], receiver.time_unit),
             "sender_gap": _seconds(sums.sender_gaps[number], sender.time_unit),
             "recovered_seconds": None if levels is None else _recovered(*levels, start, stop, at),

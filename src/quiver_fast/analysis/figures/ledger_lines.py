@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from quiver_fast.analysis.tables.fates import COPIED, SENT, SETTLED, Fates, Live
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows
 
 if TYPE_CHECKING:
-    from quiver_fast.analysis.model.bounds import Failure, RunBounds
+    from quiver_fast.analysis.model.bounds import RunBounds
     from quiver_fast.records.transfers import RunBatch
 
 _SECOND = 10**9
@@ -85,16 +86,14 @@ class LedgerTables:
 
 def copies(run: RunBounds) -> list[tuple[int, int]]:
     """Return the ids of the messages that were sent again, the first and last of each range."""
-    return [one for failure in run.failures or () for one in failure.resent]
+    return [(a, b) for one in run.failures or () if one["sends"] for a, b in one["resent"]]
 
 
 def lives_of(run: RunBounds, unit: str) -> Lives:
     """Return the lives of the connections of the receivers of a run, in this unit."""
-    losses: dict[int, list[int]] = {}
-    for one in run.failures or ():
-        for end in () if one.sends else one.ends:
-            losses.setdefault(end, []).append(_tick(one.lost_at, unit))
-    return Lives(losses)
+    lost = [one for one in run.failures or () if not one["sends"]]
+    ranges = [(one["ends"], _tick(one["lost_at"], unit)) for one in lost]
+    return Lives([(end, tick) for (a, b), tick in ranges for end in range(a, b + 1)])
 
 
 def _tick(nanoseconds: int, unit: str) -> int:
@@ -104,21 +103,21 @@ def _tick(nanoseconds: int, unit: str) -> int:
 def spans_of(run: RunBounds, unit: str = "ns") -> Spans:
     """Return the failures of a run, in this unit."""
     return [
-        (_tick(group[0].lost_at, unit), None if end is None else _tick(end, unit))
+        (_tick(group[0]["lost_at"], unit), None if end is None else _tick(end, unit))
         for group, end in failures_of(run)
     ]
 
 
-def failures_of(run: RunBounds) -> list[tuple[list[Failure], int | None]]:
+def failures_of(run: RunBounds) -> list[tuple[list[dict[str, Any]], int | None]]:
     """Return the failures of connections that are one of the run, and when all were back."""
-    found: list[tuple[list[Failure], int | None]] = []
-    for one in sorted(run.failures or (), key=lambda one: one.lost_at):
+    found: list[tuple[list[dict[str, Any]], int | None]] = []
+    for one in sorted(run.failures or (), key=itemgetter("lost_at")):
+        lost, back = one["lost_at"], one["back_at"]
         group, end = found[-1] if found else ([], 0)
-        if group and (end is None or one.lost_at <= end + _TOGETHER):
-            back = None if end is None or one.back_at is None else max(end, one.back_at)
-            found[-1] = [*group, one], back
+        if group and (end is None or lost <= end + _TOGETHER):
+            found[-1] = [*group, one], None if end is None or back is None else max(end, back)
         else:
-            found.append(([one], one.back_at))
+            found.append(([one], back))
     return found
 
 

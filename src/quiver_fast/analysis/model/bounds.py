@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 from quiver_fast.body_sizes import mean_body, parse_body_size
 from quiver_fast.errors import UsageError
@@ -51,57 +52,6 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A connection of an arrow that was lost.
-
-    Attributes:
-        sends: whether it was a sender's.
-        ends: the numbers of the ends that it had.
-        lost_at: when, in nanoseconds since the epoch.
-        back_at: when there was another one; None where there was none before the end.
-        reason: why.
-        attempts: how often the arrow tried to connect.
-        in_doubt: messages of a sender that had no outcome then.
-        resent: the numbers of those that it sent again, the first and the last of each range.
-    """
-
-    sends: bool
-    ends: range
-    lost_at: int
-    back_at: int | None
-    reason: str
-    attempts: int
-    in_doubt: int
-    resent: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def all_of(cls, summary: dict[str, Any] | None) -> tuple[Failure, ...] | None:
-        """Return the failures in the summary of an arrow; None of one that does not reconnect."""
-        told = (summary or {}).get("failures")
-        if told is None:
-            return None
-        config = _config(summary)
-        asked = config.get("ends") or {}
-        first, members = asked.get("first", asked.get("number") or 0), asked.get("members", 1)
-        return tuple(
-            cls(
-                sends=config.get("operation") == "send",
-                # An end that has a process of its own does not know its number.
-                ends=range(first, first + 1)
-                if members == 1
-                else range(one["ends"][0], one["ends"][1] + 1),
-                lost_at=one["lost_at"],
-                back_at=one["back_at"],
-                reason=one["reason"],
-                attempts=one["attempts"],
-                in_doubt=sum(last - begin + 1 for begin, last in one.get("in_doubt") or ()),
-                resent=tuple((begin, last) for begin, last in one.get("resent") or ()),
-            )
-            for one in told
-        )
-
-
-@dataclass(frozen=True)
 class RunBounds:
     """The options of a run, and how it ended.
 
@@ -123,7 +73,9 @@ class RunBounds:
         steps: rates that follow each other, of all senders; none without such.
         body_bytes: the mean size of a body; None where not known.
         aborted: those of ``refused`` that are streams which ended too early.
-        failures: the lost connections of all ends; None where senders do not connect again.
+        failures: the lost connections of all ends, as their summaries have them; ``ends`` are
+            numbers among all of a side, and ``sends`` says which. None where arrows do not
+            connect again.
     """
 
     run_start: int | None = None
@@ -142,7 +94,7 @@ class RunBounds:
     steps: tuple[RateStep, ...] = ()
     body_bytes: float | None = None
     aborted: int = 0
-    failures: tuple[Failure, ...] | None = None
+    failures: tuple[dict[str, Any], ...] | None = None
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -174,7 +126,7 @@ class RunBounds:
             steps=parse_rate_steps("" if send.get("backlog") else send.get("rate_steps") or ""),
             body_bytes=_body_bytes(send),
             aborted=((sender or {}).get("arrow") or {}).get("aborted") or 0,
-            failures=all_failures(map(Failure.all_of, (sender, receiver))),
+            failures=all_failures(map(_failures, (sender, receiver))),
         )
 
     def not_rejected(self, missing: int) -> int:
@@ -200,10 +152,24 @@ class RunBounds:
         return least if most == 0 or known else None
 
 
-def all_failures(ends: Iterable[tuple[Failure, ...] | None]) -> tuple[Failure, ...] | None:
+Failures: TypeAlias = "tuple[dict[str, Any], ...] | None"
+
+
+def all_failures(ends: Iterable[Failures]) -> Failures:
     """Return the failures of all ends; None where none of them connects again."""
-    found = [failures for failures in ends if failures is not None]
-    return tuple(one for failures in found for one in failures) if found else None
+    known = [failures for failures in ends if failures is not None]
+    return tuple(chain.from_iterable(known)) if known else None
+
+
+def _failures(summary: dict[str, Any] | None) -> Failures:
+    told = (summary or {}).get("failures")
+    if told is None:
+        return None
+    config = _config(summary)
+    asked, sends = config.get("ends") or {}, config.get("operation") == "send"
+    # An end that has a process of its own does not know its number.
+    alone = {} if asked.get("members", 1) > 1 else {"ends": [asked.get("first", 0)] * 2}
+    return tuple(one | {"sends": sends} | alone for one in told)
 
 
 def was_emptied(

@@ -82,6 +82,26 @@ def _is_counts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_count, value))
 
 
+def _is_failures(value: Any) -> bool:
+    """Say whether it is a list of lost connections."""
+    return isinstance(value, list) and all(map(_is_failure, value))
+
+
+def _is_failure(value: Any) -> bool:
+    ranges = (value.get(key, []) for key in ("in_doubt", "resent")) if _is_object(value) else [0]
+    return (
+        all(isinstance(one, list) and all(map(_is_range, one)) for one in ranges)
+        and _is_range(value.get("ends"))
+        and all(map(_is_count, (value.get("lost_at"), value.get("attempts"))))
+        and ("back_at" in value and _or_null(_is_count)(value["back_at"]))
+        and _is_text(value.get("reason"))
+    )
+
+
+def _is_range(value: Any) -> bool:
+    return _is_counts(value) and len(value) == 2 and value[0] <= value[1]
+
+
 def _is_lateness(value: Any) -> bool:
     return _is_object(value) and "p50" in value and all(map(_is_number, value.values()))
 
@@ -216,6 +236,7 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "schedule"): _is_schedule,
     ("arrow", "ends"): _is_object,
     ("arrow", "ends", "counts"): _is_counts,
+    ("failures",): _is_failures,
     ("workload",): _is_object,
     ("faults",): _is_faults,
     ("relay",): _is_relay,

@@ -54,6 +54,11 @@ def run_tiles(run: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     if delivery.get("unreceived"):
         tiles.append(("Unreceived", f"{delivery['unreceived']:,}"))
+    if "ledger" in run:
+        lost, gap = run["ledger"]["lost"], run["ledger"]["gap"]
+        tiles.append(("Lost", "not known" if lost is None else f"{lost:,}"))
+        tiles.append(("In doubt", f"{run['ledger']['in_doubt']:,}"))
+        tiles.append(("Gap", "-" if gap is None else seconds_text(gap)))
     if not delivery and run["sender"] is not None:
         tiles.append(("Sent", f"{run['sender']['results']['message_count']:,}"))
     return tiles

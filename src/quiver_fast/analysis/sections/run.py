@@ -52,31 +52,11 @@ from quiver_fast.words import counted
 _COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
            "negative_latency")  # fmt: skip
 
-# The rows of the ledger, and the columns of its failures.
-_FATES = {
-    "Due": "due",
-    "Acknowledged, received": "acknowledged_received",
-    "Acknowledged, missing": "acknowledged_unreceived",
-    "Acknowledged, lost": "lost",
-    "In doubt, received": "in_doubt_received",
-    "In doubt, missing": "in_doubt_unreceived",
-    "Refused": "refused",
-    "Never sent": "never_sent",
-    "Resent": "resent",
-    "Copies received": "resent_received",
-    "Redelivered": "redelivered",
-    "Duplicate": "duplicate",
-}
-_OF_FAILURES = {
-    "back after": "seconds",
-    "connections": "connections",
-    "attempts": "attempts",
-    "in doubt": "in_doubt",
-    "gap": "receiver_gap",
-    "gap of outcomes": "sender_gap",
-    "p99 back after": "recovered_seconds",
-    "highest backlog": "highest_backlog",
-}
+_FATES = ("due", "acknowledged_received", "acknowledged_unreceived", "lost", "in_doubt_received",
+          "in_doubt_unreceived", "refused", "never_sent", "resent", "resent_received",
+          "redelivered", "duplicate")  # fmt: skip
+_OF_FAILURES = ("seconds", "connections", "attempts", "in_doubt", "receiver_gap", "sender_gap",
+                "recovered_seconds", "highest_backlog")  # fmt: skip
 
 # Why messages went late, and advice; None is not known.
 _CAUSES = {
@@ -115,7 +95,7 @@ def run_sections(run: Document) -> list[Section]:
         "RESULTS": _results(run),
         "LATENCY": _latencies(run),
         "DELIVERY": _delivery(run),
-        "LEDGER": _ledger(run),
+        "LEDGER": ledger_rows(run),
         "BACKLOG": _backlog(run.get("backlog")),
         "SETTLEMENT": _settlement(sender.get("settlement")),
         "SCHEDULE": _schedule(sender, receiver.get("latency")),
@@ -267,7 +247,7 @@ def _delivery(run: Document) -> Iterator[Row]:
         if delivery.get(key) is not None:
             lost = key == "lost" and delivery[key]
             unit = lost_text(run.get("peer_to_peer"), "messages") if lost else "messages"
-            yield number(key.replace("_", " ").capitalize(), delivery[key], unit)
+            yield number(_words(key).capitalize(), delivery[key], unit)
         elif key == "lost" and delivery.get("unreceived"):
             yield Row("Lost", "not known")
     for key in ("released", "rejected"):
@@ -294,35 +274,36 @@ def _delivery(run: Document) -> Iterator[Row]:
         yield number("Queue growth", growth["per_second"], "messages/s", brief)
 
 
-def _ledger(run: Document) -> Iterator[Row | Grid]:
+def ledger_rows(run: Document) -> Iterator[Row | Grid]:
     """Yield the fate of the messages of a run that goes on after lost connections."""
     ledger = run.get("ledger")
     if ledger is None:
         return
     words = ledger_words(ledger)
     yield Row("", words, "", ("Ledger", words), TEXT)
-    for name, key in _FATES.items():
-        if key == "lost" and ledger["lost"] is None:
-            yield Row(name, "not known")
-        elif ledger[key] is not None:
-            yield number(name, ledger[key], "messages")
+    for key in _FATES:
+        if ledger[key] is not None:
+            yield number(_words(key).capitalize(), ledger[key], "messages")
+        elif key == "lost":
+            yield Row("Lost", "not known")
     if ledger["failures"]:
         first = (run["sender"] or {"results": {}})["results"].get("first_send_time")
         rows = [_failure_cells(one, first) for one in ledger["failures"]]
-        yield Grid("Failures", ("at", *_OF_FAILURES, "reason"), rows)
+        yield Grid("Failures", ("at", *map(_words, _OF_FAILURES), "reason"), rows)
 
 
-def _failure_cells(failure: Document, first: int | None) -> tuple[str, ...]:
-    at = "-" if first is None else f"{failure['at'] - first / 1000:,.3f} s"
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _failure_cells(failure: Document, first: int | None) -> list[str]:
+    values = [failure[key] for key in _OF_FAILURES]
     cells = [
-        "-"
-        if (value := failure[key]) is None
-        else seconds_text(value)
-        if isinstance(value, float)
-        else f"{value:,}"
-        for key in _OF_FAILURES.values()
+        "-" if value is None else f"{value:,}" if isinstance(value, int) else seconds_text(value)
+        for value in values
     ]
-    return (at, *cells, failure["reason"])
+    at = "-" if first is None else f"{failure['at'] - first / 1000:,.3f} s"
+    return [at, *cells, failure["reason"]]
 
 
 def _backlog(backlog: Document | None) -> Iterator[Row]:

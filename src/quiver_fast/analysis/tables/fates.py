@@ -6,7 +6,7 @@ row is (block of ids, first id, ids, kind, lines of that kind about each of thes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from quiver_fast.analysis.model.distribution import Int64Array, distinct
 from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of
 from quiver_fast.analysis.tables.key_runs import as_keys, split_at
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows
-from quiver_fast.analysis.tables.tally import joined_runs
 
 SENT, SETTLED, COPIED = -3, -2, -1
 """The kinds of lines, beside those of :meth:`Lives.kinds`."""
@@ -26,18 +25,23 @@ _FIRST, _LENGTH, _KIND, _COUNT = range(1, 5)
 _LIFE_BITS = 22
 # A side has fewer ends; a line that no arrow wrote may have any number.
 _NOBODY = 100_000
-_NEVER = np.empty(0, np.int64)
 
 
 class Lives:
     """The lives of the connections of receivers.
 
     Args:
-        losses: by the number of an end, the ticks at which its connection was lost.
+        losses: the number of an end, and the tick at which its connection was lost.
     """
 
-    def __init__(self, losses: Mapping[int, Iterable[int]]) -> None:
-        self._losses = {end: np.sort(np.array([*ticks])) for end, ticks in losses.items()}
+    def __init__(self, losses: Sequence[tuple[int, int]]) -> None:
+        ends, ticks = np.array(losses, np.int64).reshape(-1, 2).T
+        self._ticks = distinct(ticks)
+        self._losses = np.sort(self._moments(ends, ticks))
+
+    def _moments(self, ends: Int64Array, ticks: Int64Array | int) -> Int64Array:
+        """Return numbers that ascend by end, then by time as far as losses tell times apart."""
+        return ends * (len(self._ticks) + 1) + np.searchsorted(self._ticks, ticks)
 
     def kinds(self, ends: Int64Array, received: Int64Array) -> Int64Array:
         """Return the life of each receipt: one number for each, odd where a failure ended it.
@@ -46,13 +50,15 @@ class Lives:
             ends: int64[n], the number of the end that received it.
             received: int64[n], when, in the unit of the losses.
         """
-        found = np.where((ends >= 0) & (ends < _NOBODY), ends, _NOBODY) << _LIFE_BITS
-        for end in distinct(ends).tolist():
-            some, losses = ends == end, self._losses.get(end, _NEVER)
-            # A message that came in the tick of a loss came before it.
-            lives = np.searchsorted(losses, received[some])
-            found[some] += lives << 1 | (lives < len(losses))
-        return found
+        ends = np.where((ends >= 0) & (ends < _NOBODY), ends, _NOBODY)
+        # A message that came in the tick of a loss came before it.
+        first, now, last = (
+            np.searchsorted(self._losses, moments)
+            for moments in (
+                self._moments(ends, 0), self._moments(ends, received), self._moments(ends + 1, 0),
+            )
+        )  # fmt: skip
+        return ends << _LIFE_BITS | (now - first) << 1 | (now < last)
 
 
 class Fates:
@@ -74,14 +80,16 @@ class Fates:
         """
         firsts, lengths = as_keys(ids), as_keys(counts)
         kinds = np.broadcast_to(np.int64(kinds), len(ids))
-        for kind in distinct(kinds).tolist():
-            first, length = firsts[kinds == kind], lengths[kinds == kind]
-            high = None if highs is None else highs[kinds == kind]
-            if high is None:
-                first, length, _ = joined_runs(first, length)
-            block, pieces, sizes, _, _ = cut_blocks(first, length, high)
-            same = np.full(len(block), kind), np.ones(len(block), np.int64)
-            self._rows.add(block, pieces.view(np.int64), sizes.view(np.int64), *same)
+        if highs is None:
+            order = np.argsort(kinds, kind="stable")
+            firsts, lengths, kinds = firsts[order], lengths[order], kinds[order]
+            fresh = (firsts[1:] != (firsts + lengths)[:-1]) | (kinds[1:] != kinds[:-1])
+            starts = np.flatnonzero(np.append(True, fresh))
+            firsts, lengths, kinds = firsts[starts], np.add.reduceat(lengths, starts), kinds[starts]
+        block, firsts, lengths, origin, _ = cut_blocks(firsts, lengths, highs)
+        ones = np.ones(len(block), np.int64)
+        rows = firsts.view(np.int64), lengths.view(np.int64), kinds[origin], ones
+        self._rows.add(block, *rows)
 
     def totals(self) -> dict[str, int]:
         """Return the sums of :func:`totals_of` over all messages."""

@@ -22,8 +22,8 @@ from quiver_fast.analysis.model.units import average_text
 from quiver_fast.analysis.read.answer_file import CHURN, HOLD, SEARCH, SWEEP
 from quiver_fast.analysis.sections.campaigns import campaign_sections, checked
 from quiver_fast.analysis.sections.headline import run_tiles
-from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section
-from quiver_fast.analysis.sections.run import faults_of
+from quiver_fast.analysis.sections.rows import TEXT, Grid, Row, Section, told
+from quiver_fast.analysis.sections.run import faults_of, ledger_rows
 from quiver_fast.analysis.sections.verdicts import BREACHED, breach_text, verdicts
 from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file
@@ -190,7 +190,11 @@ def _figures(document: Mapping[str, Any]) -> list[str]:
     cells = [(name, *(tiles.get(head, "-") for head in heads)) for name, tiles in rows]
     answers = document.get("answers", ())
     parts = [checked(one, partial(_campaign, one.kind, one.document)) for one in answers]
-    tables = [_parts(Section("FAULTS", [*faults_of(run)])) for run in runs]
+    tables = [
+        _parts(one)
+        for run in runs
+        for one in told({"FAULTS": faults_of(run), "LEDGER": ledger_rows(run)})
+    ]
     return [*chain.from_iterable(parts), _table(("run", *heads), cells), *chain(*tables)]
 
 
