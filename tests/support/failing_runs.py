@@ -170,11 +170,12 @@ class FailingRun:
         """Return the end, its connections that were lost before, and whether one was later."""
         process = self.failures["receiver"][line.end // self.members]
         base = START // TICK[self.unit]
-        lost = [
-            one["lost_at"] // TICK[self.unit] - base
-            for one in process
-            if self.members == 1 or one["ends"][0] == line.end
-        ]
+        lost = []
+        for one in process:
+            if self.members == 1 or one["ends"][0] == line.end:
+                lost.append(one["lost_at"] // TICK[self.unit] - base)
+                if one["back_at"] and one["back_at"] // TICK[self.unit] - base == lost[-1]:
+                    lost.append(lost[-1] - 1)
         before = sum(one < line.time for one in lost)
         return line.end, before, before < len(lost)
 
@@ -223,7 +224,7 @@ class FailingRun:
             back = None if None in backs else max(backs)
             stop = groups[number + 1][0]["lost_at"] if number + 1 < len(groups) else None
             found.append({
-                "at": at / 10**9,
+                "at": at,
                 "seconds": None if back is None else (back - at) / 10**9,
                 "connections": len(group),
                 "attempts": sum(one["attempts"] for one in group),

@@ -150,6 +150,29 @@ def test_failures_close_to_each_other_are_one(tmp_path: Path) -> None:
     assert found["failures"][0]["seconds"] == 1.0
 
 
+def test_an_end_that_is_back_in_the_same_tick(tmp_path: Path) -> None:
+    """In that millisecond a message may come again; two at once may not."""
+    for at, fate in ((2000, "redelivered"), (2001, "redelivered"), (1999, "duplicate")):
+        run = Paced(loss(2.0003, 2.0004))
+        run.receive(190, at)
+        assert run.ledger(tmp_path / f"{at}")[fate] == 1
+
+
+def test_the_fault_of_a_failure(tmp_path: Path) -> None:
+    run = Paced(loss(1, 1.5), loss(4, 4.5), loss(5.2, 5.3))
+    run.write(tmp_path / "run")
+    path = tmp_path / "run" / "sender-summary.json"
+    faults = [
+        {"at": None, "until": None},
+        {"at": START + 999 * 10**6, "until": START + 10**9},
+        {"at": START + 405 * 10**7, "until": None},
+        {"at": START + 5 * 10**9, "until": START + 6 * 10**9},
+    ]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"faults": faults}))
+    failures = loaded(tmp_path / "run").sections["ledger"]["failures"]
+    assert [one["fault"] for one in failures] == [1, 2, 3]
+
+
 def test_the_latency_comes_back(tmp_path: Path) -> None:
     run = Paced(loss(2.5, 2.6))
     run.without("received", ids=range(250, 350))

@@ -180,6 +180,7 @@ def bounds_of_ends(
         steps=_steps_of_all(senders[0]) if senders else (),
         body_bytes=pairs[0].body_bytes if pairs else None,
         aborted=sum(one.aborted for one in pairs),
+        faults=pairs[0].faults if pairs else (),
         failures=all_failures(one.failures for one in (*pairs, *others)),
     )
 

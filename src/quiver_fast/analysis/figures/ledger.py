@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.figures.ledger_lines import LedgerSums, copies, failures_of
+from quiver_fast.analysis.figures.ledger_lines import TOGETHER, LedgerSums, copies, failures_of
 from quiver_fast.analysis.figures.series import percentiles_per_second
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -91,7 +91,7 @@ def _failures(
     ):
         at = group[0]["lost_at"]
         row: dict[str, Any] = {
-            "at": at / _SECOND,
+            "at": at,
             "seconds": None if back is None else (back - at) / _SECOND,
             "connections": len(group),
             "attempts": sum(one["attempts"] for one in group),
@@ -101,12 +101,24 @@ def _failures(
             "sender_gap": _seconds(sums.sender_gaps[number], sender.time_unit),
             "recovered_seconds": None if levels is None else _recovered(*levels, start, stop, at),
             "highest_backlog": _highest_backlog(sender, receiver, start, stop),
-            "fault": None,
+            "fault": _fault(run, at),
         }
         rows.append(row)
     gaps = [row["receiver_gap"] for row in rows]
     gap = None if None in gaps else max(gaps, default=0.0)
     return {"gap": gap, "failures": rows}
+
+
+def _fault(run: RunBounds, at: int) -> int | None:
+    """Return the place of the last fault that a failure at this time may be of, by its times."""
+    places = [
+        place
+        for place, fault in enumerate(run.faults)
+        if fault["at"] is not None
+        and fault["at"] <= at + TOGETHER
+        and at <= (fault["until"] or at) + _SECOND
+    ]
+    return places[-1] if places else None
 
 
 def _seconds(ticks: int | None, unit: str) -> float | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quiver_fast.records.transfers import RunBatch
 
 _SECOND = 10**9
-_TOGETHER = _SECOND // 10
+TOGETHER = _SECOND // 10
 
 Spans = Sequence[tuple[int, "int | None"]]
 """The begin and the end of each failure of a run, ascending; no end where it did not end."""
@@ -91,9 +91,15 @@ def copies(run: RunBounds) -> list[tuple[int, int]]:
 
 def lives_of(run: RunBounds, unit: str) -> Lives:
     """Return the lives of the connections of the receivers of a run, in this unit."""
-    lost = [one for one in run.failures or () if not one["sends"]]
-    ranges = [(one["ends"], _tick(one["lost_at"], unit)) for one in lost]
-    return Lives([(end, tick) for (a, b), tick in ranges for end in range(a, b + 1)])
+    losses = []
+    for one in run.failures or ():
+        (first, last), lost = one["ends"], _tick(one["lost_at"], unit)
+        back = None if one["back_at"] is None else _tick(one["back_at"], unit)
+        # In the tick of both, messages of both lives may have come: it is one more life.
+        ticks = [lost - 1, lost] if back == lost else [lost]
+        if not one["sends"]:
+            losses += [(end, tick) for end in range(first, last + 1) for tick in ticks]
+    return Lives(losses)
 
 
 def _tick(nanoseconds: int, unit: str) -> int:
@@ -114,7 +120,7 @@ def failures_of(run: RunBounds) -> list[tuple[list[dict[str, Any]], int | None]]
     for one in sorted(run.failures or (), key=itemgetter("lost_at")):
         lost, back = one["lost_at"], one["back_at"]
         group, end = found[-1] if found else ([], 0)
-        if group and (end is None or lost <= end + _TOGETHER):
+        if group and (end is None or lost <= end + TOGETHER):
             found[-1] = [*group, one], None if end is None or back is None else max(end, back)
         else:
             found.append(([one], back))

@@ -76,6 +76,7 @@ class RunBounds:
         failures: the lost connections of all ends, as their summaries have them; ``ends`` are
             numbers among all of a side, and ``sends`` says which. None where arrows do not
             connect again.
+        faults: those that were injected, as the summary of the sender has them.
     """
 
     run_start: int | None = None
@@ -95,6 +96,7 @@ class RunBounds:
     body_bytes: float | None = None
     aborted: int = 0
     failures: tuple[dict[str, Any], ...] | None = None
+    faults: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -127,6 +129,7 @@ class RunBounds:
             body_bytes=_body_bytes(send),
             aborted=((sender or {}).get("arrow") or {}).get("aborted") or 0,
             failures=all_failures(map(_failures, (sender, receiver))),
+            faults=tuple((sender or {}).get("faults") or ()),
         )
 
     def not_rejected(self, missing: int) -> int:

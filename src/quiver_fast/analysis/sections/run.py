@@ -302,7 +302,7 @@ def _failure_cells(failure: Document, first: int | None) -> list[str]:
         "-" if value is None else f"{value:,}" if isinstance(value, int) else seconds_text(value)
         for value in values
     ]
-    at = "-" if first is None else f"{failure['at'] - first / 1000:,.3f} s"
+    at = "-" if first is None else f"{failure['at'] / 1e9 - first / 1000:,.3f} s"
     return [at, *cells, failure["reason"]]
 
 
