@@ -26,6 +26,7 @@ from support.processes import REPOSITORY, Finished, wait_until
 
 DOCUMENTS = (
     "README.md", "docs/analysis.md", "docs/arrows.md", "docs/bench.md", "docs/comparing.md",
+    "docs/failures.md",
     "docs/install.md", "docs/limits.md", "docs/load.md", "docs/options.md", "docs/output.md",
     "docs/queues.md",
 )  # fmt: skip
@@ -167,6 +168,7 @@ EXAMPLES = PLAIN | {
     bare("quiver //localhost/q0 --find-rate 'p99<10ms'"): FOUND,
     "quiver //localhost/q0 --rate 50k --duration 10s --output run1": Example((BROKER,), DELIVERED),
     "quiver //localhost/q0 --output run1": Example((BROKER,), DELIVERED),
+    "quiver //localhost/q0 --reconnect --rate 1k --duration 6s": Example((BROKER,), DELIVERED),
     "quiver //localhost/q0 --rate 1k --html page.html": Example((BROKER,), DELIVERED),
     bare("quiver //localhost/q0 --rate 50k --fail-if 'p99>5ms'"): Example((BROKER,), codes=(0, 99)),
     # The host is the same one under another name: a difference is by chance.

@@ -169,9 +169,9 @@ def settle(delivery: Any, outcome: str) -> None:
     delivery.settle()
 
 
-def plain_message(number: int) -> bytes:
+def plain_message(number: int, message_id: str | None = None) -> bytes:
     """Return a message of the contract, with a string id."""
-    message: Any = Message(body=b"x" * 100, inferred=True, id=f"peer-{number}")
+    message: Any = Message(body=b"x" * 100, inferred=True, id=message_id or f"peer-{number}")
     message.properties = {"SendTime": time.time_ns() // 1_000_000}
     encoded: bytes = message.encode()
     return encoded

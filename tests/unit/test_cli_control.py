@@ -74,13 +74,15 @@ def test_commands_to_an_arrow_are_lines(ends):
 class Receiver:
     """A receiver that hears, and is silent for as long as the test says."""
 
-    def __init__(self, timeout=10):
+    def __init__(self, timeout=10, *, reconnect=False):
         self.said = []
         self.control = SimpleNamespace(
             sent=lambda count: self.said.append(f"sent {count}"),
             stop=lambda: self.said.append("stop"),
         )
-        self.plan = SimpleNamespace(options=SimpleNamespace(patience=timeout))
+        self.plan = SimpleNamespace(
+            options=SimpleNamespace(patience=timeout, reconnect=reconnect, reconnect_seconds=60)
+        )
         self.running = True
         self.silence = 0.0
         self.tolerant = False
@@ -155,7 +157,9 @@ def test_senders_that_failed_without_a_message_leave_no_rest(clock, complete, tr
 @pytest.mark.parametrize(("failed", "kinds"), [("refused", ["drained"]), (None, [])])
 def test_ends_on_hosts_are_drained_likewise(clock, failed, kinds):
     told = []
-    plan = SimpleNamespace(title="", controlled=True, options=SimpleNamespace(patience=0))
+    plan = SimpleNamespace(
+        title="", controlled=True, options=SimpleNamespace(patience=0, reconnect=False)
+    )
     senders, receivers = (
         [RemoteEnd(plan, 0, lambda **document: told.append(document["kind"])) for _ in range(2)]
         for _ in range(2)

@@ -30,10 +30,12 @@ from quiver_fast.wall_clock import wall_base
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
+    from typing import Any
 
     from quiver_fast.arrow.amqp.emptying import Purger
     from quiver_fast.arrow.amqp.ends import Ends
     from quiver_fast.arrow.amqp.receiver import Receiver
+    from quiver_fast.arrow.amqp.returning import Place, Ways
     from quiver_fast.arrow.amqp.sender import Sender
     from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
     from quiver_fast.arrow.amqp.template import MessageTemplate
@@ -77,6 +79,7 @@ def run(config: ArrowConfig) -> None:
     # Over csp the endpoint has the connection.
     connection: Connection | RemoteSender | RemoteReceiver | None = None
     reason: str | None = None
+    ways: Ways | None = None
     limits = Limits(
         count=config.count,
         duration=config.duration,
@@ -84,13 +87,16 @@ def run(config: ArrowConfig) -> None:
         run_start=config.run_start,
         clock_base=config.clock_base or wall_base(),
         control=Control(config.control_fd),
+        reconnects=config.reconnect,
     )
     try:
+        if config.reconnect:
+            ways = make_ways(config, limits)
         if config.scheme == "csp":
             endpoint = connection = make_remote_endpoint(config, writer, limits)
             endpoint.transfer(SETUP_TIMEOUT)
         elif config.has_many_ends:
-            endpoint = make_ends(config, writer, limits)
+            endpoint = make_ends(config, writer, limits, ways)
             try:
                 run_ends(endpoint)
             finally:
@@ -98,7 +104,7 @@ def run(config: ArrowConfig) -> None:
         else:
             connection = open_connection(config, limits.control)
             endpoint = make_endpoint(config, connection, writer, limits)
-            transfer(config, connection, endpoint)
+            transfer(config, connection, endpoint, ways)
         for warning in limits.warnings:
             warn(PROGRAM, warning)
         if endpoint.interrupted:
@@ -117,9 +123,10 @@ def run(config: ArrowConfig) -> None:
                 write_report(
                     config,
                     config.report_file,
-                    peer=None if connection is None else connection.identity(),
+                    peer=None if connection is None else last_of(connection, ways).identity(),
                     account=None if endpoint is None else endpoint.account(),
                     delays=limits.delays,
+                    failures=None if ways is None else ways.documents(),
                     reason=reason,
                 )
 
@@ -135,7 +142,7 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
     if config.server:
         sock = sockets.accept(config.host, config.port, patience_of(config), SETUP_TIMEOUT, control)
     else:
-        sock = sockets.connect(config.host, config.port, SETUP_TIMEOUT)
+        sock = sockets.connect(*place_of(config), SETUP_TIMEOUT)
     place = endpoint(config.host, config.port)
     connection = make_connection(config, sock, place, config.id, security, control)
     try:
@@ -144,6 +151,11 @@ def open_connection(config: ArrowConfig, control: Control) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def place_of(config: ArrowConfig) -> tuple[str, int]:
+    """Return the host and the port to connect to."""
+    return config.via[0] if config.via else (config.host, config.port)
 
 
 def patience_of(config: ArrowConfig) -> float | None:
@@ -173,6 +185,7 @@ def make_connection(
     container: str,
     security: Security,
     control: Control,
+    hostname: str | None = None,
 ) -> Connection:
     """Return the connection of a socket, which is not open yet.
 
@@ -183,12 +196,13 @@ def make_connection(
         container: this side's container id.
         security: see `security_of`.
         control: the socket to the wrapper.
+        hostname: the host to name and to verify; None for the configured one.
     """
     return Connection(
         sock,
         peer=place,
         container_id=container,
-        hostname=config.host,
+        hostname=hostname or config.host,
         server=config.server,
         security=security,
         max_frame_size=config.max_frame_size,
@@ -200,8 +214,34 @@ def make_connection(
     )
 
 
-def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends:
+def make_ways(config: ArrowConfig, limits: Limits) -> Ways:
+    """Return how lost connections of the process come back."""
+    from quiver_fast.arrow.amqp.returning import Ways, places_of
+
+    security, many = security_of(config), config.has_many_ends
+
+    def connect(sock: socket, place: Place, number: int) -> Connection:
+        of_many = f" (connection {number + 1} of {config.connections})" if many else ""
+        return make_connection(
+            config, sock, place.name + of_many, f"{config.id}-{number}" if many else config.id,
+            security, limits.control, place.hostname,
+        )  # fmt: skip
+
+    def address(connection: Connection, number: int) -> str:
+        queue = (config.first_end + number) % config.queues
+        return address_at(config, connection, str(queue) if many else "%d")
+
+    places = places_of((config.host, config.port), config.failover, place_of(config))
+    how = config.reconnect_pause, config.reconnect_for
+    return Ways(places, *how, limits, config.time_unit, connect, address)
+
+
+def make_ends(
+    config: ArrowConfig, writer: RecordWriter, limits: Limits, ways: Ways | None = None
+) -> Ends:
     """Return the ends of a process with several ends, before they connect.
+
+    ``ways`` is how lost connections come back; None if they do not.
 
     Raises:
         QuiverError: the process may not have so many connections.
@@ -210,6 +250,7 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
 
     allow_files(config.connections)
     security = security_of(config)
+    place = place_of(config)
     # Sending peers share a count, and connect in any order: the receivers that they connect to
     # have the whole count together, and no receiver knows a share of its own.
     joint = config.passive and not config.sends
@@ -219,7 +260,7 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
         sends=config.sends,
         listens=config.server,
         passive=config.passive,
-        host=config.host, port=config.port, place=endpoint(config.host, config.port),
+        host=place[0], port=place[1], place=endpoint(config.host, config.port),
         first=config.first_end,
         goal=config.count if joint else 0,
         exact=config.pacing == "exact" and bool(config.rate or config.rate_steps),
@@ -241,7 +282,7 @@ def make_ends(config: ArrowConfig, writer: RecordWriter, limits: Limits) -> Ends
         made.be_one_of_many(number)
         return made
 
-    return Ends(shape, writer, limits, connect, attach)
+    return Ends(shape, writer, limits, connect, attach, ways)
 
 
 def run_ends(ends: Ends) -> None:
@@ -364,6 +405,10 @@ def make_sender(
         from quiver_fast.arrow.amqp.sender import BacklogSender
 
         kind = partial(BacklogSender, backlog=config.backlog)
+    elif config.reconnect:
+        from quiver_fast.arrow.amqp.lasting_sender import LastingSender
+
+        kind = partial(LastingSender, resends=config.resend)
     return kind(
         connection,
         writer,
@@ -477,16 +522,27 @@ def make_remote_endpoint(
 
 
 def transfer(
-    config: ArrowConfig, connection: Connection, endpoint: Sender | Receiver | Purger
+    config: ArrowConfig,
+    connection: Connection,
+    endpoint: Sender | Receiver | Purger,
+    ways: Ways | None,
 ) -> None:
     """Attach, run to the end, and close, whatever happens between."""
     ended = False
     try:
         endpoint.attach(passive=config.passive, timeout=SETUP_TIMEOUT)
-        endpoint.run()
+        if ways is None:
+            endpoint.run()
+        else:
+            ways.run(endpoint, connection)
         ended = True
     finally:
-        connection.close(ended=ended)
+        last_of(connection, ways).close(ended=ended)
+
+
+def last_of(connection: Any, ways: Ways | None) -> Any:
+    """Return the last connection of an arrow whose first one was ``connection``."""
+    return connection if ways is None else ways.connection or connection
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from quiver_fast.errors import QuiverError
 from quiver_fast.queuefile.durability import boot_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from quiver_fast.arrow.contract import ArrowConfig
     from quiver_fast.arrow.run.delays import Delays
@@ -28,6 +28,7 @@ def write_report(
     peer: Mapping[str, object] | None,
     account: Account | None,
     delays: Delays | None,
+    failures: Sequence[Mapping[str, object]] | None,
     reason: str | None,
 ) -> None:
     """Write the run's own counts as JSON, renamed into place when complete.
@@ -38,6 +39,7 @@ def write_report(
         peer: see `Connection.identity`; None if there was no connection.
         account: what the end did, or all ends; None if there was none.
         delays: how late messages left; None without a rate.
+        failures: the lost connections of an arrow that connects again; else None.
         reason: why the run is not complete; None if it is.
     """
     did = account or Account()
@@ -55,6 +57,8 @@ def write_report(
     }
     if config.has_many_ends:
         report["ends"] = {"first": config.first_end, "counts": did.counts}
+    if failures is not None:
+        report |= {"resent": did.resent, "failures": failures}
     if config.purge:
         report["purged"] = did.purged
     if config.streaming:

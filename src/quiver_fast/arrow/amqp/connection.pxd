@@ -19,6 +19,8 @@ cdef class Connection(Transport):
     # The peer may be a broker on this machine.
     cdef bint peer_may_be_broker
     cdef bint closing
+    # Its socket is closed: the descriptor may be another's.
+    cdef readonly bint abandoned
     # The connection was lost at the end of the run; that counts as a close.
     cdef bint excused
     cdef readonly str peer

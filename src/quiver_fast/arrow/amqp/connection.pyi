@@ -6,6 +6,7 @@ from quiver_fast.security.security import Security
 
 class Connection:
     peer: str
+    abandoned: bool
     def __init__(
         self,
         sock: socket.socket,

@@ -220,6 +220,7 @@ cdef class Connection(Transport):
         with nogil:
             self.write()
         self.sock.close()
+        self.abandoned = self.cut = self.finished = self.lost = True
 
     cdef int step(self, int64_t deadline) except -1:
         """Exchange once. A caller with a link checks the link before it calls `judge`.
@@ -356,6 +357,14 @@ cdef class Connection(Transport):
             **self.place,
         }
 
+    def breaks_on_drain(self) -> bool:
+        """Say whether the peer fails when it is asked to drain a link.
+
+        RabbitMQ 3 ends the session with an internal error (rabbitmq-server, issue 7119).
+        """
+        is_rabbit = self.remote_property(b"product") == "RabbitMQ"
+        return is_rabbit and self.remote_property(b"version").startswith("3.")
+
     def remote_property(self, wanted: bytes) -> str:
         """Return a text of the properties in the peer's open frame; empty if it has none."""
         cdef pn_data_t *data = pn_connection_remote_properties(self.connection)
@@ -391,6 +400,8 @@ cdef class Connection(Transport):
         """
         cdef int64_t deadline = monotonic_ns() + CLOSE_TIMEOUT
         cdef bint done = False
+        if self.abandoned:
+            return
         self.closing = True
         if ended:
             with nogil:

@@ -7,7 +7,6 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
-from quiver_fast.arrow.amqp.receiver import breaks_on_drain
 from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport PN_RCV_FIRST, pn_link_set_rcv_settle_mode
@@ -101,7 +100,7 @@ cdef class Purger(Endpoint):
                          time_unit="ms", transaction_size=0)
         self.is_sender = False
         self.credit_window = credit_window
-        self.drainable = not breaks_on_drain(connection.identity())
+        self.drainable = not connection.breaks_on_drain()
         self.course.patience = DRAIN_TIMEOUT if self.drainable else SILENCE
 
     def prepare(self) -> None:

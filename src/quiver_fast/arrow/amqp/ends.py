@@ -7,19 +7,21 @@ import resource
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quiver_fast import sockets
 from quiver_fast.arrow.amqp.ends_loop import EndsLoop
+from quiver_fast.arrow.amqp.opening import Opening
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.errors import LinkError, MessageError, OutcomeError, PeerError, QuiverError
 from quiver_fast.loop import interrupt
 
 if TYPE_CHECKING:
     from quiver_fast.arrow.amqp.connection import Connection
-    from quiver_fast.arrow.amqp.link import Endpoint
+    from quiver_fast.arrow.amqp.returning import Return, Ways
     from quiver_fast.arrow.run.account import Account
     from quiver_fast.arrow.run.course import Limits
     from quiver_fast.records.writer import RecordWriter
@@ -30,6 +32,8 @@ _OPENING = 64
 _OTHER_FILES = 32
 # Open connections wait for the others: their time-outs are checked so often (seconds).
 _SERVE_PERIOD = 1.0
+# Connections that are away are tended so often (nanoseconds).
+_TEND_PERIOD = 1_000_000
 
 
 def allow_files(connections: int) -> None:
@@ -92,24 +96,6 @@ class EndsShape:
         return f"{self.place} (connection {number + 1} of {self.connections})"
 
 
-@dataclass(eq=False)
-class _Opening:
-    """A connection that opens: its socket, then its frames, then its links."""
-
-    number: int
-    sock: socket.socket
-    deadline: float
-    connection: Connection | None = None
-    endpoints: Sequence[Endpoint] = ()
-    attached: int = 0
-    writes: bool = True
-
-    @property
-    def events(self) -> int:
-        """The events of the socket to wait for."""
-        return select.POLLIN | (select.POLLOUT if self.writes else 0)
-
-
 class Ends:
     """All ends of a process: senders or receivers. An arrow uses them like one endpoint.
 
@@ -119,6 +105,7 @@ class Ends:
         limits: when all of them stop.
         make_connection: makes a connection of a connected socket, its name and its number.
         make_endpoint: makes the endpoint of a connection, given its limits and its number.
+        ways: how lost connections come back; None: the first one ends the run.
     """
 
     def __init__(
@@ -128,6 +115,7 @@ class Ends:
         limits: Limits,
         make_connection: Callable[[socket.socket, str, int], Connection],
         make_endpoint: Callable[[Connection, Limits, int], Any],
+        ways: Ways | None = None,
     ) -> None:
         self._shape = shape
         self._limits = limits
@@ -135,12 +123,19 @@ class Ends:
         self._inner = Control()
         self._make_connection = make_connection
         self._make_endpoint = make_endpoint
-        self._loop = EndsLoop(
+        self._ways = ways
+        self._returns: dict[int, Return] = {}
+        kind = EndsLoop
+        if ways is not None:
+            from quiver_fast.arrow.amqp.lasting_loop import LastingLoop
+
+            kind = LastingLoop
+        self._loop = kind(
             writer, limits, self._inner, connections=shape.connections, links=shape.links,
             sends=shape.sends, first_number=shape.first, goal=shape.goal, exact=shape.exact,
             counts_turns=shape.counts_turns,
         )  # fmt: skip
-        self._opening: list[_Opening] = []
+        self._opening: list[Opening] = []
         self._listeners: list[socket.socket] = []
         self._begun = 0
         self.connection: Connection | None = None
@@ -171,7 +166,7 @@ class Ends:
             for listener in self._listeners:
                 listener.close()
             for one in self._opening:
-                _abandon(one)
+                one.abandon()
             self._opening = []
 
     def _connect_first(self, timeout: float) -> None:
@@ -183,7 +178,7 @@ class Ends:
     def _begin(self, sock: socket.socket, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         writes = not self._shape.listens
-        self._opening.append(_Opening(self._begun if writes else -1, sock, deadline, writes=writes))
+        self._opening.append(Opening(self._begun if writes else -1, sock, deadline, writes=writes))
         # Peers that connect count when they send their first byte.
         self._begun += writes
 
@@ -245,13 +240,16 @@ class Ends:
                 continue
             if one.connection is None and not self._has_socket(one):
                 continue
-            if one.connection is not None and self._is_ready(one, one.connection):
+            make = partial(self._make_endpoints, one.number)
+            if one.connection is not None and one.is_ready(
+                one.connection, make, self._shape.passive
+            ):
                 self._opening.remove(one)
                 self._loop.add(one.connection, list(one.endpoints))
                 self.endpoints.extend(one.endpoints)
                 self.connection = self.connection or one.connection
 
-    def _has_socket(self, one: _Opening) -> bool:
+    def _has_socket(self, one: Opening) -> bool:
         """Make a connection over a connected socket; say whether there is one."""
         if self._shape.listens:
             spoken = sockets.has_spoken(one.sock)
@@ -276,55 +274,18 @@ class Ends:
         )
         return True
 
-    def _judge_time(self, one: _Opening, purpose: str) -> None:
+    def _judge_time(self, one: Opening, purpose: str) -> None:
         if time.monotonic() >= one.deadline:
             raise PeerError(
                 f"{self._shape.name_of(one.number)}: the peer did not {purpose} in time"
             )
 
-    def _is_ready(self, one: _Opening, connection: Connection) -> bool:
-        """Advance open, begin and attach; say whether all links are attached."""
-        one.writes = connection.serve()
-        if not one.endpoints:
-            deadline = int(one.deadline * 1e9)
-            if not connection.try_open():
-                connection.confirm(deadline, "open the connection")
-                return False
-            self._make_endpoints(one, connection)
-        before = -1
-        while before < one.attached < self._shape.links:
-            before = one.attached
-            # Sends our attaches, or our answers to the peer's, and reads those of the peer.
-            one.writes = connection.serve()
-            self._attach_more(one)
-        if one.attached == self._shape.links:
-            connection.serve()
-            return True
-        for endpoint in one.endpoints[one.attached :]:
-            endpoint.check_end()
-        what = "attach a link" if self._shape.passive else "attach all links"
-        connection.confirm(int(one.deadline * 1e9), what)
-        return False
-
-    def _attach_more(self, one: _Opening) -> None:
-        while one.attached < self._shape.links and one.endpoints[one.attached].try_attach(
-            passive=self._shape.passive
-        ):
-            one.attached += 1
-
-    def _make_endpoints(self, one: _Opening, connection: Connection) -> None:
-        if connection.sessions_allowed() < self._shape.links:
-            raise LinkError(
-                f"{connection.peer}: the peer takes {connection.sessions_allowed()} sessions of a "
-                f"connection, and links={self._shape.links} need one each"
-            )
-        first = one.number * self._shape.links
-        one.endpoints = [
-            self._make_endpoint(connection, self._share(number), number)
-            for number in range(first, first + self._shape.links)
+    def _make_endpoints(self, number: int, connection: Connection) -> list[Any]:
+        first = number * self._shape.links
+        return [
+            self._make_endpoint(connection, self._share(end), end)
+            for end in range(first, first + self._shape.links)
         ]
-        for endpoint in one.endpoints:
-            endpoint.begin_attach(passive=self._shape.passive)
 
     def _share(self, number: int) -> Limits:
         return self._limits.share(number, self._shape.count, self._inner)
@@ -339,17 +300,55 @@ class Ends:
             MessageError: deliveries were aborted.
             PeerError, LinkError, OutputError: an end failed.
         """
-        self._loop.run()
+        run: Callable[[], None] | None = self._loop.run
+        while run is not None:
+            run = self._run_until_loss(run)
         account = self.account()
         if self._shape.sends and account.refused:
             from quiver_fast.arrow.amqp.outcome_text import not_accepted
 
             raise OutcomeError(not_accepted(self._shape.place, account))
-        if not self._shape.sends and account.aborted and not self.interrupted:
+        excused = self.interrupted or self._ways is not None
+        if not self._shape.sends and account.aborted and not excused:
             raise MessageError(f"{self._shape.place}: {account.aborted} deliveries were aborted")
+
+    def _run_until_loss(self, run: Callable[[], None]) -> Callable[[], None] | None:
+        """Run until all ends are over, or until a connection is lost; return how to go on."""
+        try:
+            run()
+        except (PeerError, LinkError) as error:
+            loop: Any = self._loop
+            if self._ways is None or not loop.has_begun:
+                raise
+            links = self._shape.links
+            for number, endpoints, reason in loop.take_lost(str(error)):
+                first = self._shape.first + number * links
+                ends = (first, first + links - 1)
+                self._returns[number] = self._ways.lose(number, endpoints, ends, reason)
+            return partial(loop.go_on, partial(self._tend, loop))
+        return None
+
+    def _tend(self, loop: Any) -> int:
+        """Step the connections that are away; return how many nanoseconds later to do so again."""
+        begin = time.monotonic_ns()
+        for number, one in list(self._returns.items()):
+            is_back = one.step()
+            over = [end.go_without() for end in one.endpoints]
+            if is_back:
+                loop.put_back(number, one.connection)
+            elif all(over):
+                one.give_up()
+                loop.leave_out(number)
+            else:
+                continue
+            del self._returns[number]
+        # At most a quarter of the time, however many there are.
+        return max(_TEND_PERIOD, 3 * (time.monotonic_ns() - begin))
 
     def close(self, *, ended: bool = False) -> None:
         """Close all connections; never raises. See Connection.close."""
+        for one in self._returns.values():
+            one.give_up()
         self._loop.close(ended=ended)
 
     def account(self) -> Account:
@@ -375,10 +374,3 @@ def _is_connected(sock: socket.socket) -> bool:
     except OSError:
         return False
     return True
-
-
-def _abandon(one: _Opening) -> None:
-    if one.connection is None:
-        one.sock.close()
-    else:
-        one.connection.abandon()

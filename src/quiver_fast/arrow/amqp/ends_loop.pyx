@@ -8,7 +8,7 @@ An *end* is a link with a session of its own, on one of the lines (`lines.pyx`).
 (`Endpoint.turn`) after an event of its session, at its wake time, or because it has more to send.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport calloc, free
 
 from quiver_fast.amqp.data_plane cimport (
@@ -23,10 +23,9 @@ from quiver_fast.arrow.amqp.sender cimport Sender
 from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.course cimport OVER, Course, Limits, flush_and_report
 from quiver_fast.errors import LinkError, PeerError
-from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
+from quiver_fast.loop.heap cimport heap_first, heap_free, heap_put, heap_take
 from quiver_fast.loop.interrupt cimport pending_count
 from quiver_fast.proton.libsys cimport monotonic_ns
-from quiver_fast.records.writer cimport RecordWriter
 
 cdef int64_t SECOND = 1000000000
 # The least time that peers have to give the first credit.
@@ -37,27 +36,6 @@ cdef int64_t CREDIT_GRACE = SECOND
 cdef int64_t AWAKE = 100 * 1000
 # A line with more output than this is written before the next turn of its ends.
 cdef size_t FULL_LINE = 32768
-
-
-# One of the ends: a link with a session of its own.
-cdef struct End:
-    # Its place in the heap of wake times, by `due`; the first field, as that of a line.
-    uint32_t place
-    # It is in the queue for a turn.
-    bint is_queued
-    # Its run is over.
-    bint is_over
-    int64_t due
-    # Its number among all ends of its side.
-    int64_t number
-    # Its messages that `EndsLoop.transferred` counts.
-    int64_t counted
-    # The last round in which it received messages.
-    uint64_t round
-    # A Sender or Receiver, to which the loop has a reference.
-    void *endpoint
-    Line *line
-    End *next
 
 
 cdef class EndsLoop(Lines):
@@ -78,34 +56,6 @@ cdef class EndsLoop(Lines):
     Raises:
         MemoryError, OSError: the system has no room for them.
     """
-
-    cdef bint sends
-    # Ends transfer in their turns too, not only at events.
-    cdef bint counts_turns
-    # Spin until a message is due, instead of sleeping.
-    cdef bint is_exact
-    cdef RecordWriter writer
-    # The number of the first end.
-    cdef int64_t first_number
-    # Of all ends: it flushes their records, and reads the control socket.
-    cdef Course course
-    # The control that the ends see.
-    cdef Control inner
-    cdef list endpoints
-    cdef End *ends
-    cdef readonly int end_count
-    cdef int end_capacity
-    cdef Heap wakes
-    # The queue of ends for turns.
-    cdef End *first
-    cdef End *last
-    cdef uint64_t round
-    # Ends that are not over.
-    cdef readonly int live
-    cdef readonly int64_t transferred
-    # Messages that end the run of all receivers together.
-    cdef int64_t goal
-    cdef int signals
 
     def __init__(self, writer, Limits limits, Control inner, *, connections: int, links: int,
                  sends: bool, first_number: int = 0, goal: int = 0, exact: bool = False,
@@ -167,9 +117,6 @@ cdef class EndsLoop(Lines):
         Raises:
             LinkError, PeerError, MessageError, OutputError: an end failed.
         """
-        cdef Endpoint endpoint
-        for endpoint in () if self.sends else self.endpoints:
-            (<Receiver>endpoint).check_selector()
         with nogil:
             if self.sends:
                 self.course.control.say_ready()

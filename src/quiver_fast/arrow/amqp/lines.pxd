@@ -47,6 +47,7 @@ cdef class Lines:
     cdef size_t output_capacity
 
     cdef Line *add_line(self, Connection connection) except NULL
+    cdef int watch_line(self, Line *line, Connection connection) except -1
     cdef int take_events(self, Line *line) except -1 nogil
     cdef int line_changed(self, Line *line) except -1 nogil
     cdef bint writes_soon(self, Line *line) noexcept nogil
@@ -69,3 +70,4 @@ cdef class Lines:
     cdef bint is_done(self, Line *line, bint sessions) noexcept nogil
 
 cdef int no_memory() except -1 nogil
+cdef void make_ready(Line *line) noexcept nogil

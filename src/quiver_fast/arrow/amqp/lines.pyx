@@ -97,20 +97,26 @@ cdef class Lines:
         Raises PeerError if the system cannot watch its socket.
         """
         cdef Line *line = &self.lines[self.line_count]
-        line.connection = <void *>connection
         line.shared = &self.shared
-        line.watch.fd = connection.fd
         line.watch.owner = line
         line.watch.ready = line_ready
-        if watch_add(self.epoll, &line.watch, EPOLLIN) != 0:
-            raise PeerError(f"{connection.peer}: cannot be watched: {os.strerror(errno)}")
+        self.watch_line(line, connection)
         self.connections.append(connection)
         self.line_count += 1
+        return line
+
+    cdef int watch_line(self, Line *line, Connection connection) except -1:
+        """Read and write a line's connection from now on."""
+        line.connection = <void *>connection
+        line.watch.fd = connection.fd
+        line.has_room = line.awaits_room = False
+        if watch_add(self.epoll, &line.watch, EPOLLIN) != 0:
+            raise PeerError(f"{connection.peer}: cannot be watched: {os.strerror(errno)}")
         self.return_input(line)
         self.return_output(line)
         # epoll reports nothing that was read before.
         make_ready(line)
-        return line
+        return 0
 
     # ---- hooks of subclasses ---------------------------------------------------------
 
@@ -286,6 +292,8 @@ cdef class Lines:
         cdef Connection connection
         cdef pn_session_t *session
         for connection in self.connections:
+            if connection.abandoned:
+                continue
             connection.closing = True
             session = pn_session_head(connection.connection, 0) if ended else NULL
             while session != NULL:
@@ -299,7 +307,7 @@ cdef class Lines:
         with nogil:
             self.await_closes(False)
         for connection in self.connections:
-            if connection.tls != NULL:
+            if connection.tls != NULL and not connection.abandoned:
                 tls_close(connection.tls)
             connection.sock.close()
         return 0

@@ -18,6 +18,8 @@ cdef class Endpoint:
     cdef pn_link_t *link
     # The data plane's structure of the link; NULL until it is attached.
     cdef amqp_link_end_t *end
+    # Transactions that were discharged over earlier connections.
+    cdef int64_t discharged_before
     cdef bint is_sender
     # The peer's attach has no address: a refusal, if a detach follows.
     cdef bint is_doubtful
@@ -29,6 +31,9 @@ cdef class Endpoint:
     # Its number among the ends of the process.
     cdef readonly int64_t number
 
+    cdef int drop_coordinator(self) noexcept
+    cdef bint is_ended(self) noexcept nogil
+    cdef bint is_over_without(self, int64_t now) noexcept nogil
     cdef int loop(self) except -1 nogil
     cdef int take_input(self) except -1 nogil
     cdef int64_t turn(self, int64_t now) except? -1 nogil

@@ -125,6 +125,50 @@ cdef class Endpoint:
         self.is_one_of_many = True
         self.number = number
 
+    # ---- a lost connection -----------------------------------------------------------
+
+    def lose(self) -> list[int]:
+        """Give up the lost connection; return the numbers of messages that are in doubt now."""
+        self.drop_coordinator()
+        return []
+
+    cdef int drop_coordinator(self) noexcept:
+        if self.coordinator is not None:
+            self.discharged_before += self.coordinator.discharged
+            self.coordinator = None
+        return 0
+
+    def take_resent(self) -> list[int]:
+        """Return the numbers of messages that were sent again over this connection."""
+        return []
+
+    def go_without(self) -> bool:
+        """Go on without a connection; say whether the run is over. Call it again and again."""
+        cdef int64_t now = monotonic_ns()
+        self.course.notice(now, self.writer)
+        return self.course.interrupted != 0 or self.is_over_without(now)
+
+    cdef bint is_over_without(self, int64_t now) noexcept nogil:
+        """Say whether the run is over for an end without a connection."""
+        return True
+
+    def move_to(self, connection: Connection, address: str) -> None:
+        """Go on over another connection; `begin_attach` opens the session and the link.
+
+        Args:
+            connection: an open connection.
+            address: the node at its peer.
+        """
+        self.drop_coordinator()
+        self.connection = connection
+        self.address = address
+        self.session = NULL
+        self.link = NULL
+        self.end = NULL
+
+    def resume(self) -> None:
+        """Go on over the attached link of the new connection."""
+
     cdef int confirm_attach(self) except -1:
         """Begin the run over a link that both sides have attached."""
         self.end = self.connection.end_of(self.link)
@@ -148,7 +192,8 @@ cdef class Endpoint:
 
         return Account(
             address=self.address, sending_ns=self.course.sending_ns,
-            transactions=0 if self.coordinator is None else self.coordinator.discharged)
+            transactions=self.discharged_before + (
+                0 if self.coordinator is None else self.coordinator.discharged))
 
     cdef void *user(self) noexcept:
         """Return the pointer that events of the data plane have for our link; never NULL."""
@@ -335,7 +380,7 @@ cdef class Endpoint:
         cdef bint is_gone = self.connection.hung_up or error == ECONNRESET or error == EPIPE
         if pn_connection_state(self.connection.connection) & PN_REMOTE_CLOSED:
             return 0
-        if self.course.limits.count or not is_gone or not (
+        if self.course.limits.reconnects or self.course.limits.count or not is_gone or not (
                 self.course.stopping or self.course.near_the_end(monotonic_ns())):
             return 0
         self.connection.excused = True
@@ -346,6 +391,10 @@ cdef class Endpoint:
                 f"{self.connection.peer}: the connection was lost at the end of the run, before "
                 "the peer closed it")
         return 0
+
+    cdef bint is_ended(self) noexcept nogil:
+        """Say whether the peer has ended link or session."""
+        return ((pn_link_state(self.link) | pn_session_state(self.session)) & PN_REMOTE_CLOSED) != 0
 
     cdef bint ended_by_reason(self) except? -1 nogil:
         """Say whether the peer ended link or session; raise LinkError if it gave a reason."""

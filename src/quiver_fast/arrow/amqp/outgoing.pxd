@@ -51,6 +51,7 @@ cdef class Outgoing:
 
     cdef int attach(
         self, Connection connection, amqp_link_end_t *end, Coordinator coordinator) noexcept
+    cdef int forget(self) except -1
     cdef int begin_deliveries(self, int64_t count) except -1 nogil
     cdef size_t largest_stamp(self) noexcept nogil
     cdef int write_stamp(self) noexcept nogil

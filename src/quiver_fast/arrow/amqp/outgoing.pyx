@@ -68,6 +68,16 @@ cdef class Outgoing:
             and self.template.size + 8 <= min(self.frame_payload, STAMPED_LIMIT))
         return 0
 
+    cdef int forget(self) except -1:
+        """Forget the deliveries of a connection that was lost."""
+        amqp_unsettled_free(&self.unsettled)
+        if not amqp_unsettled_init(&self.unsettled, 0, FIRST_UNSETTLED, MOST_UNSETTLED):
+            no_memory()
+        self.is_open = self.is_first = self.is_aborting = False
+        # Channel and handle are others.
+        self.stamp.size = 0
+        return 0
+
     cdef int begin_deliveries(self, int64_t count) except -1 nogil:
         """Reserve ids and credit for new deliveries; ``delivery_id`` is the first id."""
         cdef amqp_session_end_t *session = self.end.session

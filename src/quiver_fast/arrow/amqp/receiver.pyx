@@ -36,17 +36,6 @@ cdef int64_t SILENCE = SECOND
 cdef unsigned TRANSACTION_WINDOW = 128
 
 
-def breaks_on_drain(peer: dict[str, str | None]) -> bool:
-    """Say whether a peer fails when it is asked to drain a link.
-
-    RabbitMQ 3 ends the session with an internal error (rabbitmq-server, issue 7119).
-
-    Args:
-        peer: see Connection.identity.
-    """
-    return peer["product"] == "RabbitMQ" and (peer["version"] or "").startswith("3.")
-
-
 cdef class Receiver(Endpoint):
     """Receive messages, record and accept every one of them.
 
@@ -93,14 +82,14 @@ cdef class Receiver(Endpoint):
             pn_session_set_incoming_capacity(self.session, <size_t>self.window * frame_size)
 
     def prepare(self) -> None:
-        self.undrainable = breaks_on_drain(self.connection.identity())
+        self.undrainable = self.connection.breaks_on_drain()
         self.course.patience = SILENCE if self.undrainable else DRAIN_TIMEOUT
         self.base.link = self.link
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
         if self.selector:
             ask_for_selector(pn_link_source(self.link), self.selector)
 
-    def check_selector(self) -> None:
+    def use_link(self) -> None:
         """Check that the peer filters by the selector: otherwise all messages would come.
 
         Raises:
@@ -119,6 +108,8 @@ cdef class Receiver(Endpoint):
         if self.batch_size:
             # The session's window opens when a message is taken, not when it arrives.
             self.end.session.window = 0
+        if self.course.started:
+            return 0
         self.course.start_clock()
         if self.course.control.was_given:
             # The wrapper says when no more messages come.
@@ -134,14 +125,34 @@ cdef class Receiver(Endpoint):
             OutputError: the records could not be written.
             TransactionError: a transaction failed.
         """
-        self.check_selector()
         with nogil:
-            self.top_up()
+            if not self.course.stopping:
+                self.top_up()
             self.connection.write()
             self.course.control.say_ready()
             self.loop()
-        if self.aborted and not self.course.interrupted:
+        if self.aborted and not self.course.interrupted and not self.course.limits.reconnects:
             raise MessageError(f"{self.connection.peer}: {self.aborted} deliveries were aborted")
+
+    def lose(self) -> list[int]:
+        """Forget what has come in part, and what waits: the peer sends it again."""
+        self.base.head_size = 0
+        self.base.waiting = 0
+        self.base.scanned = self.base.begun = False
+        self.backlog = Backlog()
+        self.batch_received = self.unreturned = 0
+        self.was_drained = self.confirming = False
+        return super().lose()
+
+    cdef bint is_over_without(self, int64_t now) noexcept nogil:
+        # A receiver that was told to stop connects again, to drain its queue.
+        return self.received >= self.goal() or now >= self.course.deadline
+
+    def resume(self) -> None:
+        # A drain begins anew.
+        if self.course.stopping:
+            self.course.start_draining(monotonic_ns())
+            self.drain(monotonic_ns())
 
     def account(self) -> object:
         asked = not self.undrainable and self.course.drain_deadline != INT64_MAX
@@ -527,9 +538,10 @@ cdef class Receiver(Endpoint):
         if self.base.head_size and not course.interrupted:
             raise LinkError(f"{self.connection.peer}: the peer closed the link within message "
                             f"{self.taken() + 1}")
-        if course.interrupted or course.stopping or self.received >= course.control.total:
+        if course.interrupted or self.received >= course.control.total:
             return 0
-        if not course.limits.count and (course.near_the_end(now) or course.limits.duration_ns == 0):
+        if not course.limits.reconnects and (course.stopping or not course.limits.count and (
+                course.near_the_end(now) or course.limits.duration_ns == 0)):
             return 0
         after = counted(self.received, "message")
         if course.limits.count:

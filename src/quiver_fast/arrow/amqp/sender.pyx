@@ -125,11 +125,18 @@ cdef class Sender(Endpoint):
 
     cdef int begin(self) noexcept nogil:
         """Prepare the clock. It starts with the first credit, when both ends are ready."""
+        if self.course.started:
+            return 0
         self.course.prepare_clock()
         if self.course.limits.duration_ns:
             self.course.deadline = monotonic_ns() + max(
                 self.course.limits.duration_ns, CREDIT_TIMEOUT)
         return 0
+
+    cdef bint is_over_without(self, int64_t now) noexcept nogil:
+        if not self.course.stopping and self.course.is_over(now, self.sent):
+            self.course.start_draining(now)
+        return self.course.stopping
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
         """Start the clock if there is credit; raise PeerError if none came in time."""

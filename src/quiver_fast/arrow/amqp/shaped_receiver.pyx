@@ -114,6 +114,11 @@ cdef class ShapedReceiver(Receiver):
             received=self.received - self.rejected, released=self.released,
             rejected=self.rejected)
 
+    def lose(self) -> list[int]:
+        # The message that was worked on comes again.
+        self.is_busy = self.is_owed = False
+        return super().lose()
+
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t wake
         self.step(now)

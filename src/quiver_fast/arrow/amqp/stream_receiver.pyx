@@ -60,11 +60,19 @@ cdef class StreamReceiver(Receiver):
         return super().account()._replace(bytes=self.bytes)
 
     def __dealloc__(self) -> None:
+        self.free_streams()
+
+    cdef int free_streams(self) noexcept nogil:
         cdef Inflow *flow
         while self.streams != NULL:
             flow = self.streams
             self.streams = flow.next
             free_inflow(flow)
+        return 0
+
+    def lose(self) -> list[int]:
+        self.free_streams()
+        return super().lose()
 
     # ---- links -----------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ cdef class MessageTemplate:
 
     cdef int lay_out(self) except -1
     cdef int next_message(self, int64_t send_time) except -1 nogil
+    cdef int go_behind(self, int64_t number) except -1
     cdef void next_section(self, uint64_t size) noexcept nogil
 
 

@@ -161,6 +161,15 @@ cdef class MessageTemplate:
         put_big_endian(self.time_field, <uint64_t>send_time, 8)
         return is_new
 
+    cdef int go_behind(self, int64_t number) except -1:
+        """Have the message after message ``number`` (from 1; 0 for the first) come next."""
+        digits = str(self.before + number).encode()
+        if len(digits) != self.digit_count:
+            self.digit_count = len(digits)
+            self.lay_out()
+        memcpy(self.digits, <const char *>digits, <size_t>self.digit_count)
+        return 0
+
     cdef void next_section(self, uint64_t size) noexcept nogil:
         """Encode the head of a Data section of ``size`` bytes in ``section``."""
         memcpy(self.section, b"\x00\x53\x75\xb0", 4)

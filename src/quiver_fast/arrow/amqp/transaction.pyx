@@ -14,7 +14,9 @@ from quiver_fast.amqp.data_plane cimport (
     amqp_code, amqp_disposition_t,
 )
 from quiver_fast.arrow.amqp.connection cimport Connection, error_text
-from quiver_fast.errors import QuiverError, SignalError, TransactionError
+from quiver_fast.errors import (
+    LinkError, PeerError, QuiverError, SignalError, TransactionError,
+)
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, pn_bytes,
@@ -107,12 +109,12 @@ cdef class Coordinator:
             f"{peer}: the peer has no transaction coordinator" + (f": {why}" if why else ""))
 
     cdef int check_detach(self) except -1 nogil:
-        """Raise TransactionError if the peer detached the control link and said why."""
+        """Raise LinkError if the peer detached the control link and said why."""
         cdef pn_condition_t *condition = pn_link_remote_condition(self.link)
         if pn_link_state(self.link) & PN_REMOTE_CLOSED and pn_condition_is_set(condition):
             with gil:
                 why = condition_text(condition)
-                raise TransactionError(
+                raise LinkError(
                     f"{self.connection.peer}: the peer detached its transaction coordinator: "
                     f"{why}")
         return 0
@@ -224,7 +226,7 @@ cdef class Coordinator:
         elif not self.discharging.asked and not self.declaring.asked:
             self.deadline = INT64_MAX
         if now >= self.deadline:
-            raise TransactionError(
+            raise PeerError(
                 f"{self.connection.peer}: the peer's transaction coordinator does not answer")
         return 0
 

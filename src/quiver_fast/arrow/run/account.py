@@ -18,6 +18,7 @@ class Account(NamedTuple):
         transactions: those that were discharged.
         purged: messages that were taken to empty a queue.
         bytes: of the bodies of a stream.
+        resent: copies of messages that were in doubt.
         address: of the node; None over csp.
         first_refusal: the reason of the first message that was not accepted.
         queue_empty: the queue was read to its end; None where the end does not know.
@@ -41,6 +42,7 @@ class Account(NamedTuple):
     transactions: int = 0
     purged: int = 0
     bytes: int = 0
+    resent: int = 0
     address: str | None = None
     first_refusal: str = ""
     queue_empty: bool | None = None

@@ -24,6 +24,8 @@ cdef class Limits:
     cdef readonly list warnings
     # Of all messages of the process; None for as fast as can be.
     cdef readonly Delays delays
+    # A lost connection does not end the run, also at its end.
+    cdef readonly bint reconnects
 
 
 @cython.final

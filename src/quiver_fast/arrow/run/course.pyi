@@ -9,6 +9,7 @@ class Limits:
     count: int
     duration_ns: int
     pacer: Pacer | None
+    clock_base: int
     control: Control
     warnings: list[str]
     delays: Delays | None
@@ -21,6 +22,7 @@ class Limits:
         run_start: int,
         clock_base: int,
         control: Control,
+        reconnects: bool = False,
     ) -> None: ...
     def share_of_none(self) -> Limits: ...
     def share(self, number: int, ends: int, control: Control) -> Limits: ...

@@ -44,10 +44,11 @@ cdef class Limits:
         clock_base: nanoseconds that are added to the monotonic clock to get the run's wall clock;
             see `quiver_fast.wall_clock`.
         control: the control socket.
+        reconnects: a lost connection does not end the run, also at its end.
     """
 
     def __init__(self, *, count: int, duration: float, schedule, run_start: int,
-                 clock_base: int, control: Control) -> None:
+                 clock_base: int, control: Control, reconnects: bool = False) -> None:
         self.count = count
         self.duration_ns = <int64_t>(duration * SECOND)
         if len(schedule) == 1 and isinstance(schedule[0].rate, int):
@@ -57,6 +58,7 @@ cdef class Limits:
         self.run_start_ms = run_start
         self.clock_base = clock_base
         self.control = control
+        self.reconnects = reconnects
         self.warnings = []
         self.delays = None if self.pacer is None else Delays()
 
@@ -79,7 +81,8 @@ cdef class Limits:
         """
         cdef Limits part = Limits(
             count=self.count // ends + (number < self.count % ends), duration=0, schedule=(),
-            run_start=self.run_start_ms, clock_base=self.clock_base, control=control)
+            run_start=self.run_start_ms, clock_base=self.clock_base, control=control,
+            reconnects=self.reconnects)
         part.duration_ns = self.duration_ns
         part.warnings = self.warnings
         part.delays = self.delays
@@ -194,6 +197,7 @@ cdef class Course:
     cdef bint near_the_end(self, int64_t now) noexcept nogil:
         """Say whether a peer with the same duration may have ended already."""
         return self.started != 0 and self.limits.duration_ns != 0 and (
+            not self.limits.reconnects) and (
             now >= self.started + self.limits.duration_ns - END_TOLERANCE)
 
     # ---- the end ---------------------------------------------------------------------

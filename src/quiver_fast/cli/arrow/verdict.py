@@ -90,6 +90,11 @@ def _step_warnings(document: dict[str, Any]) -> Iterator[str]:
 def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
     yield from record_warnings(role, summary["records"])
+    lost = len(summary.get("failures") or ())
+    if lost:
+        doubts = (summary["arrow"] or {}).get("unsettled") or 0
+        doubtful = f"; {counted(doubts, 'message', ('is', 'are'))} in doubt" if doubts else ""
+        yield f"{role}: connections were lost {counted(lost, 'time')}{doubtful}"
     peer_to_peer = summary["config"]["connection_mode"] == "server"
     yield from _delivery_warnings(summary.get("delivery") or {}, peer_to_peer)
     schedule = summary.get("schedule")

@@ -1,7 +1,8 @@
 """The end of a run: the senders of a queue have ended, and its receivers take the rest.
 
 A queue's only receiver is told how many messages were sent, and ends with the last one. Several
-receivers end when all together have accepted or rejected as many messages as were sent.
+receivers end when all together have accepted or rejected as many messages as were sent. After a
+lost connection messages may come twice: receivers that connect again end when nothing comes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from quiver_fast.cli.arrow.run import ArrowRun
 
 # A peer may take seconds to answer that its queue is empty.
 _STOP_PATIENCE = 20.0
+# Receivers that connect again are told to end when nothing came for so long.
+_QUIET_SECONDS = 2.0
 # The interval at which the records of several receivers are read while they drain a queue.
 _LOOK_SECONDS = 0.2
 
@@ -83,7 +86,7 @@ class QueueDrain:
         self._deadline = now + self._timeout
         for run in running:
             run.tolerate_silence()
-        if len(self._receivers) == 1 and running[0].control is not None:
+        if not self._reconnects and len(self._receivers) == 1 and running[0].control is not None:
             running[0].control.sent(self._sent)
         # Where all senders failed before their first message, nothing is left to take.
         may_come = self._sent or any(run.ending().complete for run in self._senders)
@@ -91,12 +94,16 @@ class QueueDrain:
             self._stop(running, now)
 
     @property
+    def _reconnects(self) -> bool:
+        return bool(self._receivers[0].plan.options.reconnect)
+
+    @property
     def _sent(self) -> int:
         return sum(run.transferred for run in self._senders)
 
     def _have_all(self, running: Iterable[ArrowRun], now: float) -> bool:
         """Say whether several receivers have all messages; a single one ends by itself."""
-        if len(self._receivers) == 1 or now - self._looked < _LOOK_SECONDS:
+        if self._reconnects or len(self._receivers) == 1 or now - self._looked < _LOOK_SECONDS:
             return False
         self._looked = now
         for run in running:
@@ -105,7 +112,8 @@ class QueueDrain:
         return taken >= self._sent
 
     def _is_silent(self, running: Sequence[ArrowRun]) -> bool:
-        patience = running[0].plan.options.patience
+        options = running[0].plan.options
+        patience = _QUIET_SECONDS if self._reconnects else options.patience
         return 0 < patience < min(run.silence for run in running)
 
     def _stop(self, running: Iterable[ArrowRun], now: float) -> None:
@@ -115,7 +123,9 @@ class QueueDrain:
                 run.control.stop()
 
     def _check_end(self, running: Iterable[ArrowRun], waited: float) -> None:
-        if waited > _STOP_PATIENCE:
-            reason = f"did not end {_STOP_PATIENCE:.0f} seconds after it was told to"
+        options = self._receivers[0].plan.options
+        patience = _STOP_PATIENCE + (options.reconnect_seconds if self._reconnects else 0)
+        if waited > patience:
+            reason = f"did not end {patience:.0f} seconds after it was told to"
             for run in running:
                 run.stop(reason, at_fault=True)

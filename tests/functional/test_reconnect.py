@@ -1,0 +1,511 @@
+"""Arrows that go on after a lost connection: what is in doubt, what comes again, what is told."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.amqp_frames import Frame, composite, encode_frame
+from support.certificates import Certificates
+from support.control import controlled
+from support.frame_peer import SECONDS, Talk, ended
+from support.lasting import (
+    PREFIX,
+    accept,
+    attached,
+    finish,
+    finished,
+    lasting,
+    lives,
+    numbers,
+    take,
+)
+from support.network import reset
+from support.processes import Running, free_port, run, wait_until
+from support.scripted_peer import plain_message
+from support.server import running_server
+
+from quiver_fast.arrow.amqp.returning import ranges_of
+
+Leave = Callable[[Talk], None]
+PIDFD_GETFD = 438
+
+
+def rst(talk: Talk) -> None:
+    reset(talk.socket)
+
+
+def fin(talk: Talk) -> None:
+    talk.socket.close()
+
+
+def close(talk: Talk) -> None:
+    talk.send_bytes(encode_frame("close"))
+    talk.read_until("close")
+
+
+def frames(*names: str) -> Leave:
+    """Return how a peer leaves with frames that have errors."""
+
+    def leave(talk: Talk) -> None:
+        talk.send_bytes(ended(*names))
+        talk.read_until("close")
+
+    return leave
+
+
+def silence(talk: Talk) -> None:
+    talk.read_until("close")
+
+
+LEAVES = {
+    "reset": rst, "fin": fin, "close": close, "close with an error": frames("close"),
+    "detach with an error": frames("detach"), "end with an error": frames("end"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*LEAVES, "silence"])
+@pytest.mark.parametrize("resend", [0, 1])
+def test_what_had_no_outcome_is_in_doubt(name: str, resend: int, tmp_path: Path) -> None:
+    """Ten messages came, of which four have outcomes: not the first ones alone."""
+    copies: list[bytes] = []
+    before: list[bytes] = []
+
+    def first(talk: Talk) -> None:
+        attached(talk, credit=10)
+        before.extend(payload for _, payload in take(talk, 10))
+        accept(talk, 0, 2)
+        accept(talk, 7, 7)
+        (silence if name == "silence" else LEAVES[name])(talk)
+
+    def second(talk: Talk) -> None:
+        attached(talk)
+        if resend:
+            copies.extend(payload for _, payload in take(talk, 6))
+            accept(talk, 0, 5)
+        finish(talk)
+
+    report = tmp_path / "report"
+    idle = {"idle_timeout": 1} if name == "silence" else {}
+    with lives(first, second) as peer:
+        words = lasting("send", peer.port, report, count=30, resend=resend, **idle)
+        with Running(words) as running:
+            found = finished(running, report, sends=True)
+    doubt = ["4", "5", "6", "7", "9", "10"]
+    (failure,) = found.failures
+    assert numbers(failure["in_doubt"]) == doubt
+    assert failure["ends"] == [0, 0]
+    assert failure["back_at"] >= failure["lost_at"] // 10**6 * 10**6
+    assert failure["place"] == f"127.0.0.1:{peer.port}"
+    assert failure["attempts"] >= 1
+    report_of = found.report
+    assert report_of["complete"]
+    assert len(found.ledger.sent) == 30
+    if resend:
+        assert found.told("resent") == doubt
+        assert (report_of["accepted"], report_of["unsettled"], report_of["resent"]) == (30, 0, 6)
+        assert found.ledger.in_doubt == set()
+        # The id and the SendTime of the first time.
+        assert copies == [before[int(one) - 1] for one in doubt]
+    else:
+        assert failure["resent"] == []
+        assert (report_of["accepted"], report_of["unsettled"]) == (24, 6)
+        assert found.ledger.in_doubt == set(doubt)
+    assert max(found.ledger.settled.values()) == 1
+
+
+def test_two_losses_one_within_the_copies(tmp_path: Path) -> None:
+    """A copy that had no outcome is in doubt again; one that had not gone is not."""
+
+    def first(talk: Talk) -> None:
+        attached(talk, credit=8)
+        take(talk, 8)
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        attached(talk, credit=5)
+        take(talk, 5)
+        accept(talk, 1, 2)
+        rst(talk)
+
+    def third(talk: Talk) -> None:
+        attached(talk)
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, second, third) as peer,
+        Running(lasting("send", peer.port, report, count=20, resend=1)) as running,
+    ):
+        found = finished(running, report, sends=True)
+    one, two = found.failures
+    assert [numbers(one[key]) for key in ("in_doubt", "resent")] == [
+        [str(number) for number in range(1, 9)], ["1", "2", "3", "4", "5"],
+    ]  # fmt: skip
+    assert numbers(two["in_doubt"]) == ["1", "4", "5"]
+    assert numbers(two["resent"]) == ["1", "4", "5", "6", "7", "8"]
+    assert (found.report["accepted"], found.report["resent"]) == (20, 11)
+    assert found.ledger.in_doubt == set()
+    assert set(found.ledger.settled.values()) == {1}
+
+
+@pytest.mark.parametrize("resend", [0, 1])
+def test_a_loss_within_a_message_of_several_frames(resend: int, tmp_path: Path) -> None:
+    def first(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 2)
+        accept(talk, 0, 1)
+        talk.expect("transfer")
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        attached(talk)
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, second) as peer,
+        Running(
+            lasting("send", peer.port, report, count=4, body_size=20_000_000, resend=resend)
+        ) as running,
+    ):
+        found = finished(running, report, sends=True)
+    assert "3" in numbers(found.failures[0]["in_doubt"])
+    assert found.report["accepted"] + found.report["unsettled"] == 4
+    assert (found.report["unsettled"] == 0) == bool(resend)
+
+
+def test_a_stream_that_broke_is_aborted_and_said(tmp_path: Path) -> None:
+    def first(talk: Talk) -> None:
+        attached(talk)
+        talk.expect("transfer")
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        attached(talk)
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, second) as peer,
+        Running(
+            lasting("send", peer.port, report, count=2, body_size=20_000_000, streaming=1)
+        ) as running,
+    ):
+        found = finished(running, report, sends=True)
+    assert "the connection was lost within message 1, which is aborted" in found.end.stderr
+    assert (found.report["aborted"], found.report["unsettled"]) == (1, 0)
+    assert found.failures[0]["in_doubt"] == [[1, 1]]
+
+
+def test_a_schedule_goes_on_and_times_are_those_at_which_messages_were_due(tmp_path: Path) -> None:
+    def first(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 5)
+        rst(talk)
+
+    def refusing(talk: Talk) -> None:
+        talk.socket.close()
+
+    def last(talk: Talk) -> None:
+        attached(talk)
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, *[refusing] * 3, last) as peer,
+        Running(lasting("send", peer.port, report, rate=100, count=60, time_unit="us")) as running,
+    ):
+        found = finished(running, report, sends=True)
+    times = list(found.ledger.sent.values())
+    assert [later - time for time, later in pairwise(times)] == [10_000] * 59
+    (failure,) = found.failures
+    assert failure["attempts"] >= 4
+
+
+def test_a_receiver_takes_what_comes_again(tmp_path: Path) -> None:
+    """Its half message is dropped, and all records are before the loss or after the return."""
+
+    def message(number: int) -> bytes:
+        return plain_message(number, f"{PREFIX}{number}")
+
+    def served(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=composite("target"))
+        talk.wait_for_credit()
+
+    def first(talk: Talk) -> None:
+        served(talk)
+        for number in range(3):
+            talk.transfer(number, message(number + 1))
+        talk.transfer(3, message(4)[:20], more=True)
+        talk.expect("disposition")
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        served(talk)
+        for number in range(6):
+            talk.transfer(number, message(number + 2))
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, second) as peer,
+        Running(lasting("receive", peer.port, report, count=9)) as running,
+    ):
+        found = finished(running, report, sends=False)
+    assert found.ledger.received == {"1": 1, "2": 2, "3": 2, "4": 1, "5": 1, "6": 1, "7": 1}
+    (failure,) = found.failures
+    assert failure["in_doubt"] == []
+    stamps = [int(line.split(",")[2]) * 10**6 for line in found.end.stdout.splitlines()]
+    assert all(stamp <= failure["lost_at"] for stamp in stamps[:3])
+    assert all(stamp >= failure["back_at"] for stamp in stamps[3:])
+
+
+@pytest.mark.parametrize("operation", ["send", "receive"])
+def test_no_connection_for_too_long_ends_the_run(operation: str, tmp_path: Path) -> None:
+    def only(talk: Talk) -> None:
+        if operation == "send":
+            attached(talk)
+            take(talk, 5)
+        else:
+            talk.answer_session()
+            talk.answer_attach(target=composite("target"))
+        rst(talk)
+
+    report = tmp_path / "report"
+    with lives(only) as peer, Running(
+        lasting(operation, peer.port, report, rate=100, reconnect_for=1)
+    ) as running:  # fmt: skip
+        peer.end()
+        found = finished(running, report, sends=operation == "send", code=1)
+    assert "no connection for 1 s, after" in found.end.stderr
+    assert "refused" in found.end.stderr
+    assert not found.report["complete"]
+    assert found.failures[0]["back_at"] is None
+    if operation == "send":
+        assert set(found.told("in_doubt")) == found.ledger.in_doubt
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_there_is_no_connection(number: signal.Signals, tmp_path: Path) -> None:
+    def only(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 5)
+        rst(talk)
+
+    report = tmp_path / "report"
+    with lives(only) as peer, Running(lasting("send", peer.port, report, rate=100)) as running:
+        peer.end()
+        running.send_signal(number)
+        found = finished(running, report, sends=True, code=128 + number)
+    assert found.ledger.in_doubt >= {"1", "2", "3", "4", "5"}
+
+
+def test_the_end_of_the_duration_ends_a_sender(tmp_path: Path) -> None:
+    """Also with copies that wait: they stay in doubt."""
+
+    def only(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 5)
+        rst(talk)
+
+    report = tmp_path / "report"
+    words = {"rate": 100, "count": 0, "duration": 1, "resend": 1}
+    with lives(only) as peer, Running(lasting("send", peer.port, report, **words)) as running:
+        peer.end()
+        found = finished(running, report, sends=True)
+    assert found.report["unsettled"] == len(found.ledger.in_doubt) >= 5
+
+
+def test_a_wrapper_is_heard_while_there_is_no_connection(tmp_path: Path) -> None:
+    """Records come on time, and `stop` ends a sender; a receiver connects again to drain."""
+
+    def only(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 5)
+        rst(talk)
+
+    words = lasting("send", 0, tmp_path, rate=100)[3:]
+    with lives(only) as peer:
+        words = [word for word in words if not word.startswith(("port=", "report-file="))]
+        with controlled(tmp_path, *words, f"port={peer.port}") as arrow:
+            arrow.wait_ready()
+            peer.end()
+            before = arrow.records()
+            # The flush that has the record of the fifth message came without a connection.
+            while (said := arrow.hear()).startswith("flushed") and arrow.records() == before:
+                pass
+            assert said.startswith("flushed")
+            arrow.say("stop")
+            end, report = arrow.end()
+    assert end.code == 0, end
+    assert report["complete"]
+    assert report["unsettled"] == 5
+
+
+def test_a_receiver_that_is_told_to_stop_connects_again_to_drain(tmp_path: Path) -> None:
+    stopped = threading.Event()
+
+    def first(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=composite("target"))
+        talk.wait_for_credit()
+        talk.transfer(0, plain_message(1, f"{PREFIX}1"))
+        talk.expect("disposition")
+        rst(talk)
+        stopped.wait(SECONDS)
+
+    def second(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach(target=composite("target"))
+        while not (flow := talk.expect("flow")).fields.get("drain"):
+            pass
+        talk.transfer(0, plain_message(2, f"{PREFIX}2"))
+        drained(talk, flow)
+        talk.expect("disposition")
+        # Only a drain without a message shows that the queue is empty.
+        drained(talk, talk.expect("flow"))
+        finish(talk)
+
+    def drained(talk: Talk, asked: Frame) -> None:
+        count = asked.fields.get("delivery_count", 0) + asked.fields["link_credit"]
+        talk.give_credit(0, next_outgoing_id=1, delivery_count=count, drain=True)
+
+    words = lasting("receive", 0, tmp_path, count=0)[3:]
+    words = [word for word in words if not word.startswith(("port=", "report-file="))]
+    with (
+        lives(first, second) as peer,
+        controlled(tmp_path, *words, f"port={peer.port}") as arrow,
+    ):
+        arrow.wait_ready()
+        wait_until(lambda: arrow.records() == 1, "the first message is recorded")
+        arrow.say("stop")
+        stopped.set()
+        end, report = arrow.end()
+    assert end.code == 0, end
+    assert (report["received"], report["queue_empty"]) == (2, True)
+    assert report["drained_at"]["senders_ended"]
+
+
+def test_each_connection_has_tls_of_its_own(certificates: Certificates, tmp_path: Path) -> None:
+    """A peer without TLS is an attempt that failed."""
+    report, port = tmp_path / "report", free_port()
+    ours = {"scheme": "amqps", "host": "localhost", "trust_store": certificates.authority}
+    theirs = {"scheme": "amqps", "port": port, **certificates.server.keys()}
+    with (
+        running_server(tmp_path, **theirs) as server,
+        Running(lasting("send", port, report, rate=1000, count=2000, **ours)) as running,
+    ):
+        wait_until(lambda: len(running.stdout_so_far()) > 1000, "messages were sent")
+        server.kill()
+        with socket.create_server(("127.0.0.1", port)) as impostor:
+            peer, _ = impostor.accept()
+            with peer:
+                peer.sendall(b"AMQP\x00\x01\x00\x00")
+        with running_server(tmp_path, **theirs):
+            found = finished(running, report, sends=True)
+    assert found.failures[0]["attempts"] >= 2
+    assert set(found.told("in_doubt")) == found.ledger.in_doubt
+
+
+def test_the_first_connection_is_not_opened_again(tmp_path: Path) -> None:
+    end = run(lasting("send", free_port(), tmp_path / "report"))
+    assert end.code == 1
+    assert "cannot connect" in end.stderr
+
+
+def test_the_next_place_in_turns(tmp_path: Path) -> None:
+    """The first place is gone: the second one takes the rest, and the report names it."""
+    report = tmp_path / "report"
+    with running_server(tmp_path) as one, running_server(tmp_path) as other:
+        words = lasting(
+            "send", one.port, report, rate=1000, count=2000, failover=f"127.0.0.1:{other.port}"
+        )
+        with Running(words) as running:
+            wait_until(lambda: len(running.stdout_so_far()) > 1000, "messages were sent")
+            one.kill()
+            found = finished(running, report, sends=True)
+    (failure,) = found.failures
+    assert failure["place"] == f"127.0.0.1:{other.port}"
+    assert found.report["peer"]["port"] == other.port
+    assert set(found.told("in_doubt")) == found.ledger.in_doubt
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {}, {"resend": 1}, {"transaction_size": 20}, {"transaction_size": 20, "resend": 1},
+        {"connections": 8, "links": 2}, {"connections": 8, "links": 2, "resend": 1},
+        {"body_size": 200_000, "resend": 1, "rate": 300},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_server_that_is_killed_and_started_again(keys: dict[str, int], tmp_path: Path) -> None:
+    """Records by id agree with the failures that are told."""
+    report = tmp_path / "report"
+    port = free_port()
+    keys = {"rate": 4000, "count": 0, "duration": 3, **keys}
+    with (
+        running_server(tmp_path, port=port) as server,
+        Running(lasting("send", port, report, **keys)) as running,
+    ):
+        wait_until(lambda: len(running.stdout_so_far()) > 10_000, "messages were sent")
+        server.kill()
+        with running_server(tmp_path, port=port):
+            found = finished(running, report, sends=True)
+    lines = keys.get("connections", 1)
+    assert len(found.failures) == lines
+    told = set(found.told("in_doubt"))
+    assert told - set(found.told("resent")) == found.ledger.in_doubt
+    assert set(found.told("resent")) == (told if keys.get("resend") else set())
+    assert set(found.ledger.settled.values()) == {1}
+    assert found.report["sent"] == len(found.ledger.sent)
+    assert found.report["unsettled"] == len(found.ledger.in_doubt)
+    links = keys.get("links", 1)
+    assert sorted(failure["ends"] for failure in found.failures) == [
+        [number * links, number * links + links - 1] for number in range(lines)
+    ]
+
+
+def test_one_line_of_many_is_lost(tmp_path: Path) -> None:
+    """The others go on meanwhile, and its two ends move to the new connection."""
+    report = tmp_path / "report"
+    with running_server(tmp_path) as server:
+        words = lasting("send", server.port, report, connections=4, links=2, rate=2000, count=4000)
+        with Running(words) as running:
+            wait_until(lambda: len(running.stdout_so_far()) > 10_000, "messages were sent")
+            cut_one(running, server.port)
+            found = finished(running, report, sends=True)
+    (failure,) = found.failures
+    assert failure["ends"][1] - failure["ends"][0] == 1
+    assert found.report["ends"]["counts"] == [500] * 8
+    assert set(found.told("in_doubt")) == found.ledger.in_doubt
+
+
+def cut_one(running: Running, port: int) -> None:
+    """Shut one connection of an arrow down, by a copy of its descriptor (pidfd_getfd(2))."""
+    pid = running.process.pid
+    found = psutil.Process(pid).net_connections("tcp")
+    descriptor = next(one.fd for one in found if one.raddr and one.raddr.port == port)
+    copy = ctypes.CDLL(None).syscall(PIDFD_GETFD, os.pidfd_open(pid), descriptor, 0)
+    with socket.socket(fileno=copy) as sock:
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_ranges_have_the_numbers(chosen: set[int]) -> None:
+    """The slow twin: each number once, and no two ranges that touch."""
+    ranges = ranges_of(sorted(chosen))
+    assert [one for first, last in ranges for one in range(first, last + 1)] == sorted(chosen)
+    assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
