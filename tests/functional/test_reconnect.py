@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from itertools import pairwise
@@ -157,6 +159,164 @@ def test_two_losses_one_within_the_copies(tmp_path: Path) -> None:
     assert (found.report["accepted"], found.report["resent"]) == (20, 11)
     assert found.ledger.in_doubt == set()
     assert set(found.ledger.settled.values()) == {1}
+
+
+def test_many_copies_are_what_they_were(tmp_path: Path) -> None:
+    """More than the times that are kept at first, with ids of more and more digits."""
+    before: list[bytes] = []
+    copies: list[bytes] = []
+
+    def first(talk: Talk) -> None:
+        attached(talk, credit=9000)
+        before.extend(payload for _, payload in take(talk, 9000))
+        accept(talk, 0, 2999)
+        accept(talk, 5000, 5000)
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        attached(talk, credit=9000)
+        copies.extend(payload for _, payload in take(talk, 5999))
+        accept(talk, 0, 5998)
+        finish(talk)
+
+    report = tmp_path / "report"
+    words = lasting("send", 0, report, count=9100, resend=1, time_unit="us")
+    with lives(first, second) as peer:
+        words = [f"port={peer.port}" if word == "port=0" else word for word in words]
+        with Running(words) as running:
+            found = finished(running, report, sends=True)
+    assert copies == before[3000:5000] + before[5001:]
+    assert found.failures[0]["in_doubt"] == [[3001, 5000], [5002, 9000]]
+    assert found.ledger.in_doubt == set()
+    assert found.report["accepted"] == len(found.ledger.sent) == 9100
+
+
+def test_a_commit_whose_answer_is_lost(tmp_path: Path) -> None:
+    """The first batch is committed; the outcomes of the second one are worth nothing without."""
+
+    def answer(talk: Talk, number: int, **state: object) -> None:
+        talk.send("disposition", role=True, first=number, last=number, settled=True, **state)
+
+    def only(talk: Talk) -> None:
+        attached(talk)
+        talk.answer_attach(handle=1, target=composite("coordinator"))
+        talk.give_credit(100, handle=1)
+        within = composite(
+            "transactional_state", txn_id=b"t", outcome=composite("accepted")
+        )  # fmt: skip
+        asked = 0
+        while asked < 4:
+            frame = talk.expect("transfer")
+            number = frame.fields["delivery_id"]
+            if frame.fields["handle"] == 0:
+                answer(talk, number, state=within)
+                continue
+            # Declare, discharge, declare, discharge.
+            asked += 1
+            if asked in (1, 3):
+                answer(talk, number, state=composite("declared", txn_id=b"t"))
+            elif asked == 2:
+                answer(talk, number, state=composite("accepted"))
+        rst(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(only) as peer,
+        Running(lasting("send", peer.port, report, count=6, transaction_size=3)) as running,
+    ):
+        found = finished(running, report, sends=True)
+    assert found.failures[0]["in_doubt"] == [[4, 6]]
+    assert found.ledger.in_doubt == {"4", "5", "6"}
+    assert (found.report["accepted"], found.report["unsettled"]) == (3, 3)
+    assert found.report["transactions"] == 1
+
+
+def test_attempts_that_fail_at_each_step(tmp_path: Path) -> None:
+    """In the handshake, in open, in attach: the run goes on over the connection after these."""
+
+    def first(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 5)
+        rst(talk)
+
+    def cut_in_open(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        rst(talk)
+
+    def closed_in_open(talk: Talk) -> None:
+        talk.answer_header()
+        talk.expect("open")
+        talk.send("open", container_id="frames")
+        talk.send_bytes(ended("close"))
+        talk.read_until("close")
+
+    def refused_link(talk: Talk) -> None:
+        talk.answer_session()
+        talk.answer_attach()
+        talk.send_bytes(ended("detach"))
+        talk.read_until("close")
+
+    def last(talk: Talk) -> None:
+        attached(talk)
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, fin, cut_in_open, closed_in_open, refused_link, last) as peer,
+        Running(lasting("send", peer.port, report, count=20, resend=1)) as running,
+    ):
+        found = finished(running, report, sends=True)
+    (failure,) = found.failures
+    assert failure["attempts"] == 5
+    assert found.report["accepted"] == 20
+
+
+@pytest.mark.parametrize("resend", [0, 1])
+def test_a_loss_when_all_was_sent(resend: int, tmp_path: Path) -> None:
+    """Nothing is left to send, except copies."""
+
+    def first(talk: Talk) -> None:
+        attached(talk)
+        take(talk, 10)
+        accept(talk, 0, 5)
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        attached(talk)
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, *[second] * resend) as peer,
+        Running(lasting("send", peer.port, report, count=10, resend=resend)) as running,
+    ):
+        found = finished(running, report, sends=True)
+    assert found.report["unsettled"] == len(found.ledger.in_doubt) == (0 if resend else 4)
+    assert numbers(found.failures[0]["in_doubt"]) == ["7", "8", "9", "10"]
+    assert (found.failures[0]["back_at"] is None) == (not resend)
+
+
+def test_a_pair_through_a_killed_server(tmp_path: Path) -> None:
+    """Its document agrees with the records: what is acknowledged was received, or is missing."""
+    port = free_port()
+    words = [f"//127.0.0.1:{port}/queue0", "--reconnect", "--resend", "--rate", "2k", "--json"]
+    words += ["--duration", "3s", "--output", str(tmp_path / "out"), "--senders", "2"]
+    command = [sys.executable, "-m", "quiver_fast.cli.pair.command", *words]
+    sizes = lambda: sum(one.stat().st_size for one in (tmp_path / "out").glob("sender*csv"))  # noqa: E731
+    with running_server(tmp_path, port=port) as server, Running(command) as running:
+        wait_until(lambda: (tmp_path / "out").exists() and sizes() > 20_000, "messages were sent")
+        server.kill()
+        with running_server(tmp_path, port=port):
+            end = running.wait(SECONDS)
+    assert end.code == 0, end
+    document = json.loads(end.stdout)
+    ledger = document["ledger"]
+    assert ledger["due"] == 6000
+    assert ledger["acknowledged_received"] + ledger["acknowledged_unreceived"] == 6000
+    assert ledger["lost"] == ledger["acknowledged_unreceived"]
+    assert (ledger["duplicate"], ledger["in_doubt_unreceived"]) == (0, 0)
+    assert len(ledger["failures"]) == 1
 
 
 @pytest.mark.parametrize("resend", [0, 1])
