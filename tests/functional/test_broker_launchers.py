@@ -123,6 +123,22 @@ def test_a_broker_that_dies_later_is_a_failure(tmp_path: Path) -> None:
         assert "skrouterd ended by itself: killed by SIGKILL" in end.stderr
 
 
+def test_a_broker_that_is_killed_on_purpose_starts_again(tmp_path: Path) -> None:
+    launch = Launch(tmp_path, "ok")
+    with launch.running:
+        router = launch.wait_until_ready()
+        folder = [*launch.temporary.iterdir()]
+        launch.ready_file.unlink()
+        router.kill()
+        wait_until(lambda: not router.is_running(), "the launcher has seen it")
+        assert launch.running.process.poll() is None
+        launch.ready_file.touch()
+        assert launch.wait_until_ready() != router
+        assert [*launch.temporary.iterdir()] == folder
+        launch.running.send_signal(signal.SIGTERM)
+        assert launch.ended().code == 0
+
+
 def test_the_broker_does_not_outlive_a_killed_launcher(tmp_path: Path) -> None:
     launch = Launch(tmp_path, "stubborn")
     with launch.running:

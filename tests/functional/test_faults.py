@@ -14,7 +14,7 @@ import psutil
 import pytest
 from support.documents import faults, parsed
 from support.processes import Finished, Running, free_port, run, wait_until
-from support.server import Server, running_server
+from support.server import Server, command, running_server
 
 QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 ANALYZE = (sys.executable, "-m", "quiver_fast.cli.analyze.command")
@@ -141,10 +141,10 @@ def test_a_fault_after_the_last_message_did_not_happen(server: Server, tmp_path:
 def test_ctrl_c_continues_a_stopped_process(server: Server, tmp_path: Path) -> None:
     pid = server.process.pid
     words = ("--fault", "200ms stop 1h", "--fault-pid", str(pid), "--output", str(tmp_path / "out"))
-    with Running([*QUIVER, url(server), "--rate", "1k", "--duration", "1h", *words]) as command:
+    with Running([*QUIVER, url(server), "--rate", "1k", "--duration", "1h", *words]) as quiver:
         wait_until(lambda: state(pid) == psutil.STATUS_STOPPED, "the server is stopped")
-        command.send_signal(signal.SIGINT)
-        assert command.wait().code == 130
+        quiver.send_signal(signal.SIGINT)
+        assert quiver.wait().code == 130
     assert state(pid) != psutil.STATUS_STOPPED
 
 
@@ -194,3 +194,100 @@ def test_many_ends_have_faults(server: Server, tmp_path: Path) -> None:
     words = ("--senders", "3", "--receivers", "2", "--fault", "200ms run true")
     end, document = measured(url(server), tmp_path / "out", *words)
     assert (end.code, the_fault(document)["proof"]) == (0, "exit code 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "proof"),
+    [
+        ("500ms cut", "2 connections cut"),
+        ("500ms cut 50%", "1 connection cut"),
+        ("500ms refuse 200ms", "2 connections cut, "),
+        ("500ms freeze 200ms", "2 connections held, "),
+        ("500ms half 200ms 50%", "1 connection held, "),
+        ("500ms delay 20ms 300ms", "2 connections delayed, "),
+        ("500ms throttle 50k 300ms", "2 connections throttled, "),
+    ],
+)
+def test_a_fault_of_the_network(server: Server, tmp_path: Path, text: str, proof: str) -> None:
+    place = url(server, text.replace(" ", "-").replace("%", ""))
+    end, document = measured(place, tmp_path / "out", "--reconnect", "--fault", text)
+    assert (end.code, document["reason"]) == (0, None)
+    fault = the_fault(document)
+    assert fault["proof"].startswith(proof)
+    assert fault["began"] >= 0.5
+    assert document["ledger"]["lost"] == 0
+    assert {*document["relay"]} == {"p50_us", "p99_us"}
+    assert "The relay adds " in end.stderr
+    cuts = "cut" in proof
+    assert bool(document["sender"]["failures"] + document["receiver"]["failures"]) == cuts
+
+
+def test_a_share_of_too_few_connections_is_no_fault(server: Server, tmp_path: Path) -> None:
+    words = ("--reconnect", "--fault", "500ms cut 10%")
+    end, document = measured(url(server), tmp_path / "out", *words)
+    why = "the fault '500ms cut 10%' did not happen: 10% of 2 connections are none"
+    assert (end.code, document["reason"]) == (1, why)
+
+
+def test_ctrl_c_ends_a_fault_of_the_network(server: Server, tmp_path: Path) -> None:
+    words = ("--fault", "200ms freeze 1h", "--output", str(tmp_path / "out"))
+    with Running([*QUIVER, url(server), "--rate", "1k", "--duration", "1h", *words]) as quiver:
+        wait_until(lambda: "begun" in quiver.stdout_so_far(), "the fault has begun")
+        quiver.send_signal(signal.SIGINT)
+        end = quiver.wait()
+    assert end.code == 130
+    assert "over: 2 connections held" in end.stdout
+
+
+@pytest.mark.parametrize("kind", ["kill", "term"])
+def test_a_server_of_the_run_is_started_again(tmp_path: Path, kind: str) -> None:
+    place = f"//127.0.0.1:{free_port()}/q0"
+    words = ("--server", "pyfast --durability group", "--durable", "--reconnect")
+    end, document = measured(place, tmp_path / "out", *words, "--fault", f"500ms {kind} 200ms")
+    assert (end.code, document["reason"]) == (0, None)
+    fault = the_fault(document)
+    assert "gone" in fault["proof"]
+    assert fault["proof"].endswith(f"after SIG{kind.upper()}")
+    assert fault["until"] - fault["at"] >= 200_000_000
+    # Its messages came back with it.
+    assert document["ledger"]["lost"] == 0
+    assert document["ledger"]["acknowledged_received"] > 0
+    (lost, *_) = document["sender"]["failures"]
+    assert lost["back_at"] >= fault["until"]
+
+
+def test_a_killed_server_of_others_is_awaited(tmp_path: Path) -> None:
+    port = free_port()
+    place = f"//127.0.0.1:{port}/q0"
+    with Running(command(port)) as first:
+        first.wait_until_listening(port)
+        words = ("--fault", "500ms kill 100ms", "--fault-pid", str(first.process.pid))
+        words += ("--reconnect", "--output", str(tmp_path / "out"))
+        with Running([*QUIVER, place, *LOAD, *words]) as quiver:
+            assert first.wait().code == -signal.SIGKILL
+            with Running(command(port)):
+                end = quiver.wait()
+    document = parsed(end.stdout)
+    assert (end.code, document["reason"]) == (0, None)
+    assert the_fault(document)["until"] is not None
+
+
+def test_a_server_that_never_comes_back_fails_the_run(tmp_path: Path) -> None:
+    port = free_port()
+    words = ("--reconnect", "--reconnect-for", "1s", "--fault", "500ms kill 100ms")
+    with Running(command(port)) as server:
+        server.wait_until_listening(port)
+        words += ("--fault-pid", str(server.process.pid))
+        end, document = measured(f"//127.0.0.1:{port}/q0", tmp_path / "out", *words)
+        server.wait()
+    assert end.code == 1
+    problem = the_fault(document)["problem"]
+    assert problem == f"the run ended before 127.0.0.1:{port} was back"
+
+
+def test_many_ends_lose_their_connections(server: Server, tmp_path: Path) -> None:
+    words = ("--senders", "3", "--receivers", "3", "--reconnect", "--fault", "500ms cut 50%")
+    end, document = measured(url(server, "many"), tmp_path / "out", *words)
+    assert (end.code, document["reason"]) == (0, None)
+    assert the_fault(document)["proof"] == "3 connections cut"
+    assert document["ledger"]["lost"] == 0

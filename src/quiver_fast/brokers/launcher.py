@@ -206,14 +206,17 @@ def _serve(broker: Broker, config: ServerConfig, program: str) -> NoReturn:
                 setattr(config, key, os.path.abspath(getattr(config, key)))
         directory = Path(name)
         daemons = broker.prepare(config, directory)
-        with _running(daemons, directory, config.verbose) as children:
-            _await_ready(children, config, directory)
-            if not config.quiet:
-                where = f"{config.scheme}://{arguments.endpoint(config.host, config.port)}"
-                _say(f"{program}: listening on {where}")
-            if config.ready_file is not None:
-                write_ready(config.ready_file)
-            _watch(children, directory)
+        while True:
+            with _running(daemons, directory, config.verbose) as children:
+                _await_ready(children, config, directory)
+                if not config.quiet:
+                    where = f"{config.scheme}://{arguments.endpoint(config.host, config.port)}"
+                    _say(f"{program}: listening on {where}")
+                if config.ready_file is not None:
+                    write_ready(config.ready_file)
+                _watch(children, directory, config)
+            while _is_withdrawn(config):
+                _pause()
 
 
 def _check_port(config: ServerConfig) -> None:
@@ -264,10 +267,19 @@ def _await_ready(children: Mapping[str, Child], config: ServerConfig, directory:
     _check_alive(children, directory)
 
 
-def _watch(children: Mapping[str, Child], directory: Path) -> NoReturn:
-    while True:
+def _watch(children: Mapping[str, Child], directory: Path, config: ServerConfig) -> None:
+    """Return when the broker ended and its ready file is gone: the same one is to start again.
+
+    Who kills a broker on purpose removes the file before, and makes an empty one for the start.
+    """
+    while not (_is_withdrawn(config) and any(child.poll() for child in children.values())):
         _pause()
-        _check_alive(children, directory)
+        if not _is_withdrawn(config):
+            _check_alive(children, directory)
+
+
+def _is_withdrawn(config: ServerConfig) -> bool:
+    return config.ready_file is not None and not os.path.exists(config.ready_file)
 
 
 def _pause() -> None:

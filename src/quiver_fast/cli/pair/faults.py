@@ -29,13 +29,18 @@ from quiver_fast.cli.pair.fault_text import OF_NETWORK, Fault
 from quiver_fast.cli.server.command import make_parser
 from quiver_fast.cli.server.plan import ServerPlan, check_arguments, server_plan
 from quiver_fast.cli.server.run import ServerRun
-from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_server
+from quiver_fast.cli.shared.implementations import (
+    BROKERS,
+    DEFAULT_IMPLEMENTATION,
+    find_server,
+)
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import QuiverError
 from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.process import Child, exit_text
 from quiver_fast.reconnecting import parse_places
 from quiver_fast.resolving import resolve
+from quiver_fast.words import counted
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "term": signal.SIGTERM}
 _TICK = 0.001
@@ -66,6 +71,7 @@ class Faults:
         self._places = [(arrow.url.host, arrow.port), *others]
         self._faults, self._base = faults, arrow.clock_base or 0
         self._plan, self._pid, self._signals = server, pid, signals
+        self._launched = server is not None and server.implementation.name in BROKERS
         # As the document has them: times are those of the records, in nanoseconds.
         self._found: list[dict[str, Any]] = [
             {name: vars(fault)[name] for name in ("text", "kind", "planned")}
@@ -240,6 +246,8 @@ class Faults:
         with closing(_Processes(self._pids())) as processes:
             if fault.kind != "stop":
                 self._down = True
+                if self._server is not None:
+                    Path(self._server.plan.ready_file or "").unlink(missing_ok=True)
                 self._note(found, "at", processes.send(number, processes.gone))
             else:
                 try:
@@ -256,15 +264,19 @@ class Faults:
             return [_read_pid(self._pid or "")]
         self._server.check_alive()
         self._server.child.usage.sample()
-        return [process.pid for process in self._server.child.usage.processes()]
+        pids = [process.pid for process in self._server.child.usage.processes()]
+        # A launcher stays: it has the broker's folder.
+        return pids[1:] if self._launched else pids
 
     def _come_back(self, found: dict[str, Any], seconds: float) -> None:
         """Start the server again; another one's is awaited: somebody else starts it."""
         server, is_back = self._server, self._listens
         if server is not None and not self._over.wait(seconds):
-            server.child.kill_and_wait()
-            Path(server.plan.ready_file or "").unlink(missing_ok=True)
-            server.start()
+            if self._launched:
+                Path(server.plan.ready_file or "").touch()
+            else:
+                server.child.kill_and_wait()
+                server.start()
             is_back = server.is_ready
         while self._over.is_set() or not is_back():
             if self._over.wait(_SLOW_TICK):
@@ -288,8 +300,10 @@ class _Processes:
         self._fds: list[int] = []
         try:
             for pid in pids:
-                self._fds.append(os.pidfd_open(pid))
-                signal.pidfd_send_signal(self._fds[-1], 0)
+                # A broker's helper may have ended.
+                with suppress(ProcessLookupError if pids[1:] else KeyError):
+                    self._fds.append(os.pidfd_open(pid))
+                    signal.pidfd_send_signal(self._fds[-1], 0)
         except OSError as error:
             self.close()
             permitted = not isinstance(error, PermissionError)
@@ -301,7 +315,8 @@ class _Processes:
 
     @property
     def _names(self) -> str:
-        return f"process{'es' if self._pids[1:] else ''} {', '.join(map(str, self._pids))}"
+        others = f" and {counted(len(self._pids) - 1, 'other')}" if self._pids[1:] else ""
+        return f"process {self._pids[0]}{others}"
 
     def close(self) -> None:
         """Close the descriptors."""
