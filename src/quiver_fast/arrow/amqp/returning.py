@@ -248,20 +248,19 @@ class Return:
 
     def wait(self, control: Control) -> None:
         """Wait until there is something to do, for a moment at most; read the wrapper's lines."""
-        fds = [(control.fileno(), select.POLLIN), (interrupt.wake_fd(), select.POLLIN)]
-        until = time.monotonic() + _LOOK
-        if self._opening is not None:
-            fds.append((self._opening.sock.fileno(), self._opening.events))
-        elif self._race is not None:
-            fds.append((self._race.fileno(), select.POLLIN))
-            until = min(until, self._race.due)
-        else:
-            until = min(until, self.due)
         poller = select.poll()
-        for fd, events in fds:
+        for fd in (control.fileno(), interrupt.wake_fd()):
             if fd >= 0:
-                poller.register(fd, events)
-        poller.poll(math.ceil(max(until - time.monotonic(), 0) * 1000))
+                poller.register(fd, select.POLLIN)
+        due = self.due
+        if self._opening is not None:
+            poller.register(self._opening.sock, self._opening.events)
+            due = math.inf
+        elif self._race is not None:
+            poller.register(self._race, select.POLLIN)
+            due = self._race.due
+        now = time.monotonic()
+        poller.poll(math.ceil(max(min(due - now, _LOOK), 0) * 1000))
         control.read()
 
     def step(self) -> bool:
