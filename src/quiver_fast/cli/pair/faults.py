@@ -178,11 +178,11 @@ class Faults:
     def problems(self) -> list[str]:
         """Return a line for each fault that did not happen, or did not end."""
         died = [f"the server of --server ended by itself: {self._died}"] if self._died else []
-        why = None if self._begun else "the sending did not begin"
+        why = "nothing proves it" if self._begun else "the sending did not begin"
         return died + [
             f"the fault '{one['text']}' did not {'end' if one['at'] else 'happen'}: {problem}"
             for one in self._found
-            if (problem := one["problem"] or why)
+            if (problem := one["problem"] or (None if one["at"] else why))
         ]
 
     def _perform(self, number: int) -> None:
