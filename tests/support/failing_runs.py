@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from support.ends_records import loaded
 from support.summaries import config
@@ -133,7 +136,7 @@ class FailingRun:
         }
 
     def slow_ledger(self) -> dict[str, Any]:
-        """Return the ledger by loops over the lines, without the recovery of the latency."""
+        """Return the ledger by loops over the lines."""
         sent, settled, received = ({} for _ in range(3))
         tables = {"sent": sent, "settled": settled, "received": received}
         for line in (line for side in self.lines.values() for lines in side for line in lines):
@@ -215,6 +218,7 @@ class FailingRun:
             else:
                 groups.append([one])
         receipts, known = [line.time for line in own], [one.time for one in own if one.id in sent]
+        levels = self._levels([line for line in own if line.id in sent])
         settlements = [line.time for lines in settled.values() for line in lines]
         sends = [line.time for lines in sent.values() for line in lines]
         found = []
@@ -232,10 +236,34 @@ class FailingRun:
                 "reason": group[0]["reason"],
                 "receiver_gap": self._gap(receipts, at, back),
                 "sender_gap": self._gap(settlements, at, back),
+                "recovered_seconds": self._recovered(levels, groups[0][0]["lost_at"], at, stop),
                 "highest_backlog": self._backlog(sends, known, at, stop),
                 "fault": None,
             })  # fmt: skip
         return found
+
+    def _levels(self, receipts: list[Line]) -> dict[int, float]:
+        """Return the p99 of each second that has receipts."""
+        seconds: dict[int, list[int]] = {}
+        for line in receipts:
+            second = (line.time * TICK[self.unit] + START) // 10**9
+            seconds.setdefault(second, []).append(line.time - line.sent)
+        return {second: float(np.percentile(each, 99)) for second, each in seconds.items()}
+
+    def _recovered(
+        self, levels: dict[int, float], first: int, at: int, stop: int | None
+    ) -> float | None:
+        before = [level for second, level in levels.items() if second < first // 10**9]
+        start = at // 10**9
+        end = max(levels, default=0) + 1 if stop is None else max(stop // 10**9, start + 1)
+        if not before:
+            return None
+        limit = 2 * statistics.median(before)
+        fine = [second in levels and levels[second] <= limit for second in range(start, end)]
+        for back in range(start, end):
+            if all(fine[back - start :]):
+                return max(back - at / 10**9, 0.0)
+        return None
 
     def _gap(self, times: list[int], at: int, back: int | None) -> float | None:
         base, tick = START // TICK[self.unit], TICK[self.unit]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SECOND = 10**9
 TOGETHER = _SECOND // 10
+_SIDES = ("receiver", "sender")
 
 Spans = Sequence[tuple[int, "int | None"]]
 """The begin and the end of each failure of a run, ascending; no end where it did not end."""
@@ -56,7 +57,8 @@ class LedgerTables:
         for first, last in copies(run):
             ids, counts = np.array([first]), np.array([last - first + 1])
             self._fates.add(ids, counts, None, COPIED)
-        self._receipts, self._settlements = Pauses(run), Pauses(run)
+        self._times = {side: SortedRows(1, combine=_different) for side in _SIDES}
+        self._units = dict.fromkeys(_SIDES, "ns")
         self._lives: Lives | None = None
 
     def add_sends(self, batch: RunBatch, unit: str) -> None:
@@ -66,7 +68,7 @@ class LedgerTables:
         if len(batch.settled_ids):
             ids = batch.settled_ids, batch.settled_count, batch.settled_ids_high
             self._fates.add(*ids, SETTLED)
-            self._settlements.add(batch.settled_times, unit)
+            self._add_times("sender", batch.settled_times, unit)
 
     def add_receipts(self, batch: RunBatch, unit: str, end: int) -> None:
         """Add the next receipts of a receiver, of these ends or of this one, likewise."""
@@ -76,12 +78,19 @@ class LedgerTables:
         ends = np.full(len(batch), end) if batch.ends is None else batch.ends
         kinds = self._lives.kinds(ends, batch.received)
         self._fates.add(batch.ids, batch.count, batch.ids_high, kinds)
-        self._receipts.add(batch.received, unit)
+        self._add_times("receiver", batch.received, unit)
+
+    def _add_times(self, side: str, times: Int64Array, unit: str) -> None:
+        self._units[side] = unit
+        self._times[side].add(near(times, spans_of(self._run, unit)))
 
     def sums(self) -> LedgerSums:
         """Return the sums of all lines."""
-        pauses = (self._receipts.longest(), self._settlements.longest())
-        return LedgerSums(self._fates.totals(), *pauses)
+        gaps = []
+        for side, table in self._times.items():
+            chunks = (rows[:, 0] for rows in table.chunks())
+            gaps.append(longest_pauses(chunks, spans_of(self._run, self._units[side])))
+        return LedgerSums(self._fates.totals(), *gaps)
 
 
 def copies(run: RunBounds) -> list[tuple[int, int]]:
@@ -173,27 +182,6 @@ def longest_pauses(chunks: Iterable[Int64Array], spans: Spans) -> list[int | Non
         pause if first <= begin and end is not None and last >= end else None
         for pause, (begin, end) in zip(found, spans, strict=True)
     ]
-
-
-class Pauses:
-    """The pauses of the messages of one side during the failures of a run."""
-
-    def __init__(self, run: RunBounds) -> None:
-        self._run = run
-        self._unit = "ns"
-        self._spans: Spans | None = None
-        self._times = SortedRows(1, combine=_different)
-
-    def add(self, times: Int64Array, unit: str) -> None:
-        """Add times of this unit, in any order."""
-        if self._spans is None:
-            self._unit, self._spans = unit, spans_of(self._run, unit)
-        self._times.add(near(times, self._spans))
-
-    def longest(self) -> list[int | None]:
-        """Return the result of :func:`longest_pauses`."""
-        chunks = (rows[:, 0] for rows in self._times.chunks())
-        return longest_pauses(chunks, spans_of(self._run, self._unit))
 
 
 def _different(rows: Rows) -> Rows:
