@@ -18,7 +18,7 @@ from support.page_labels import unknown_labels
 
 from quiver_fast.analysis.tables import sorted_rows
 from quiver_fast.cli.analyze.command import main as quiver_analyze
-from quiver_fast.errors import EXIT_THRESHOLD
+from quiver_fast.errors import EXIT_THRESHOLD, RecordError
 
 shapes = st.sampled_from([(1, 1), (3, 1), (2, 3)])
 
@@ -161,19 +161,26 @@ def test_an_end_that_is_back_in_the_same_tick(tmp_path: Path) -> None:
         assert run.ledger(tmp_path / f"{at}")[fate] == 1
 
 
-def test_the_fault_of_a_failure(tmp_path: Path) -> None:
+def test_the_fault_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Paced(loss(1, 1.5), loss(4, 4.5), loss(5.2, 5.3))
     run.write(tmp_path / "run")
     path = tmp_path / "run" / "sender-summary.json"
+    times = [(None, None), (0.999, 1), (4.05, None), (5, 6)]
     faults = [
-        {"at": None, "until": None},
-        {"at": START + 999 * 10**6, "until": START + 10**9},
-        {"at": START + 405 * 10**7, "until": None},
-        {"at": START + 5 * 10**9, "until": START + 6 * 10**9},
-    ]
+        {
+            "text": f"fault {number}", "kind": "kill", "planned": 1.0, "began": 1.0,
+            "at": None if at is None else START + int(at * 10**9),
+            "until": None if until is None else START + until * 10**9, "proof": "gone",
+            "problem": None,
+        }
+        for number, (at, until) in enumerate(times)
+    ]  # fmt: skip
     path.write_text(json.dumps(json.loads(path.read_text()) | {"faults": faults}))
     failures = loaded(tmp_path / "run").sections["ledger"]["failures"]
     assert [one["fault"] for one in failures] == [1, 2, 3]
+    assert quiver_analyze([str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"reset   fault {number}\n" in shown for number in (1, 2, 3))
 
 
 def test_the_latency_comes_back(tmp_path: Path) -> None:
@@ -227,3 +234,17 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: i
     assert f"{lost} of 600 acknowledged messages were lost; 0 in doubt" in markdown
     assert f"| Lost | {lost} messages |" in markdown
     assert ("lost>0 is breached: 1 message" in shown.err) == bool(lost)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lost_at": "now"}, {"ends": [3]}, {"ends": [1, 0]}, {"resent": [[1]]}, {"reason": None}],
+)
+def test_a_damaged_list_of_failures(tmp_path: Path, change: dict[str, Any]) -> None:
+    Paced(loss(2, 2.5)).write(tmp_path / "run")
+    path = tmp_path / "run" / "sender-summary.json"
+    summary = json.loads(path.read_text())
+    summary["failures"][0] |= change
+    path.write_text(json.dumps(summary))
+    with pytest.raises(RecordError, match="is no summary: failures is a list"):
+        loaded(tmp_path / "run")

@@ -95,7 +95,8 @@ class LedgerTables:
 
 def copies(run: RunBounds) -> list[tuple[int, int]]:
     """Return the ids of the messages that were sent again, the first and last of each range."""
-    return [(a, b) for one in run.failures or () if one["sends"] for a, b in one["resent"]]
+    sent = [one.get("resent") or () for one in run.failures or () if one["sends"]]
+    return [(first, last) for ranges in sent for first, last in ranges]
 
 
 def lives_of(run: RunBounds, unit: str) -> Lives:

@@ -288,22 +288,23 @@ def ledger_rows(run: Document) -> Iterator[Row | Grid]:
             yield Row("Lost", "not known")
     if ledger["failures"]:
         first = (run["sender"] or {"results": {}})["results"].get("first_send_time")
-        rows = [_failure_cells(one, first) for one in ledger["failures"]]
-        yield Grid("Failures", ("at", *map(_words, _OF_FAILURES), "reason"), rows)
+        rows = [_failure_cells(one, first, run) for one in ledger["failures"]]
+        yield Grid("Failures", ("at", *map(_words, _OF_FAILURES), "reason", "fault"), rows)
 
 
 def _words(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _failure_cells(failure: Document, first: int | None) -> list[str]:
+def _failure_cells(failure: Document, first: int | None, run: Document) -> list[str]:
     values = [failure[key] for key in _OF_FAILURES]
     cells = [
         "-" if value is None else f"{value:,}" if isinstance(value, int) else seconds_text(value)
         for value in values
     ]
     at = "-" if first is None else f"{failure['at'] / 1e9 - first / 1000:,.3f} s"
-    return [at, *cells, failure["reason"]]
+    fault = "-" if failure["fault"] is None else run["faults"][failure["fault"]]["text"]
+    return [at, *cells, failure["reason"], fault]
 
 
 def _backlog(backlog: Document | None) -> Iterator[Row]:
