@@ -95,8 +95,7 @@ def test_messages_in_doubt_are_not_lost(tmp_path: Path) -> None:
     run = Paced(loss(2, 2.5, in_doubt=[[195, 200]]))
     run.without("settled", ids=range(195, 201))
     run.without("received", ids=range(198, 201))
-    # A sender with messages in doubt does not know when all were settled.
-    found = run.ledger(tmp_path / "run", drained_at=DRAINED["drained_at"])
+    found = run.ledger(tmp_path / "run", **DRAINED)
     assert (found["lost"], found["in_doubt_received"], found["in_doubt_unreceived"]) == (0, 3, 3)
     data = loaded(tmp_path / "run")
     assert data.delivery is not None

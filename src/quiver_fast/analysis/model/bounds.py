@@ -211,9 +211,6 @@ def _settled_at(sender: dict[str, Any] | None) -> dict[str, Any] | None:
         # An arrow of another implementation ends in order when it has all outcomes.
         return {} if (sender or {}).get("complete") else None
     found: dict[str, Any] | None = report.get("settled_at")
-    if found is None and (sender or {}).get("failures"):
-        # Messages that stay in doubt are none of the lost ones.
-        return {}
     return found
 
 
