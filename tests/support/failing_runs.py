@@ -258,10 +258,10 @@ class FailingRun:
         end = max(levels, default=0) + 1 if stop is None else max(stop // 10**9, start + 1)
         if not before:
             return None
-        limit = 2 * statistics.median(before)
-        fine = [second in levels and levels[second] <= limit for second in range(start, end)]
-        for back in range(start, end):
-            if all(fine[back - start :]):
+        usual = statistics.median(before)
+        limit = max(2 * usual, usual + 1)
+        for back in range(start, end - 2):
+            if all(levels.get(second, limit + 1) <= limit for second in range(back, back + 3)):
                 return max(back - at / 10**9, 0.0)
         return None
 

@@ -48,15 +48,15 @@ def loss(lost: float, back: float | None, **changes: Any) -> dict[str, Any]:
 
 
 class Paced(FailingRun):
-    """A message each 10 ms for six seconds, settled after 1 ms and received after 2."""
+    """A message each 10 ms for some seconds, settled after 1 ms and received after 2."""
 
-    def __init__(self, *failures: dict[str, Any], resent: Any = ()) -> None:
+    def __init__(self, *failures: dict[str, Any], resent: Any = (), seconds: int = 6) -> None:
         super().__init__(random.Random(1), messages=0)
         self.failures = {
             "sender": [[one | {"resent": list(resent)} for one in failures]],
             "receiver": [list(failures)],
         }
-        for number in range(600):
+        for number in range(100 * seconds):
             at = 10 * number
             self._add("sender", Line(0, "sent", number, at, at))
             self._add("sender", Line(0, "settled", number, 0, at + 1))
@@ -183,10 +183,12 @@ def test_the_fault_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_latency_comes_back(tmp_path: Path) -> None:
-    run = Paced(loss(2.5, 2.6))
+    run = Paced(loss(2.5, 2.6), seconds=9)
     run.without("received", ids=range(250, 350))
     for number in range(250, 350):
         run.receive(number, 3500 + number // 10)
+    # One more slow second at the end.
+    run.receive(890, 8999)
     (failure,) = run.ledger(tmp_path / "run")["failures"]
     assert failure["recovered_seconds"] == 1.5
     assert failure["highest_backlog"] == 50

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from quiver_fast.analysis.model.bounds import RunBounds
 
 _SECOND = 10**9
-# Latencies within this factor of those before a failure are as they were.
+# Latencies within this factor of those before a failure, or a tick, are as they were in so many
+# seconds in a row: single seconds may be slow at any time.
 _TOLERANCE = 2
+_IN_A_ROW = 3
 
 
 def can_be_told(sender: FileAnalysis, received: int, *, by_ids: bool) -> bool:
@@ -136,20 +138,18 @@ def _levels(receiver: FileAnalysis, first: int) -> tuple[Int64Array, NDArray[np.
     before = table[seconds < first, 0]
     if not len(before):
         return None
-    return seconds, table[:, 0] > _TOLERANCE * float(np.median(before))
+    usual = float(np.median(before))
+    return seconds, table[:, 0] > max(_TOLERANCE * usual, usual + 1)
 
 
 def _recovered(
     seconds: Int64Array, slow: NDArray[np.bool_], start: int, stop: int | None, at: int
 ) -> float | None:
-    """Return the time from a failure to the first second from which on none is slow or silent."""
-    some = (seconds >= start) & (seconds < (seconds[-1] + 1 if stop is None else stop))
-    seconds, slow = seconds[some], slow[some]
-    silent = np.diff(seconds, prepend=start - 1) > 1
-    back = max([0, *(np.flatnonzero(slow)[-1:] + 1), *np.flatnonzero(silent)[-1:]])
-    if back >= len(seconds) or (stop is not None and seconds[-1] < stop - 1):
-        return None
-    return max(int(seconds[back]) - at / _SECOND, 0.0)
+    """Return the time from a failure to the first of some seconds in a row with fast receipts."""
+    some = ~slow & (seconds >= start) & (seconds < (seconds[-1] + 1 if stop is None else stop))
+    fast = seconds[some]
+    back = fast[: 1 - _IN_A_ROW][fast[_IN_A_ROW - 1 :] - fast[: 1 - _IN_A_ROW] == _IN_A_ROW - 1]
+    return max(int(back[0]) - at / _SECOND, 0.0) if len(back) else None
 
 
 def _highest_backlog(

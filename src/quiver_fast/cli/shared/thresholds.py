@@ -34,6 +34,7 @@ Result = dict[str, Any]
 def _rows(names: Iterable[str], meaning: str) -> str:
     """Return the lines of help about figures of one meaning."""
     *before, last = textwrap.wrap(", ".join(names), 82)
+    before, last = (before, last) if len(last) < 20 else ([*before, last], "")
     first, *more = textwrap.wrap(meaning, 69)
     return "\n  ".join([*before, f"{last:<20}{first}", *(" " * 20 + one for one in more)])
 
