@@ -160,22 +160,38 @@ def test_an_end_that_is_back_in_the_same_tick(tmp_path: Path) -> None:
         assert run.ledger(tmp_path / f"{at}")[fate] == 1
 
 
-def test_the_fault_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Paced(loss(1, 1.5), loss(4, 4.5), loss(5.2, 5.3))
-    run.write(tmp_path / "run")
-    path = tmp_path / "run" / "sender-summary.json"
-    times = [(None, None), (0.999, 1), (4.05, None), (5, 6)]
+def with_faults(run: Path, *times: tuple[float | None, float | None]) -> list[Any]:
+    """Put faults of these times into a run; return the failures of its ledger."""
+    path = run / "sender-summary.json"
     faults = [
         {
             "text": f"fault {number}", "kind": "kill", "planned": 1.0, "began": 1.0,
             "at": None if at is None else START + int(at * 10**9),
-            "until": None if until is None else START + until * 10**9, "proof": "gone",
+            "until": None if until is None else START + int(until * 10**9), "proof": "gone",
             "problem": None,
         }
         for number, (at, until) in enumerate(times)
     ]  # fmt: skip
     path.write_text(json.dumps(json.loads(path.read_text()) | {"faults": faults}))
-    failures = loaded(tmp_path / "run").sections["ledger"]["failures"]
+    failures: list[Any] = loaded(run).sections["ledger"]["failures"]
+    return failures
+
+
+def test_a_fault_that_ended_no_connection_is_a_failure(tmp_path: Path) -> None:
+    """A server that stood still has a gap, though every connection is whole."""
+    run = Paced(loss(4, 4.5))
+    run.without("received", ids=range(150, 250))
+    run.write(tmp_path / "run")
+    first, second = with_faults(tmp_path / "run", (1.5, 2.5), (3, None), (4, 4.1))
+    assert (first["fault"], first["connections"], first["receiver_gap"]) == (0, 0, 1.01)
+    assert (first["seconds"], first["reason"]) == (1.0, "no connection was lost")
+    assert (second["fault"], second["connections"]) == (2, 2)
+
+
+def test_the_fault_of_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Paced(loss(1, 1.5), loss(4, 4.5), loss(5.2, 5.3))
+    run.write(tmp_path / "run")
+    failures = with_faults(tmp_path / "run", (None, None), (0.999, 1), (4.05, None), (5, 6))
     assert [one["fault"] for one in failures] == [1, 2, 3]
     assert quiver_analyze([str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.figures.ledger_lines import TOGETHER, LedgerSums, copies, failures_of
+from quiver_fast.analysis.figures.ledger_lines import LedgerSums, copies, failures_of
 from quiver_fast.analysis.figures.series import percentiles_per_second
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.units import PER_SECOND
@@ -83,44 +83,31 @@ def _failures(
 ) -> dict[str, Any]:
     """Return the figures of each failure, and the longest gap of all: None where one has none."""
     failures = failures_of(run)
-    starts = [group[0]["lost_at"] // _SECOND for group, _ in failures]
+    starts = [one.at // _SECOND for one in failures]
     # Two failures may begin in one second.
     stops = [*(max(stop, start + 1) for start, stop in pairwise(starts)), None][: len(starts)]
     levels = _levels(receiver, starts[0]) if starts else None
     rows = []
-    for number, ((group, back), start, stop) in enumerate(
-        zip(failures, starts, stops, strict=True)
-    ):
-        at = group[0]["lost_at"]
+    for number, (failure, start, stop) in enumerate(zip(failures, starts, stops, strict=True)):
+        at, until, losses, fault = failure
+        reason = losses[0]["reason"] if losses else "no connection was lost"
         row: dict[str, Any] = {
             "at": at,
-            "seconds": None if back is None else (back - at) / _SECOND,
-            "connections": len(group),
-            "attempts": sum(one["attempts"] for one in group),
-            "in_doubt": sum(b - a + 1 for one in group for a, b in one.get("in_doubt") or ()),
-            "reason": group[0]["reason"],
+            "seconds": None if until is None else (until - at) / _SECOND,
+            "connections": len(losses),
+            "attempts": sum(one["attempts"] for one in losses),
+            "in_doubt": sum(b - a + 1 for one in losses for a, b in one.get("in_doubt") or ()),
+            "reason": reason,
             "receiver_gap": _seconds(sums.receiver_gaps[number], receiver.time_unit),
             "sender_gap": _seconds(sums.sender_gaps[number], sender.time_unit),
             "recovered_seconds": None if levels is None else _recovered(*levels, start, stop, at),
             "highest_backlog": _highest_backlog(sender, receiver, start, stop),
-            "fault": _fault(run, at),
+            "fault": fault,
         }
         rows.append(row)
     gaps = [row["receiver_gap"] for row in rows]
     gap = None if None in gaps else max(gaps, default=0.0)
     return {"gap": gap, "failures": rows}
-
-
-def _fault(run: RunBounds, at: int) -> int | None:
-    """Return the place of the last fault that a failure at this time may be of, by its times."""
-    places = [
-        place
-        for place, fault in enumerate(run.faults)
-        if fault["at"] is not None
-        and fault["at"] <= at + TOGETHER
-        and at <= (fault["until"] or at) + _SECOND
-    ]
-    return places[-1] if places else None
 
 
 def _seconds(ticks: int | None, unit: str) -> float | None:

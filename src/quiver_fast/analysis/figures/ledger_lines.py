@@ -1,14 +1,14 @@
 """The lines of a run whose arrows connect again: fates of messages, pauses around failures.
 
-Failures of connections whose times overlap, or lie close together, are one failure of the run.
+Losses of connections whose times overlap, or lie close together, are one failure of the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,27 @@ if TYPE_CHECKING:
     from quiver_fast.records.transfers import RunBatch
 
 _SECOND = 10**9
-TOGETHER = _SECOND // 10
+_TOGETHER = _SECOND // 10
 _SIDES = ("receiver", "sender")
 
 Spans = Sequence[tuple[int, "int | None"]]
 """The begin and the end of each failure of a run, ascending; no end where it did not end."""
+
+
+class Failure(NamedTuple):
+    """A failure of a run.
+
+    Attributes:
+        at: when the first connection was lost, or the fault began (epoch ns).
+        until: when all were back, or the fault was over; None if that did not happen.
+        losses: of connections; none of a fault that ended none.
+        fault: the place of the fault among those of the run; None for none.
+    """
+
+    at: int
+    until: int | None
+    losses: Sequence[dict[str, Any]]
+    fault: int | None
 
 
 @dataclass(frozen=True)
@@ -119,22 +135,49 @@ def _tick(nanoseconds: int, unit: str) -> int:
 def spans_of(run: RunBounds, unit: str = "ns") -> Spans:
     """Return the failures of a run, in this unit."""
     return [
-        (_tick(group[0]["lost_at"], unit), None if end is None else _tick(end, unit))
-        for group, end in failures_of(run)
+        (_tick(one.at, unit), None if one.until is None else _tick(one.until, unit))
+        for one in failures_of(run)
     ]
 
 
-def failures_of(run: RunBounds) -> list[tuple[list[dict[str, Any]], int | None]]:
-    """Return the failures of connections that are one of the run, and when all were back."""
-    found: list[tuple[list[dict[str, Any]], int | None]] = []
+def failures_of(run: RunBounds) -> list[Failure]:
+    """Return the failures of a run, ascending: a fault that ended no connection is one alone."""
+    found = [
+        Failure(group[0]["lost_at"], end, group, _fault(run, group[0]["lost_at"]))
+        for group, end in _together(run)
+    ]
+    named = {one.fault for one in found}
+    found += [
+        Failure(fault["at"], fault["until"], (), place)
+        for place, fault in enumerate(run.faults)
+        if place not in named and fault["at"] is not None and fault["until"] is not None
+    ]
+    return sorted(found, key=attrgetter("at"))
+
+
+def _together(run: RunBounds) -> list[tuple[Sequence[dict[str, Any]], int | None]]:
+    """Return the losses of connections that are one failure, and when all were back."""
+    found: list[tuple[Sequence[dict[str, Any]], int | None]] = []
     for one in sorted(run.failures or (), key=itemgetter("lost_at")):
         lost, back = one["lost_at"], one["back_at"]
         group, end = found[-1] if found else ([], 0)
-        if group and (end is None or lost <= end + TOGETHER):
+        if group and (end is None or lost <= end + _TOGETHER):
             found[-1] = [*group, one], None if end is None or back is None else max(end, back)
         else:
             found.append(([one], back))
     return found
+
+
+def _fault(run: RunBounds, at: int) -> int | None:
+    """Return the place of the last fault that a failure at this time may be of, by its times."""
+    places = [
+        place
+        for place, fault in enumerate(run.faults)
+        if fault["at"] is not None
+        and fault["at"] <= at + _TOGETHER
+        and at <= (fault["until"] or at) + _SECOND
+    ]
+    return places[-1] if places else None
 
 
 def near(times: Int64Array, spans: Spans) -> Int64Array:
