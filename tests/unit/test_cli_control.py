@@ -1,5 +1,6 @@
 """The wrapper's end of the stream to an arrow, and how it ends the drain of a pair."""
 
+import math
 import os
 import socket
 from types import SimpleNamespace
@@ -192,6 +193,22 @@ def test_a_receiver_that_does_not_obey_is_at_fault(clock):
     clock.now += 0.1
     course.advance()
     assert receiver.stopped == ("did not end 20 seconds after it was told to", True)
+
+
+def test_a_receiver_that_may_be_away_for_ever_ends_with_the_time_of_the_drain(clock):
+    receiver = Receiver(reconnect=True)
+    receiver.plan.options.reconnect_seconds = math.inf
+    course = pair_drain(sender(), receiver, 30)
+    course.advance()
+    clock.now += 30
+    course.advance()
+    assert receiver.said == ["stop"]
+    clock.now += 50
+    course.advance()
+    assert receiver.stopped is None
+    clock.now += 0.1
+    course.advance()
+    assert receiver.stopped == ("did not end 50 seconds after it was told to", True)
 
 
 def test_a_foreign_receiver_ends_by_itself(clock):

@@ -7,6 +7,7 @@ lost connection messages may come twice: receivers that connect again end when n
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 
@@ -123,8 +124,9 @@ class QueueDrain:
                 run.control.stop()
 
     def _check_end(self, running: Iterable[ArrowRun], waited: float) -> None:
-        options = self._receivers[0].plan.options
-        patience = _STOP_PATIENCE + (options.reconnect_seconds if self._reconnects else 0)
+        away = self._receivers[0].plan.options.reconnect_seconds if self._reconnects else 0
+        # One that may be without a connection for ever ends by the time that the drain has.
+        patience = _STOP_PATIENCE + (away if away < math.inf else self._timeout)
         if waited > patience:
             reason = f"did not end {patience:.0f} seconds after it was told to"
             for run in running:
