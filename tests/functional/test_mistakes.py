@@ -47,6 +47,7 @@ USAGE = [
     ("pair", ["//h/q", "--reconnect", "--failover", "//u@h2"], "has a user: all places have the"),
     ("pair", ["//h/q", "--reconnect", "--failover", "//h2/r"], "in more than its host"),
     ("pair", ["//h/q", "--reconnect", "--failover", "h2"], "'h2' has no host: write one such as"),
+    ("pair", ["q", "--server", "pyfast 'x"], "--server: 'pyfast 'x': no closing quotation"),
     ("pair", ["--fault", "1s run x"], "--fault needs a URL: no queue is between peers"),
     ("pair", ["q", "--fault", "1s cut"], "--fault cut needs --reconnect: it ends connections"),
     ("pair", ["q", "--fault", "1s stop 1s"], "--fault stop needs --fault-pid or --server"),

@@ -35,7 +35,7 @@ from quiver_fast.cli.shared.implementations import (
     find_server,
 )
 from quiver_fast.cli.shared.url import parse_url
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.own_process import own_command, own_environment
 from quiver_fast.process import Child, exit_text
 from quiver_fast.reconnecting import parse_places
@@ -362,7 +362,10 @@ def asked_server(args: argparse.Namespace) -> ServerPlan:
         UsageError: there is no such server, or it does not have an option.
         QuiverError: it cannot run here.
     """
-    words = [args.url, "--impl", *shlex.split(args.server)]
+    try:
+        words = [args.url, "--impl", *shlex.split(args.server)]
+    except ValueError as error:
+        raise UsageError(f"--server: '{args.server}': {str(error).lower()}") from None
     words += ["--user", args.username] if args.username else []
     words += ["--password-file", args.password_file] if args.password_file else []
     given = make_parser().parse_args(words)
