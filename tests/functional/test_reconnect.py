@@ -260,6 +260,8 @@ def test_attempts_that_fail_at_each_step(tmp_path: Path) -> None:
         found = finished(running, report, sends=True)
     (failure,) = found.failures
     assert failure["attempts"] == 5
+    # The first attempt comes at once.
+    assert 0 < failure["pause"] <= 0.08
     assert found.report["accepted"] == 20
 
 
@@ -424,6 +426,8 @@ def test_no_connection_for_too_long_ends_the_run(operation: str, tmp_path: Path)
     assert found.failures[0]["back_at"] is None
     if operation == "send":
         assert set(found.told("in_doubt")) == found.ledger.in_doubt
+        # Messages were due for as long as it had no connection.
+        assert found.report["schedule"]["sending_ns"] > 10**9
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.documents import parsed
 from support.network import Proxy
+from support.processes import free_port
 from support.remote import serving
 from support.server import running_server
 from wrapper_fake import fake_implementation  # noqa: F401 (a fixture)
@@ -276,6 +277,12 @@ def test_a_sender_that_records_no_settlement_is_named(fake):
     for role in ("sender", "receiver"):
         [(arguments, _)] = fake.calls(role)
         assert arguments[-1] == "settlement=1"
+
+
+def test_a_sender_without_messages_could_record_no_settlement():
+    done = run("pair", f"//localhost:{free_port()}/q0", "--settlement", "-c", "10")
+    assert done.returncode == 1
+    assert "its implementation" not in done.stderr
 
 
 def run_beside_each_other(count):

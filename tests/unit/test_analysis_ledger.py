@@ -43,7 +43,7 @@ def loss(lost: float, back: float | None, **changes: Any) -> dict[str, Any]:
     return {
         "ends": [0, 0], "lost_at": START + int(lost * 10**9),
         "back_at": None if back is None else START + int(back * 10**9), "reason": "reset",
-        "attempts": 1, "place": None, "in_doubt": [], "resent": [],
+        "attempts": 1, "pause": 0.0, "place": None, "in_doubt": [], "resent": [],
     } | changes  # fmt: skip
 
 

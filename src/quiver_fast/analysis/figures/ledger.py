@@ -96,6 +96,7 @@ def _failures(
             "seconds": None if until is None else (until - at) / _SECOND,
             "connections": len(losses),
             "attempts": sum(one["attempts"] for one in losses),
+            "pause": max((one["pause"] for one in losses), default=0.0),
             "in_doubt": sum(b - a + 1 for one in losses for a, b in one.get("in_doubt") or ()),
             "reason": reason,
             "receiver_gap": _seconds(sums.receiver_gaps[number], receiver.time_unit),

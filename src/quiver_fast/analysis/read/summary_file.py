@@ -95,6 +95,7 @@ def _is_failure(value: Any) -> bool:
         and all(map(_is_count, (value.get("lost_at"), value.get("attempts"))))
         and ("back_at" in value and _or_null(_is_count)(value["back_at"]))
         and _is_text(value.get("reason"))
+        and _is_number(value.get("pause"))
     )
 
 

@@ -55,8 +55,8 @@ _COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "
 _FATES = ("due", "acknowledged_received", "acknowledged_unreceived", "lost", "in_doubt_received",
           "in_doubt_unreceived", "refused", "never_sent", "resent", "resent_received",
           "redelivered", "duplicate")  # fmt: skip
-_OF_FAILURES = ("seconds", "connections", "attempts", "in_doubt", "receiver_gap", "sender_gap",
-                "recovered_seconds", "highest_backlog")  # fmt: skip
+_OF_FAILURES = ("seconds", "connections", "attempts", "pause", "in_doubt", "receiver_gap",
+                "sender_gap", "recovered_seconds", "highest_backlog")  # fmt: skip
 
 # Why messages went late, and advice; None is not known.
 _CAUSES = {
@@ -66,7 +66,7 @@ _CAUSES = {
     ),
     "socket": (
         "is the time that messages waited for room in the socket",
-        "the target read too slowly, or stood still",
+        "the target read too slowly, stood still, or was away",
     ),
     "outcomes": (
         "is the time that messages waited for outcomes of others",

@@ -148,6 +148,10 @@ cdef class Endpoint:
         self.course.notice(now, self.writer)
         return self.course.interrupted != 0 or self.is_over_without(now)
 
+    def fail_without(self) -> None:
+        """End the run now, without a connection: messages were due until now."""
+        self.course.start_draining(monotonic_ns())
+
     cdef bint is_over_without(self, int64_t now) noexcept nogil:
         """Say whether the run is over for an end without a connection."""
         return True

@@ -88,6 +88,8 @@ class Failure:
     reason: str
     in_doubt: list[list[int]]
     attempts: int = 0
+    # The seconds before the last attempt: the server may have been back for so long.
+    pause: float = 0.0
     place: str | None = None
     resent: list[list[int]] = field(default_factory=list)
 
@@ -233,6 +235,7 @@ class Return:
         self._begun = self.due = time.monotonic()
         self._turn = 0
         self._pause = ways.pause.first
+        self._paused = 0.0
         self._error = failure.reason
         if before is not None:
             # Begin where it was; a connection that is lost again and again waits longer and longer.
@@ -281,6 +284,8 @@ class Return:
         patience = self._ways.patience
         if patience and now >= self._begun + patience:
             self.give_up()
+            for endpoint in self.endpoints:
+                endpoint.fail_without()
             raise QuiverError(
                 f"no connection for {patience:g} s, after {self._failure.attempts} attempts: "
                 f"{self._error}"
@@ -301,6 +306,7 @@ class Return:
         return self._ways.places[self._turn % len(self._ways.places)]
 
     def _wait(self, now: float) -> None:
+        self._paused = self._pause
         self.due = now + self._pause
         self._pause = min(2 * self._pause, self._ways.pause.longest)
 
@@ -325,6 +331,7 @@ class Return:
             if now < self.due or self._ways.attempts >= _MOST:
                 return
             self._failure.attempts += 1
+            self._failure.pause = self._paused
             patience = self._ways.patience
             self._deadline = now + (min(_ATTEMPT, patience) if patience else _ATTEMPT)
             self._race = sockets.Race(self._ways.addresses(self._place))

@@ -90,18 +90,29 @@ def _step_warnings(document: dict[str, Any]) -> Iterator[str]:
 def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     role = {"send": "sender", "receive": "receiver"}[summary["config"]["operation"]]
     yield from record_warnings(role, summary["records"])
-    lost = len(summary.get("failures") or ())
-    if lost:
-        doubts = (summary["arrow"] or {}).get("unsettled") or 0
-        doubtful = f"; {counted(doubts, 'message', ('is', 'are'))} in doubt" if doubts else ""
-        yield f"{role}: connections were lost {counted(lost, 'time')}{doubtful}"
+    yield from _failure_warnings(role, summary)
     peer_to_peer = summary["config"]["connection_mode"] == "server"
     yield from _delivery_warnings(summary.get("delivery") or {}, peer_to_peer)
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:
         yield _missed_text(schedule)
-    if role == "sender" and summary["config"]["settlement"] and "settlement" not in summary:
+    some = summary["results"]["message_count"]
+    if role == "sender" and some and summary["config"]["settlement"] and (
+        "settlement" not in summary
+    ):
         yield "the sender recorded no settlement: its implementation does not do --settlement"
+
+
+def _failure_warnings(role: str, summary: dict[str, Any]) -> Iterator[str]:
+    failures = summary.get("failures") or ()
+    if not failures:
+        return
+    doubts = (summary["arrow"] or {}).get("unsettled") or 0
+    doubtful = f"; {counted(doubts, 'message', ('is', 'are'))} in doubt" if doubts else ""
+    yield f"{role}: connections were lost {counted(len(failures), 'time')}{doubtful}"
+    away = sum(one["back_at"] is None for one in failures)
+    if away:
+        yield f"{role}: {counted(away, 'connection', ('was', 'were'))} not back at the end"
 
 
 def record_warnings(name: str, records: dict[str, Any]) -> Iterator[str]:
