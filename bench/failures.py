@@ -25,13 +25,15 @@ CASES = {
     "quiver-server, none": ("pyfast --durability none", "1"),
     "quiver-server, interval:100": ("pyfast --durability interval:100", "1"),
     "quiver-server, group": ("pyfast --durability group", "1"),
+    "RabbitMQ 4, classic queue": ("rabbitmq-4", "1"),
+    "Artemis": ("activemq-artemis", "1"),
 }
 """The server of `--server`, and whether its messages are durable."""
 RATES = {"full rate": (), "5,000/s": ("--rate", "5k")}
 # Pauses between attempts are part of a gap.
 SOON = ("--reconnect", "--reconnect-pause", "10ms,10ms")
-# Seconds from kill to kill, and from the start to the first.
-SPAN, FIRST = 4, 2
+# Seconds from kill to kill, and from the start to the first. Brokers take seconds to start.
+SPAN, FIRST = 12, 3
 COUNTS = ("acknowledged_received", "lost", "in_doubt", "redelivered", "duplicate")
 
 
