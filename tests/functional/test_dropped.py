@@ -25,22 +25,33 @@ def a_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def measured(server: Server, number: int, count: int, out: Path, *words: str) -> Any:
-    """Run with the message of this number swallowed; return exit code and delivery."""
+    """Run with the message of this number swallowed; return exit code and document."""
     with ForgingRelay(server.port, number) as relay:
         url = f"//127.0.0.1:{relay.port}/dropped"
         end = run([*QUIVER, url, "-c", str(count), *WORDS, "--output", str(out), "--json", *words])
         assert relay.forged == (number <= count)
-    return end.code, parsed(end.stdout)["delivery"]
+    return end.code, parsed(end.stdout)
 
 
 @pytest.mark.parametrize("number", [1, 7_003, 20_000])
 def test_a_dropped_message_is_found(server: Server, tmp_path: Path, number: int) -> None:
-    code, delivery = measured(server, number, 20_000, tmp_path / "out")
+    code, document = measured(server, number, 20_000, tmp_path / "out")
+    delivery = document["delivery"]
     assert (delivery["unreceived"], delivery["lost"], code) == (1, 1, 99)
 
 
+def test_the_ledger_has_a_dropped_message_beside_a_failure(server: Server, tmp_path: Path) -> None:
+    words = ("--reconnect", "--resend", "--fault", "200ms cut")
+    code, document = measured(server, 9_000, 20_000, tmp_path / "out", *words)
+    ledger = document["ledger"]
+    assert (ledger["acknowledged_unreceived"], ledger["lost"], code) == (1, 1, 99)
+    assert (ledger["acknowledged_received"], ledger["in_doubt"]) == (19_999, 0)
+    assert len(ledger["failures"]) == 1
+
+
 def test_nothing_is_found_where_nothing_was_dropped(server: Server, tmp_path: Path) -> None:
-    code, delivery = measured(server, 20_001, 20_000, tmp_path / "out")
+    code, document = measured(server, 20_001, 20_000, tmp_path / "out")
+    delivery = document["delivery"]
     assert (delivery["unreceived"], delivery["lost"], code) == (0, 0, 0)
 
 
@@ -49,5 +60,5 @@ def test_one_in_100_000_is_found_in_20_of_20_runs(server: Server, tmp_path: Path
     draw = random.Random(53)
     for number in range(20):
         dropped = draw.randint(1, 100_000)
-        code, delivery = measured(server, dropped, 100_000, tmp_path / str(number))
-        assert (delivery["lost"], code) == (1, 99), dropped
+        code, document = measured(server, dropped, 100_000, tmp_path / str(number))
+        assert (document["delivery"]["lost"], code) == (1, 99), dropped

@@ -212,7 +212,7 @@ class FailingRun:
         groups: list[list[dict[str, Any]]] = []
         for one in sorted(self._all("sender", "receiver"), key=lambda one: one["lost_at"]):
             if groups and any(
-                other["back_at"] is None or one["lost_at"] <= other["back_at"] + TOGETHER
+                one["lost_at"] <= (other["back_at"] or groups[-1][-1]["lost_at"]) + TOGETHER
                 for other in groups[-1]
             ):
                 groups[-1].append(one)
@@ -226,11 +226,11 @@ class FailingRun:
         for number, group in enumerate(groups):
             at = group[0]["lost_at"]
             backs = [one["back_at"] for one in group]
-            back = None if None in backs else max(backs)
+            back = max((one for one in backs if one is not None), default=None)
             stop = groups[number + 1][0]["lost_at"] if number + 1 < len(groups) else None
             found.append({
                 "at": at,
-                "seconds": None if back is None else (back - at) / 10**9,
+                "seconds": None if None in backs or back is None else (back - at) / 10**9,
                 "connections": len(group),
                 "attempts": sum(one["attempts"] for one in group),
                 "pause": max(one["pause"] for one in group),

@@ -146,6 +146,17 @@ def test_a_connection_that_is_not_back_has_no_gap(tmp_path: Path) -> None:
     assert found["gap"] is None
 
 
+def test_a_sender_that_is_not_back_hides_no_gap_of_the_receiver(tmp_path: Path) -> None:
+    """A server was killed shortly before the sending ended."""
+    run = Paced(loss(2, 3), loss(5.5, None), loss(5.7, 5.8))
+    run.failures["receiver"][0][1]["back_at"] = START + 5_600_000_000
+    run.without("settled", ids=range(550, 600))
+    found = run.ledger(tmp_path / "run")
+    assert [one["seconds"] for one in found["failures"]] == [1.0, None]
+    assert found["failures"][1]["receiver_gap"] == found["gap"] == 0.01
+    assert found["failures"][1]["sender_gap"] is None
+
+
 def test_failures_close_to_each_other_are_one(tmp_path: Path) -> None:
     found = Paced(loss(2, 2.5), loss(2.59, 3), loss(3.2, 3.3)).ledger(tmp_path / "run")
     assert [one["connections"] for one in found["failures"]] == [4, 2]

@@ -90,10 +90,11 @@ def _failures(
     rows = []
     for number, (failure, start, stop) in enumerate(zip(failures, starts, stops, strict=True)):
         at, until, losses, fault = failure
+        whole = all(one["back_at"] is not None for one in losses)
         reason = losses[0]["reason"] if losses else "no connection was lost"
         row: dict[str, Any] = {
             "at": at,
-            "seconds": None if until is None else (until - at) / _SECOND,
+            "seconds": (until - at) / _SECOND if until and whole else None,
             "connections": len(losses),
             "attempts": sum(one["attempts"] for one in losses),
             "pause": max((one["pause"] for one in losses), default=0.0),

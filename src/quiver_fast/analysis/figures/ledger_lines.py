@@ -34,7 +34,7 @@ class Failure(NamedTuple):
 
     Attributes:
         at: when the first connection was lost, or the fault began (epoch ns).
-        until: when all were back, or the fault was over; None if that did not happen.
+        until: when the last one that came back was back, or the fault was over; None if none came.
         losses: of connections; none of a fault that ended none.
         fault: the place of the fault among those of the run; None for none.
     """
@@ -143,8 +143,8 @@ def spans_of(run: RunBounds, unit: str = "ns") -> Spans:
 def failures_of(run: RunBounds) -> list[Failure]:
     """Return the failures of a run, ascending: a fault that ended no connection is one alone."""
     found = [
-        Failure(group[0]["lost_at"], end, group, _fault(run, group[0]["lost_at"]))
-        for group, end in _together(run)
+        Failure(group[0]["lost_at"], _last_back(group), group, _fault(run, group[0]["lost_at"]))
+        for group in _together(run)
     ]
     named = {one.fault for one in found}
     found += [
@@ -155,17 +155,21 @@ def failures_of(run: RunBounds) -> list[Failure]:
     return sorted(found, key=attrgetter("at"))
 
 
-def _together(run: RunBounds) -> list[tuple[Sequence[dict[str, Any]], int | None]]:
-    """Return the losses of connections that are one failure, and when all were back."""
-    found: list[tuple[Sequence[dict[str, Any]], int | None]] = []
+def _together(run: RunBounds) -> list[Sequence[dict[str, Any]]]:
+    """Return the losses of connections that are one failure."""
+    found: list[list[dict[str, Any]]] = []
     for one in sorted(run.failures or (), key=itemgetter("lost_at")):
-        lost, back = one["lost_at"], one["back_at"]
-        group, end = found[-1] if found else ([], 0)
-        if group and (end is None or lost <= end + _TOGETHER):
-            found[-1] = [*group, one], None if end is None or back is None else max(end, back)
+        last = found[-1] if found else []
+        if last and one["lost_at"] <= _TOGETHER + max(last[-1]["lost_at"], _last_back(last) or 0):
+            last.append(one)
         else:
-            found.append(([one], back))
-    return found
+            found.append([one])
+    return [*found]
+
+
+def _last_back(losses: Sequence[dict[str, Any]]) -> int | None:
+    """Return when the last connection was back; None if none came back."""
+    return max((one["back_at"] for one in losses if one["back_at"] is not None), default=None)
 
 
 def _fault(run: RunBounds, at: int) -> int | None:

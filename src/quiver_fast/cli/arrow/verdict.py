@@ -97,8 +97,11 @@ def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     if schedule is not None and schedule["missed"]:
         yield _missed_text(schedule)
     some = summary["results"]["message_count"]
-    if role == "sender" and some and summary["config"]["settlement"] and (
-        "settlement" not in summary
+    if (
+        role == "sender"
+        and some
+        and summary["config"]["settlement"]
+        and ("settlement" not in summary)
     ):
         yield "the sender recorded no settlement: its implementation does not do --settlement"
 
