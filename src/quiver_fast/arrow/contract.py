@@ -185,8 +185,10 @@ def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, obj
         # Few arrows go on after a failure, and an arrow must start fast.
         from quiver_fast.reconnecting import parse_pause, parse_places
 
-        values["failover"] = parse_places(given.get("failover", ""))
-        values["via"] = parse_places(given.get("via", ""))
+        values["failover"] = others = parse_places(given.get("failover", ""))
+        values["via"] = via = parse_places(given.get("via", ""))
+        if via and len(via) != 1 + len(others):
+            raise UsageError(f"{name('via')} has a place for each of host and {name('failover')}")
         pause = given.get("reconnect-pause", "")
         values["reconnect-pause"] = parse_pause(pause, name("reconnect-pause"))
     if given["operation"] == "receive":

@@ -231,7 +231,7 @@ def make_ways(config: ArrowConfig, limits: Limits) -> Ways:
         queue = (config.first_end + number) % config.queues
         return address_at(config, connection, str(queue) if many else "%d")
 
-    places = places_of((config.host, config.port), config.failover, place_of(config))
+    places = places_of([(config.host, config.port), *config.failover], config.via)
     how = config.reconnect_pause, config.reconnect_for
     return Ways(places, *how, limits, config.time_unit, connect, address)
 

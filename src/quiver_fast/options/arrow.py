@@ -144,7 +144,7 @@ ARROW_OPTIONS = (
         section=_LIMITS, extension=True, flag="--resend", side="send", group=FAILURE,
         help="Send messages again that had no outcome when their connection was lost, with the "
         "same ids"),
-    Option("via", TEXT, "HOST:PORT", "connect there; host stays the name for TLS and SASL",
+    Option("via", TEXT, "HOST:PORT,…", "connect there; host and failover stay the names for TLS",
         section=_PROTOCOL, extension=True),
     Option("record-format", CHOICE, "", "revision of the records",
         shown="v3, or by the arguments", choices=("v1", "v2", "v3"),

@@ -61,20 +61,16 @@ class Place(NamedTuple):
     name: str
 
 
-def places_of(
-    first: tuple[str, int], others: Iterable[tuple[str, int]], via: tuple[str, int]
-) -> list[Place]:
+def places_of(named: Sequence[tuple[str, int]], via: Sequence[tuple[str, int]] = ()) -> list[Place]:
     """Return the places of an arrow.
 
     Args:
-        first: the host and port of the run.
-        others: of failover.
-        via: where to connect to for the first. Where it differs, all places are relays to the host.
+        named: the host and port of the run, and those of failover.
+        via: where to connect to in place of each; none for these.
     """
-    places = [Place(*via, first[0], place_text(*first))]
-    return places + [
-        Place(host, port, host if via == first else first[0], place_text(host, port))
-        for host, port in others
+    return [
+        Place(*at, host, place_text(host, port))
+        for (host, port), at in zip(named, via or named, strict=True)
     ]
 
 

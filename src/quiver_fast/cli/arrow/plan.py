@@ -61,7 +61,7 @@ class ArrowPlan:
         part: the ends of a process that has several; then ``number`` is the process's.
         workload: the options of `quiver` that made the run; None for one arrow alone.
         backlog: the messages with which a pair's sender fills the queue first; None for none.
-        via: the host and port to connect to in place of the URL's; None for these.
+        via: the hosts and ports to connect to in place of the URL's and failover's; None for these.
 
     Raises:
         UsageError: the implementation lacks an option, or would expose a password.

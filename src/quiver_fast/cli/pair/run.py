@@ -120,8 +120,6 @@ class PairPlans:
         if self.both_extended:
             # Most latencies are fractions of a millisecond, the only unit of other arrows.
             options = options.in_fine_units()
-        if self.relay:
-            options = options.changed(failover=",".join(self.relay[1:]) or None)
         listening = self.peer_to_peer and operation == "receive"
         return ArrowPlan(
             operation=operation,
@@ -140,7 +138,7 @@ class PairPlans:
             # `quiver-bench` has none.
             meter=vars(args).get("meter"),
             backlog=self.backlog,
-            via=self.relay[0] if self.relay else None,
+            via=",".join(self.relay) or None,
             workload=self.workload,
         )
 
