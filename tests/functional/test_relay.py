@@ -271,6 +271,31 @@ def test_throttle(rig: Rig) -> None:
     assert rig.over() == "1 connection throttled, 20,000 bytes passed"
 
 
+def test_idle_connections_leave_their_part_of_a_throttle_to_others(rig: Rig) -> None:
+    (client, server), *_ = (rig.pair() for _ in range(4))
+    rig.cause("throttle", value=100_000)
+    begin = time.monotonic()
+    client.sendall(b"x" * 50_000)
+    assert read(server, 50_000) == b"x" * 50_000
+    assert 0.45 <= time.monotonic() - begin <= 1.0
+
+
+def test_the_lower_rate_of_two_throttles_holds_until_its_own_end(rig: Rig) -> None:
+    client, server = rig.pair()
+    rig.cause("throttle", value=100_000)
+    rig.cause("throttle", value=1_000_000, number=1)
+    rig.over(1)
+    begin = time.monotonic()
+    client.sendall(b"x" * 20_000)
+    assert read(server, 20_000) == b"x" * 20_000
+    assert time.monotonic() - begin >= 0.15
+    rig.over()
+    begin = time.monotonic()
+    client.sendall(b"x" * 100_000)
+    assert read(server, 100_000) == b"x" * 100_000
+    assert time.monotonic() - begin <= 0.5
+
+
 def test_a_fault_ends_by_itself(rig: Rig) -> None:
     client, server = rig.pair()
     begin = rig.cause("freeze", 0.1)["at"]

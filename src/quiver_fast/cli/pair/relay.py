@@ -58,12 +58,17 @@ class _Flow:
         self.blocked = False
         self.passed = 0
         # The faults that it has: how many hold it, seconds, and bytes that it may still read.
-        self.stops, self.delay, self.portion = 0, 0.0, math.inf
+        self.stops, self.delay = 0, 0.0
+        self.portions: dict[_Fault, float] = {}
+
+    @property
+    def _portion(self) -> float:
+        return min(self.portions.values(), default=math.inf)
 
     @property
     def reads(self) -> bool:
         """Whether it takes bytes."""
-        if self._ended or self.stops or self.portion < 1:
+        if self._ended or self.stops or self._portion < 1:
             return False
         return self._held < _MOST_HELD if self.delay else not self._waiting
 
@@ -74,8 +79,9 @@ class _Flow:
 
     def take(self) -> None:
         """Read once, and pass on what is due."""
-        count = self._source.recv_into(_BUFFER, int(min(self.portion, len(_BUFFER))))
-        self.portion -= count
+        count = self._source.recv_into(_BUFFER, int(min(self._portion, len(_BUFFER))))
+        for fault in self.portions:
+            self.portions[fault] -= count
         self.passed += count
         self._ended = not count
         sent = 0 if self.delay or self._waiting or not count else self._send(_BUFFER[:count])
@@ -278,8 +284,10 @@ class _Fault:
                 flow.stops += sign
             elif self._kind == "delay":
                 flow.delay = max(flow.delay + sign * self._value, 0.0)
+            elif sign > 0:
+                flow.portions[self] = 0.0
             else:
-                flow.portion = 0.0 if sign > 0 else math.inf
+                flow.portions.pop(self)
             link.do(flow.give)
 
     def _refill(self) -> None:
@@ -287,12 +295,14 @@ class _Fault:
         if self._kind != "throttle" or not self._on:
             return
         now = time.monotonic()
+        more = self._value * (now - self._refilled)
         links = [link for link in self._links if link.flows]
+        for flows in zip(*(link.flows for link in links), strict=True):
+            # Others have not used theirs, and keep it. Parts of a byte add up.
+            busy = [flow for flow in flows if flow.portions[self] < max(more, 1)]
+            for flow in busy:
+                flow.portions[self] += more / len(busy)
         for link in links:
-            for flow in link.flows:
-                # Parts of a byte add up.
-                more = self._value * (now - self._refilled) / len(links)
-                flow.portion = flow.portion % 1 + more
             link.do()
         self._refilled = now
         self._relay.ring(now + _PORTION_SECONDS, self._refill)
