@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 from quiver_fast.errors import OutputError
 
+WITHDRAWN = "withdrawn\n"
+"""What somebody writes to the ready file of a broker's launcher before they kill the broker on
+purpose. They empty the file for the broker's next start."""
+
 
 @contextlib.contextmanager
 def ready_file(file: str | None) -> Iterator[None]:

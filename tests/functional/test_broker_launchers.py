@@ -11,6 +11,8 @@ import pytest
 from support.processes import Finished, Running, free_port, wait_until
 from support.server import command, is_ready
 
+from quiver_fast.ready_file import WITHDRAWN
+
 MODULE = "quiver_fast.brokers.skrouterd"
 
 # It takes the configuration that skrouterd takes. FAKE_ROUTER says how to behave:
@@ -123,16 +125,25 @@ def test_a_broker_that_dies_later_is_a_failure(tmp_path: Path) -> None:
         assert "skrouterd ended by itself: killed by SIGKILL" in end.stderr
 
 
+def test_a_ready_file_that_somebody_removed_changes_nothing(tmp_path: Path) -> None:
+    launch = Launch(tmp_path, "ok")
+    with launch.running:
+        router = launch.wait_until_ready()
+        launch.ready_file.unlink()
+        router.kill()
+        assert "skrouterd ended by itself: killed by SIGKILL" in launch.ended().stderr
+
+
 def test_a_broker_that_is_killed_on_purpose_starts_again(tmp_path: Path) -> None:
     launch = Launch(tmp_path, "ok")
     with launch.running:
         router = launch.wait_until_ready()
         folder = [*launch.temporary.iterdir()]
-        launch.ready_file.unlink()
+        launch.ready_file.write_text(WITHDRAWN)
         router.kill()
         wait_until(lambda: not router.is_running(), "the launcher has seen it")
         assert launch.running.process.poll() is None
-        launch.ready_file.touch()
+        launch.ready_file.write_text("")
         assert launch.wait_until_ready() != router
         assert [*launch.temporary.iterdir()] == folder
         launch.running.send_signal(signal.SIGTERM)

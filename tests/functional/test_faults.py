@@ -109,6 +109,7 @@ def test_a_process_that_is_gone_is_no_fault(server: Server, tmp_path: Path) -> N
     [
         (("--fault-pid", "none.pid"), "none.pid: No such file or directory"),
         (("--fault-pid", "999999999"), "there is no process 999999999"),
+        (("--fault-pid", "99999999999"), "there is no process 99999999999"),
     ],
 )
 def test_a_process_that_was_never_there_is_one_line(
@@ -129,6 +130,29 @@ def test_a_command_that_fails_fails_the_run(server: Server, tmp_path: Path) -> N
     end, document = measured(url(server), tmp_path / "out", *words)
     why = "the fault '200ms run 'echo broken >&2; exit 3'' did not end: broken (exit code 3)"
     assert (end.code, document["reason"], document["complete"]) == (1, why, False)
+
+
+def test_what_a_command_starts_outlives_it(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    words = ("--fault", f"200ms run 'sleep 600 & echo $! >{file}'")
+    end, document = measured(url(server), tmp_path / "out", *words)
+    assert (end.code, the_fault(document)["proof"]) == (0, "exit code 0")
+    daemon = psutil.Process(int(file.read_text()))
+    assert daemon.name() == "sleep"
+    daemon.kill()
+
+
+def test_a_relay_keeps_the_names_of_all_places(server: Server, tmp_path: Path) -> None:
+    port = free_port()
+    with Running(command(port)) as one:
+        one.wait_until_listening(port)
+        words = ("--fault", "100ms delay 1ms 100ms", "--fault", "500ms kill")
+        words += ("--fault-pid", str(one.process.pid), "--reconnect")
+        words += ("--failover", f"//127.0.0.1:{server.port}")
+        _, document = measured(f"//127.0.0.1:{port}/names", tmp_path / "out", *words)
+        one.wait()
+    (lost,) = document["sender"]["failures"]
+    assert lost["place"] == f"127.0.0.1:{server.port}"
 
 
 def test_a_fault_after_the_last_message_did_not_happen(server: Server, tmp_path: Path) -> None:

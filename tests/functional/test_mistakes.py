@@ -53,6 +53,17 @@ USAGE = [
     ("pair", ["q", "--fault", "1s stop 1s"], "--fault stop needs --fault-pid or --server"),
     ("pair", ["q", "--fault-pid", "1"], "--fault-pid needs --fault"),
     ("pair", ["q", "-d", "9", "--fault", "9s run x"], "--fault '9s run x': the run ends after 9 s"),
+    (
+        "pair",
+        ["q", "-d", "9", "--fault", "5s run x", "--fault", "5s stop 65s"],
+        "after the run, which",
+    ),
+    ("pair", ["q", "--fault", "999999999s run x"], "'999999999s run x': no time may be above 480h"),
+    (
+        "pair",
+        ["q", "-d", "9", "--find-rate", "p99<1s", "--server", "pyfast"],
+        "--server does not go with --find-rate",
+    ),
     ("pair", ["q", "--fault", "9s stop"], "'9s stop' is not 'WHEN stop UNTIL'"),
     ("pair", ["csp://h/q", "--fault", "1s freeze 1s"], "--fault freeze does not go with a csp URL"),
     ("pair", ["q", "--server", "none"], "no implementation 'quiver-server-none' found"),

@@ -50,6 +50,9 @@ def test_a_fault_is_read(text: str, found: Fault) -> None:
         ("10s cut 101%", "'10s cut 101%' is not 'WHEN cut [SHARE]'"),
         ("10s delay 5s", "'10s delay 5s' is not 'WHEN delay DELAY UNTIL [SHARE]'"),
         ("10s throttle 1g 5s", "'10s throttle 1g 5s' is not 'WHEN throttle RATE UNTIL [SHARE]'"),
+        ("481h cut", "'481h cut': no time may be above 480h"),
+        ("1s stop 481h", "'1s stop 481h': no time may be above 480h"),
+        ("1s delay 481h 1s", "'1s delay 481h 1s': no time may be above 480h"),
         ("10s run", "'10s run' is not 'WHEN run COMMAND'"),
     ],
 )

@@ -25,7 +25,7 @@ from quiver_fast.errors import QuiverError, SignalError, UsageError, one_line
 from quiver_fast.loop import interrupt
 from quiver_fast.process import Child, exit_text
 from quiver_fast.program import run_program, warn_of_unknown
-from quiver_fast.ready_file import ready_file, write_ready
+from quiver_fast.ready_file import WITHDRAWN, ready_file, write_ready
 from quiver_fast.server.config import KNOWN, REQUIRED, ServerConfig, parse
 from quiver_fast.sockets import listen
 
@@ -268,10 +268,7 @@ def _await_ready(children: Mapping[str, Child], config: ServerConfig, directory:
 
 
 def _watch(children: Mapping[str, Child], directory: Path, config: ServerConfig) -> None:
-    """Return when the broker ended and its ready file is gone: the same one is to start again.
-
-    Who kills a broker on purpose removes the file before, and makes an empty one for the start.
-    """
+    """Return when the broker ended, and was withdrawn before: the same one is to start again."""
     while not (_is_withdrawn(config) and any(child.poll() for child in children.values())):
         _pause()
         if not _is_withdrawn(config):
@@ -279,7 +276,9 @@ def _watch(children: Mapping[str, Child], directory: Path, config: ServerConfig)
 
 
 def _is_withdrawn(config: ServerConfig) -> bool:
-    return config.ready_file is not None and not os.path.exists(config.ready_file)
+    with contextlib.suppress(OSError):
+        return Path(config.ready_file or "").read_bytes() == WITHDRAWN.encode()
+    return False
 
 
 def _pause() -> None:

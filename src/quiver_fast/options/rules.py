@@ -112,7 +112,7 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("fault=freeze", "fault=delay", "fault=throttle"), EXCLUDES, ("scheme=csp",), ""),
     (("fault-pid",), NEEDS, ("fault",), ""),
     (("fault-pid",), EXCLUDES, ("server",), ""),
-    (("fault",), EXCLUDES, ("fleet", "find-rate"), ""),
+    (("fault", "server"), EXCLUDES, ("fleet", "find-rate"), ""),
 )  # fmt: skip
 """The rules of a measurement by a command, besides those of its arrows."""
 

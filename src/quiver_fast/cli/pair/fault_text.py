@@ -23,6 +23,11 @@ _FORMS = MappingProxyType({
 OF_NETWORK = tuple(kind for kind, form in _FORMS.items() if "SHARE" in form)
 """The kinds that the relay does."""
 
+# Timers of the system take no more than 24 days.
+_LONGEST_HOURS = 480
+# A fault that ends after the run is waited for, but not for long (seconds).
+_WAITS = 60
+
 HELP = """\
 faults of --fault 'WHEN KIND ...':
   WHEN counts from the begin of the sending, UNTIL from the begin of the fault.
@@ -77,7 +82,7 @@ def read_fault(text: str) -> Fault:
     """Return the fault that a text describes.
 
     Raises:
-        ArgumentTypeError: it describes none.
+        ArgumentTypeError: it describes none, or has a time that is too long.
     """
     when, kind, rest, *_ = [*text.split(None, 2), "", "", ""]
     planned = microseconds(when)
@@ -86,9 +91,13 @@ def read_fault(text: str) -> Fault:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not 'WHEN KIND ...', such as '10s kill 5s'; the kinds are {kinds}"
         )
-    if kind == "run" and rest:
-        return Fault(text, planned / 10**6, kind, command=_command(rest))
-    return Fault(text, planned / 10**6, kind, **_values(text, kind, rest.split()))
+    is_command = kind == "run" and rest
+    values = {"command": _command(rest)} if is_command else _values(text, kind, rest.split())
+    fault = Fault(text, planned / 10**6, kind, **values)
+    delay = fault.value if kind == "delay" else None
+    if max(fault.planned, fault.seconds or 0, delay or 0) > 3600 * _LONGEST_HOURS:
+        raise argparse.ArgumentTypeError(f"'{text}': no time may be above {_LONGEST_HOURS}h")
+    return fault
 
 
 def _values(text: str, kind: str, words: list[str]) -> dict[str, Any]:
@@ -144,10 +153,15 @@ def check_faults(args: argparse.Namespace) -> list[Fault]:
     """Return the faults that are asked for; those of other commands are none.
 
     Raises:
-        UsageError: one is due after the end of the run.
+        UsageError: one is due, or ends, after the end of the run.
     """
     faults = [read_fault(text) for text in vars(args).get("fault") or ()]
     for fault in faults:
         if args.duration and fault.planned >= args.duration:
             raise UsageError(f"--fault '{fault.text}': the run ends after {args.duration} s")
+        if args.duration and fault.planned + (fault.seconds or 0) > args.duration + _WAITS:
+            raise UsageError(
+                f"--fault '{fault.text}' ends more than {_WAITS} s after the run, which takes "
+                f"{args.duration} s"
+            )
     return faults

@@ -13,9 +13,11 @@ import select
 import shlex
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -37,7 +39,8 @@ from quiver_fast.cli.shared.implementations import (
 from quiver_fast.cli.shared.url import parse_url
 from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.own_process import own_command, own_environment
-from quiver_fast.process import Child, exit_text
+from quiver_fast.process import STOP_GRACE, Child, exit_text
+from quiver_fast.ready_file import WITHDRAWN
 from quiver_fast.reconnecting import parse_places
 from quiver_fast.resolving import resolve
 from quiver_fast.words import counted
@@ -86,7 +89,7 @@ class Faults:
         self._threads: list[threading.Thread] = []
         self._begun = 0
         self._over = threading.Event()
-        self._lines: list[str] = []
+        self._lines: deque[str] = deque()
 
     @contextmanager
     def running(self) -> Iterator[list[str]]:
@@ -167,8 +170,7 @@ class Faults:
 
     def told(self) -> list[str]:
         """Return the lines about faults since the last call."""
-        lines, self._lines = self._lines, []
-        return lines
+        return [self._lines.popleft() for _ in range(len(self._lines))]
 
     def sections(self) -> dict[str, Any]:
         """Return the keys of the document."""
@@ -231,14 +233,26 @@ class Faults:
 
     def _command(self, fault: Fault, found: dict[str, Any]) -> None:
         self._note(found, "at", "started")
-        child = Child(["sh", "-c", fault.command], os.environ, output=Path(os.devnull))
-        while not child.poll():
-            if self._over.wait(_SLOW_TICK):
-                child.end()
-                raise QuiverError("the run ended before the command")
-        if child.returncode:
-            raise QuiverError(child.ending)
-        self._note(found, "until", exit_text(child.returncode))
+        words = ["sh", "-c", fault.command]
+        null = subprocess.DEVNULL
+        # A server that the command starts goes on, with what it has for its errors.
+        with tempfile.TemporaryFile("w+", errors="replace") as errors, subprocess.Popen(
+            words, stdin=null, stdout=null, stderr=errors, start_new_session=True
+        ) as child:  # fmt: skip
+            while child.poll() is None:
+                if self._over.wait(_SLOW_TICK):
+                    os.killpg(child.pid, signal.SIGTERM)
+                    try:
+                        child.wait(STOP_GRACE)
+                    except subprocess.TimeoutExpired:
+                        os.killpg(child.pid, signal.SIGKILL)
+                    raise QuiverError("the run ended before the command")
+            how = exit_text(child.returncode)
+            if child.returncode:
+                errors.seek(0)
+                last = next(filter(None, reversed(errors.read().split("\n"))), "")
+                raise QuiverError(f"{last} ({how})" if last else how)
+        self._note(found, "until", how)
 
     def _send(self, fault: Fault, found: dict[str, Any]) -> None:
         """Send the process of the server a signal; later continue or start it."""
@@ -247,14 +261,16 @@ class Faults:
             if fault.kind != "stop":
                 self._down = True
                 if self._server is not None:
-                    Path(self._server.plan.ready_file or "").unlink(missing_ok=True)
+                    Path(self._server.plan.ready_file or "").write_text(WITHDRAWN, encoding="ascii")
                 self._note(found, "at", processes.send(number, processes.gone))
             else:
                 try:
                     self._note(found, "at", processes.send(number, processes.stopped))
                     self._over.wait(fault.seconds)
                 finally:
-                    processes.send(signal.SIGCONT, lambda: not processes.stopped())
+                    processes.send(
+                        signal.SIGCONT, lambda: processes.gone() or not processes.stopped()
+                    )
                 self._note(found, "until", found["proof"])
         if fault.kind != "stop" and fault.seconds is not None:
             self._come_back(found, fault.seconds)
@@ -271,16 +287,20 @@ class Faults:
     def _come_back(self, found: dict[str, Any], seconds: float) -> None:
         """Start the server again; another one's is awaited: somebody else starts it."""
         server, is_back = self._server, self._listens
+        place = endpoint(*self._places[0])
+        deadline = time.monotonic() + seconds + 2 * _PATIENCE
         if server is not None and not self._over.wait(seconds):
             if self._launched:
-                Path(server.plan.ready_file or "").touch()
+                Path(server.plan.ready_file or "").write_text("", encoding="ascii")
             else:
                 server.child.kill_and_wait()
                 server.start()
             is_back = server.is_ready
         while self._over.is_set() or not is_back():
             if self._over.wait(_SLOW_TICK):
-                raise QuiverError(f"the run ended before {endpoint(*self._places[0])} was back")
+                raise QuiverError(f"the run ended before {place} was back")
+            if time.monotonic() > deadline:
+                raise QuiverError(f"{place} did not come back")
             if server is not None:
                 server.check_alive()
         self._down = False
@@ -304,14 +324,18 @@ class _Processes:
                 with suppress(ProcessLookupError if pids[1:] else KeyError):
                     self._fds.append(os.pidfd_open(pid))
                     signal.pidfd_send_signal(self._fds[-1], 0)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             self.close()
             permitted = not isinstance(error, PermissionError)
             who = f"there is no {self._names}" if permitted else f"{self._names} is another user's"
             raise QuiverError(who) from None
         if self.gone():
             self.close()
-            raise QuiverError(f"{self._names} has ended")
+            raise self._ended
+
+    @property
+    def _ended(self) -> QuiverError:
+        return QuiverError(f"{self._names} has ended")
 
     @property
     def _names(self) -> str:
@@ -351,8 +375,15 @@ class _Processes:
         return len(poller.poll(0)) == len(self._fds)
 
     def stopped(self) -> bool:
-        """Say whether all threads of all of them are stopped, or have ended."""
-        return all(_state(stat) in "TtZX" for pid in self._pids for stat in _stats(pid))
+        """Say whether all threads of all of them are stopped, or have ended.
+
+        Raises:
+            QuiverError: nothing is left to stop.
+        """
+        stopped = all(_state(stat) in "TtZX" for pid in self._pids for stat in _stats(pid))
+        if self.gone():
+            raise self._ended
+        return stopped
 
 
 def asked_server(args: argparse.Namespace) -> ServerPlan:
@@ -410,10 +441,16 @@ def _read_pid(text: str) -> int:
 def _latency(listener: socket.socket, relayed: int) -> dict[str, float]:
     """Return the microseconds that the relay adds to a small packet on its way to ``listener``."""
     times: list[list[int]] = []
+    listener.settimeout(_PATIENCE)
     for port in (listener.getsockname()[1], relayed):
-        with socket.create_connection(("127.0.0.1", port)) as near, listener.accept()[0] as far:
-            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            times.append(sorted(_ping(near, far) for _ in range(_PINGS)))
+        place = ("127.0.0.1", port)
+        try:
+            with socket.create_connection(place, _PATIENCE) as near, listener.accept()[0] as far:
+                near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                far.settimeout(_PATIENCE)
+                times.append(sorted(_ping(near, far) for _ in range(_PINGS)))
+        except TimeoutError:
+            raise QuiverError("the relay of --fault does not answer") from None
     p50, p99 = (max(times[1][at] - times[0][at], 0) for at in (_PINGS // 2, _PINGS * 99 // 100))
     return {"p50_us": p50 / 1000, "p99_us": p99 / 1000}
 
