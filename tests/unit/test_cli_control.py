@@ -75,14 +75,16 @@ def test_commands_to_an_arrow_are_lines(ends):
 class Receiver:
     """A receiver that hears, and is silent for as long as the test says."""
 
-    def __init__(self, timeout=10, *, reconnect=False):
+    def __init__(self, timeout=10, *, reconnect=False, asked=0.0):
         self.said = []
         self.control = SimpleNamespace(
             sent=lambda count: self.said.append(f"sent {count}"),
             stop=lambda: self.said.append("stop"),
         )
         self.plan = SimpleNamespace(
-            options=SimpleNamespace(patience=timeout, reconnect=reconnect, reconnect_seconds=60)
+            options=SimpleNamespace(
+                patience=timeout, reconnect=reconnect, reconnect_seconds=60, asked_silence=asked
+            )
         )
         self.running = True
         self.silence = 0.0
@@ -181,6 +183,20 @@ def test_the_drain_ends_when_nothing_moves(clock, timeout, said):
     course.advance()
     assert receiver.said == said
     assert receiver.stopped is None
+
+
+@pytest.mark.parametrize("asked", [0, 5])
+def test_a_drain_that_is_quiet_ends_after_the_pauses_of_its_receiver(clock, asked):
+    """Where connections come back, nobody knows how many messages come."""
+    receiver = Receiver(reconnect=True, asked=asked)
+    course = pair_drain(sender(), receiver, 30)
+    course.advance()
+    receiver.silence = asked + 1.9
+    course.advance()
+    assert receiver.said == []
+    receiver.silence = asked + 2.1
+    course.advance()
+    assert receiver.said == ["stop"]
 
 
 def test_a_receiver_that_does_not_obey_is_at_fault(clock):

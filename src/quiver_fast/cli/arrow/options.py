@@ -145,10 +145,15 @@ class ArrowOptions(SimpleNamespace):
         A receiver that delays or pauses is silent for longer than ``timeout``, and so is an end
         that is without a connection.
         """
-        asked = asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
+        asked = self.asked_silence
         if self.reconnect:
             asked += self.reconnect_seconds
         return self.timeout + asked if self.timeout else 0
+
+    @property
+    def asked_silence(self) -> float:
+        """For how many seconds the options keep a receiver from moving anything."""
+        return asked_silence(self.receive_delay or 0, parse_pauses(self.pause or ""))
 
     @property
     def reconnect_seconds(self) -> float:

@@ -114,7 +114,9 @@ class QueueDrain:
 
     def _is_silent(self, running: Sequence[ArrowRun]) -> bool:
         options = running[0].plan.options
-        patience = _QUIET_SECONDS if self._reconnects else options.patience
+        patience = options.patience
+        if self._reconnects:
+            patience = _QUIET_SECONDS + options.asked_silence
         return 0 < patience < min(run.silence for run in running)
 
     def _stop(self, running: Iterable[ArrowRun], now: float) -> None:
