@@ -40,6 +40,11 @@ USAGE = [
     ("pair", ["--release", "1%"], "--release needs a URL of a server"),
     ("pair", ["--reconnect"], "--reconnect needs a URL: no queue is between peers"),
     ("pair", ["q", "--resend"], "--resend needs --reconnect"),
+    (
+        "pair",
+        ["q", "--reconnect", "--resend", "--body-size", "1..9"],
+        "--resend does not go with bodies of several sizes: a copy has the size of its message",
+    ),
     ("pair", ["csp://h/q", "--reconnect"], "a csp URL does not go with --reconnect"),
     ("pair", ["q", "--reconnect", "--presettled"], "a presettled message has no outcome"),
     ("pair", ["q", "--reconnect", "--record-format", "v3"], "needs --record-format v2"),

@@ -202,6 +202,8 @@ def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, obj
 def _check_rules(values: dict[str, object], name: Naming) -> None:
     asked = {key for key, value in values.items() if value != DEFAULTS[key]}
     asked.update(f"{key}={values[key]}" for key in _NAMED_VALUES)
+    if isinstance(values["body-size"], tuple):
+        asked.add("body-size=mix")
     check(_RULES, asked, name)
     if values["operation"] == "send":
         check(SENDER_RULES, asked, name)

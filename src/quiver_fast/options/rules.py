@@ -1,9 +1,9 @@
 """The rules of options: what each one needs, and what it does not go with.
 
 A rule has names of options: the key, or the flag without dashes where no contract has the option.
-``KEY=VALUE`` stands for an option with that value, ``url`` for a URL, which two peers do not have,
-``ends`` for several senders or receivers, and ``fleet`` for a run on several hosts. Contracts show
-these names as they are; a command shows the ones that its user typed.
+``KEY=VALUE`` stands for an option with that value (``mix`` for several sizes), ``url`` for a URL,
+which two peers do not have, ``ends`` for several senders or receivers, and ``fleet`` for a run on
+several hosts. Contracts show these names as they are; a command shows the ones that its user typed.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("reconnect",), NEEDS, ("record-format=v2",), "ids show the fate of each message"),
     (("reconnect",), EXCLUDES, ("channel-mode=passive", "purge", "exit-when", "backlog"), ""),
     (("resend",), EXCLUDES, ("streaming",), "a broken stream is aborted"),
+    (("resend",), EXCLUDES, ("body-size=mix",), "a copy has the size of its message"),
 )
 SENDER_RULES: tuple[Rule, ...] = (
     (("settlement",), NEEDS, ("record-format=v2",), ""),
@@ -198,6 +199,7 @@ _COMMAND_NAMES = {
     "scheme=amqps": "an amqps URL",
     "scheme=csp": "a csp URL",
     "url": "a URL",
+    "body-size=mix": "bodies of several sizes",
     "ends": "several senders or receivers",
     "fleet": "a fleet",
     "connection-mode=server": "--server",
