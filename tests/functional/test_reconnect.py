@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.amqp_codec import Value
 from support.amqp_frames import Frame, composite, encode_frame
 from support.control import controlled
 from support.frame_peer import SECONDS, Talk, ended
@@ -182,32 +183,43 @@ def test_many_copies_are_what_they_were(tmp_path: Path) -> None:
     assert found.report["accepted"] == len(found.ledger.sent) == 9100
 
 
+def outcome(number: int, state: Value) -> bytes:
+    return encode_frame("disposition", role=True, first=number, settled=True, state=state)
+
+
+def coordinate(talk: Talk, requests: int, *, refused: int = 0) -> int:
+    """Serve transactions up to the last one of the requests, whose delivery-id is returned.
+
+    Args:
+        talk: with a sender.
+        requests: declare, discharge, declare, …
+        refused: the message to reject, the others are accepted.
+    """
+    attached(talk)
+    talk.answer_attach(handle=1, target=composite("coordinator"))
+    talk.give_credit(100, handle=1)
+    asked = message = 0
+    while True:
+        frame = talk.expect("transfer")
+        number: int = frame.fields["delivery_id"]
+        if frame.fields["handle"] == 0:
+            message += 1
+            state = composite("rejected" if message == refused else "accepted")
+            state = composite("transactional_state", txn_id=b"t", outcome=state)
+        else:
+            asked += 1
+            declared = composite("declared", txn_id=b"t")
+            state = declared if asked % 2 else composite("accepted")
+        if asked == requests:
+            return number
+        talk.send_bytes(outcome(number, state))
+
+
 def test_a_commit_whose_answer_is_lost(tmp_path: Path) -> None:
     """The first batch is committed; the outcomes of the second one are worth nothing without."""
 
-    def answer(talk: Talk, number: int, **state: object) -> None:
-        talk.send("disposition", role=True, first=number, last=number, settled=True, **state)
-
     def only(talk: Talk) -> None:
-        attached(talk)
-        talk.answer_attach(handle=1, target=composite("coordinator"))
-        talk.give_credit(100, handle=1)
-        within = composite(
-            "transactional_state", txn_id=b"t", outcome=composite("accepted")
-        )  # fmt: skip
-        asked = 0
-        while asked < 4:
-            frame = talk.expect("transfer")
-            number = frame.fields["delivery_id"]
-            if frame.fields["handle"] == 0:
-                answer(talk, number, state=within)
-                continue
-            # Declare, discharge, declare, discharge.
-            asked += 1
-            if asked in (1, 3):
-                answer(talk, number, state=composite("declared", txn_id=b"t"))
-            elif asked == 2:
-                answer(talk, number, state=composite("accepted"))
+        coordinate(talk, 4)
         rst(talk)
 
     report = tmp_path / "report"
@@ -220,6 +232,63 @@ def test_a_commit_whose_answer_is_lost(tmp_path: Path) -> None:
     assert found.ledger.in_doubt == {"4", "5", "6"}
     assert (found.report["accepted"], found.report["unsettled"]) == (3, 3)
     assert found.report["transactions"] == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["at once", pytest.param("no declare", marks=pytest.mark.slow)]
+)  # fmt: skip
+def test_a_commit_that_was_answered_before_the_loss(name: str, tmp_path: Path) -> None:
+    """Its messages are not in doubt: they would come twice."""
+    second_batch: list[int] = []
+
+    def first(talk: Talk) -> None:
+        answer = outcome(coordinate(talk, 2), composite("accepted"))
+        if name == "at once":
+            talk.send_bytes(answer + ended("close"))
+        else:
+            # The coordinator is silent for longer than it may be.
+            talk.send_bytes(answer)
+        talk.read_until("close")
+
+    def second(talk: Talk) -> None:
+        number = coordinate(talk, 2)
+        second_batch.append(number)
+        talk.send_bytes(outcome(number, composite("accepted")))
+        finish(talk)
+
+    report = tmp_path / "report"
+    keys = {"count": 6, "transaction_size": 3, "resend": 1}
+    with (
+        lives(first, second) as peer,
+        Running(lasting("send", peer.port, report, **keys)) as running,
+    ):
+        found = finished(running, report, sends=True)
+    assert found.failures[0]["in_doubt"] == []
+    assert (found.report["accepted"], found.report["resent"]) == (6, 0)
+    assert set(found.ledger.settled.values()) == {1}
+    assert found.report["transactions"] == 2
+    # A declare and three messages came before it.
+    assert second_batch == [4]
+
+
+def test_what_was_refused_in_a_lost_transaction_is_refused(tmp_path: Path) -> None:
+    """And the run, which ends without a connection, says so."""
+
+    def only(talk: Talk) -> None:
+        coordinate(talk, 4, refused=5)
+        rst(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(only) as peer,
+        Running(lasting("send", peer.port, report, count=6, transaction_size=3)) as running,
+    ):
+        found = finished(running, report, sends=True, code=1)
+    assert "1 rejected" in found.end.stderr
+    assert found.failures[0]["in_doubt"] == [[4, 4], [6, 6]]
+    assert found.ledger.in_doubt == {"4", "6"}
+    counts = [found.report[key] for key in ("accepted", "rejected", "unsettled")]
+    assert counts == [3, 1, 2]
 
 
 def test_attempts_that_fail_at_each_step(tmp_path: Path) -> None:
@@ -401,6 +470,77 @@ def test_a_receiver_takes_what_comes_again(tmp_path: Path) -> None:
     stamps = [int(line.split(",")[2]) * 10**6 for line in found.end.stdout.splitlines()]
     assert all(stamp <= failure["lost_at"] for stamp in stamps[:3])
     assert all(stamp >= failure["back_at"] for stamp in stamps[3:])
+
+
+def received(talk: Talk) -> None:
+    """Answer a receiver as far as its credit."""
+    talk.answer_session()
+    talk.answer_attach(target=composite("target"))
+    talk.wait_for_credit()
+
+
+@pytest.mark.parametrize("streaming", [0, 1])
+def test_a_receiver_goes_on_after_an_aborted_delivery_and_a_close(
+    streaming: int, tmp_path: Path
+) -> None:
+    def message(number: int) -> bytes:
+        return plain_message(number, f"{PREFIX}{number}")
+
+    def first(talk: Talk) -> None:
+        received(talk)
+        talk.transfer(0, message(1))
+        talk.transfer(1, message(2)[:20], more=True)
+        talk.transfer(1, b"", aborted=True)
+        talk.expect("disposition")
+        close(talk)
+
+    def second(talk: Talk) -> None:
+        received(talk)
+        talk.transfer(0, message(2))
+        finish(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(first, second) as peer,
+        Running(lasting("receive", peer.port, report, count=2, streaming=streaming)) as running,
+    ):
+        found = finished(running, report, sends=False)
+    assert found.ledger.received == {"1": 1, "2": 1}
+    assert (found.report["aborted"], len(found.failures)) == (1, 1)
+
+
+@pytest.mark.parametrize(("kind", "told"), [("reject", "rejected"), ("release", "released")])
+def test_an_outcome_that_was_not_sent_is_not_counted(kind: str, told: str, tmp_path: Path) -> None:
+    """The connection is lost while the receiver works on a message that it was to refuse."""
+    answers: list[object] = []
+
+    def message(number: int) -> bytes:
+        return plain_message(number, f"{PREFIX}{number}")
+
+    def first(talk: Talk) -> None:
+        received(talk)
+        for number in range(2):
+            talk.transfer(number, message(number + 1))
+        talk.expect("disposition")
+        rst(talk)
+
+    def second(talk: Talk) -> None:
+        received(talk)
+        for number in range(2):
+            talk.transfer(number, message(number + 2))
+            answers.append(talk.expect("disposition").fields["state"].name)
+        finish(talk)
+
+    report = tmp_path / "report"
+    keys = {"count": 3 if kind == "reject" else 2, "receive_delay": 300_000, kind: "50%"}
+    with (
+        lives(first, second) as peer,
+        Running(lasting("receive", peer.port, report, **keys)) as running,
+    ):
+        found = finished(running, report, sends=False)
+    assert found.ledger.received == {"1": 1, "3": 1}
+    assert (found.report["received"], found.report[told]) == (2, 1)
+    assert answers == [told, "accepted"]
 
 
 @pytest.mark.parametrize("operation", ["send", "receive"])

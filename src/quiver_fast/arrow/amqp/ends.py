@@ -335,13 +335,13 @@ class Ends:
             is_back = one.step()
             over = [end.go_without() for end in one.endpoints]
             if is_back:
+                # It may be lost again at once.
+                del self._returns[number]
                 loop.put_back(number, one.connection)
             elif all(over):
+                del self._returns[number]
                 one.give_up()
                 loop.leave_out(number)
-            else:
-                continue
-            del self._returns[number]
         # At most a quarter of the time, however many there are.
         return max(_TEND_PERIOD, 3 * (time.monotonic_ns() - begin))
 

@@ -29,8 +29,10 @@ cdef class LastingLoop(EndsLoop):
     cdef readonly bint has_begun
 
     cdef int start(self) except -1 nogil:
+        EndsLoop.start(self)
+        # The wrapper was told that all are ready: an error before that ends the run.
         self.has_begun = True
-        return EndsLoop.start(self)
+        return 0
 
     def go_on(self, tend: object) -> None:
         """Go on after `take_lost`; see `run`."""
@@ -72,6 +74,7 @@ cdef class LastingLoop(EndsLoop):
             if self.is_lost(line):
                 why = reason if line == self.present else reason_of(line)
                 taken.append((number, self.take_out(line), why))
+        self.present = NULL
         self.away += len(taken)
         # The error left lists in which the rest of the lines and ends were.
         self.shared.ready = self.touched = NULL
@@ -122,13 +125,12 @@ cdef class LastingLoop(EndsLoop):
         """Go on with a line over another connection, to which its ends are attached.
 
         Raises:
-            PeerError: the system cannot watch the socket.
+            PeerError: the system cannot watch the socket. The line is lost again.
         """
         cdef Line *line = &self.lines[number]
         cdef End *end
         cdef int i
         self.connections[number] = connection
-        self.watch_line(line, connection)
         self.away -= 1
         for i in range(line.count):
             end = &(<End *>line.ends)[i]
@@ -136,6 +138,8 @@ cdef class LastingLoop(EndsLoop):
                 end.is_over = end.is_away = False
                 (<Endpoint>end.endpoint).end.session.user = end
                 self.queue(end)
+        self.present = line
+        self.watch_line(line, connection)
         self.touch(line)
 
     def leave_out(self, int number) -> None:

@@ -10,7 +10,9 @@ have room for them.
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 
-from quiver_fast.amqp.data_plane cimport amqp_unsettled_settle
+from quiver_fast.amqp.data_plane cimport (
+    AMQP_CODE_ACCEPTED, amqp_state_t, amqp_unsettled_settle,
+)
 from quiver_fast.arrow.amqp.sender cimport Sender
 from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.arrow.run.delays cimport SOCKET
@@ -70,6 +72,8 @@ cdef class LastingSender(Sender):
         cdef int64_t now = monotonic_ns()
         cdef bint broken = self.streaming and self.outgoing.is_open and (
             not self.outgoing.is_aborting)
+        if self.batch:
+            self.take_commit()
         flying = self.take_unsettled()
         lost = sorted(flying + self.batch)
         self.accepted -= len(self.batch)
@@ -218,11 +222,36 @@ cdef class LastingSender(Sender):
             self.writer.settled(digits, end - digits, time, number % SETTLEMENT_SAMPLE == 1)
         return 0
 
+    cdef int count_outcomes(self, const amqp_state_t *state, int64_t count) except -1 nogil:
+        cdef int64_t before = self.accepted
+        Sender.count_outcomes(self, state, count)
+        if self.batch_size and self.accepted == before:
+            with gil:
+                # What is refused is so whatever becomes of the transaction.
+                self.record_settled(self.batch[-count:])
+                del self.batch[-count:]
+        return 0
+
     cdef int transact(self, int64_t now) except -1 nogil:
         cdef int64_t before = self.coordinator.discharged
-        Sender.transact(self, now)
-        if self.coordinator.discharged != before:
-            with gil:
-                self.record_settled(self.batch)
-                self.batch = []
+        try:
+            Sender.transact(self, now)
+        finally:
+            # Also where the next transaction is not declared.
+            if self.coordinator.discharged != before:
+                with gil:
+                    self.record_batch()
+        return 0
+
+    cdef int take_commit(self) except -1:
+        """Take the answer to a discharge that came just before the connection was lost."""
+        if self.coordinator is not None and self.coordinator.discharging.asked and (
+                self.coordinator.discharging.answer == AMQP_CODE_ACCEPTED):
+            self.coordinator.take_discharged()
+            self.record_batch()
+        return 0
+
+    cdef int record_batch(self) except -1:
+        self.record_settled(self.batch)
+        self.batch = []
         return 0

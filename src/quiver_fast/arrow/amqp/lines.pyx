@@ -320,7 +320,8 @@ cdef class Lines:
         cdef int rest
         cdef int i
         for i in range(self.line_count):
-            self.touch(&self.lines[i])
+            if not (<Connection>self.lines[i].connection).abandoned:
+                self.touch(&self.lines[i])
         self.write_lines()
         while now < deadline and pending_count() < 2:
             rest = 0

@@ -148,6 +148,9 @@ cdef class Endpoint:
         self.course.notice(now, self.writer)
         return self.course.interrupted != 0 or self.is_over_without(now)
 
+    def conclude(self) -> None:
+        """Judge the run that is over: raise the QuiverError of what went wrong."""
+
     def fail_without(self) -> None:
         """End the run now, without a connection: messages were due until now."""
         self.course.start_draining(monotonic_ns())

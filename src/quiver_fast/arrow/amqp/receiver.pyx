@@ -529,7 +529,7 @@ cdef class Receiver(Endpoint):
     cdef int ended_by_peer(self, int64_t now) except -1:
         """Raise LinkError if the peer ended the link while messages are missing."""
         course = self.course
-        if self.aborted:
+        if self.aborted and not course.limits.reconnects:
             return 0
         if self.is_doubtful and self.taken() == 0:
             self.refused()

@@ -153,6 +153,8 @@ class Ways:
             except (PeerError, LinkError) as error:
                 self.connection.abandon()
                 back = self._come_back(endpoint, str(error))
+                if not back:
+                    endpoint.conclude()
 
     def _come_back(self, endpoint: Any, reason: str) -> bool:
         """Wait until the only end has a connection again; return False if its run is over."""

@@ -109,6 +109,12 @@ cdef class Sender(Endpoint):
         with nogil:
             self.course.control.say_ready()
             self.loop()
+        self.conclude()
+
+    def conclude(self) -> None:
+        if self.course.started == 0 and self.course.limits.reconnects and not (
+                self.course.interrupted or self.course.control.stopped):
+            raise PeerError(f"{self.connection.peer}: the peer gave no credit")
         if self.rejected + self.released + self.modified:
             raise OutcomeError(not_accepted(self.connection.peer, self.account()))
 

@@ -65,6 +65,17 @@ cdef class Outcomes:
             return AMQP_CODE_RELEASED
         return AMQP_CODE_ACCEPTED
 
+    cdef int take_back(self, amqp_code code) noexcept nogil:
+        """Undo an outcome that was not sent: the next delivery has it."""
+        self.release_due -= self.release
+        self.reject_due -= self.reject
+        if code == AMQP_CODE_REJECTED:
+            self.reject_due += WHOLE
+            self.control.rejected -= 1
+        elif code == AMQP_CODE_RELEASED:
+            self.release_due += WHOLE
+        return 0
+
 
 cdef class ShapedReceiver(Receiver):
     """Receive as a consumer that works on each message, pauses periodically, or refuses some.
@@ -116,8 +127,20 @@ cdef class ShapedReceiver(Receiver):
 
     def lose(self) -> list[int]:
         # The message that was worked on comes again.
+        if self.is_owed and self.owed_code != AMQP_CODE_ACCEPTED:
+            self.unchoose()
         self.is_busy = self.is_owed = False
         return super().lose()
+
+    cdef int unchoose(self) noexcept nogil:
+        """Undo the counts of the message that was worked on, which was not to be accepted."""
+        self.outcomes.take_back(self.owed_code)
+        if self.owed_code == AMQP_CODE_RELEASED:
+            self.released -= 1
+        else:
+            self.rejected -= 1
+            self.received -= 1
+        return 0
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
         cdef int64_t wake
