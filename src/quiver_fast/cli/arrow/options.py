@@ -16,6 +16,7 @@ from quiver_fast.cli.shared.credentials import only_one, read_password
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, FAILURE, LOAD, MESSAGE, RECEIVER, SECURITY
+from quiver_fast.options.option import SWITCH
 from quiver_fast.options.rules import MEASURING_RULES, check, flags_of
 from quiver_fast.rate_steps import parse_rate_steps, rate_text
 from quiver_fast.receiving import asked_silence, parse_pauses
@@ -107,7 +108,9 @@ class ArrowOptions(SimpleNamespace):
         check_option_texts(args)
         users = {"--username": args.username, "the URL": url.username}
         # `quiver-bench` has none of failures.
-        given = dict.fromkeys(one.dest for one in OF_BOTH if one.group == FAILURE) | vars(args)
+        absent = (one for one in OF_BOTH if one.group == FAILURE)
+        none = {one.dest: False if one.kind == SWITCH else None for one in absent}
+        given = none | vars(args)
         values: dict[str, Any] = {
             option.name: not given[option.dest] if option.inverted else given[option.dest]
             for option in OF_BOTH
