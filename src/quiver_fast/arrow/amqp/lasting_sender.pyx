@@ -16,6 +16,7 @@ from quiver_fast.amqp.data_plane cimport (
 from quiver_fast.arrow.amqp.sender cimport Sender
 from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.arrow.run.delays cimport SOCKET
+from quiver_fast.errors import PeerError
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.digits cimport put_decimal
 from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
@@ -65,7 +66,18 @@ cdef class LastingSender(Sender):
             sent=self.sent + self.left, unsettled=told.unsettled + self.left + self.doubtful,
             resent=self.copies)
 
+    def conclude(self) -> None:
+        if self.course.started == 0 and not (
+                self.course.interrupted or self.course.control.stopped):
+            raise PeerError(f"{self.connection.peer}: the peer gave no credit")
+        super().conclude()
+
     # ---- a lost connection -----------------------------------------------------------
+
+    cdef bint is_over_without(self, int64_t now) noexcept nogil:
+        if not self.course.stopping and self.course.is_over(now, self.sent):
+            self.course.start_draining(now)
+        return self.course.stopping
 
     def lose(self) -> list[int]:
         """Give up what has no outcome: send it again, or leave it in doubt."""

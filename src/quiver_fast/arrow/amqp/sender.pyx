@@ -112,9 +112,6 @@ cdef class Sender(Endpoint):
         self.conclude()
 
     def conclude(self) -> None:
-        if self.course.started == 0 and self.course.limits.reconnects and not (
-                self.course.interrupted or self.course.control.stopped):
-            raise PeerError(f"{self.connection.peer}: the peer gave no credit")
         if self.rejected + self.released + self.modified:
             raise OutcomeError(not_accepted(self.connection.peer, self.account()))
 
@@ -138,11 +135,6 @@ cdef class Sender(Endpoint):
             self.course.deadline = monotonic_ns() + max(
                 self.course.limits.duration_ns, CREDIT_TIMEOUT)
         return 0
-
-    cdef bint is_over_without(self, int64_t now) noexcept nogil:
-        if not self.course.stopping and self.course.is_over(now, self.sent):
-            self.course.start_draining(now)
-        return self.course.stopping
 
     cdef int await_credit(self, int64_t now) except -1 nogil:
         """Start the clock if there is credit; raise PeerError if none came in time."""
