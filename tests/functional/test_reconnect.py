@@ -23,6 +23,7 @@ from support.lasting import (
     lives,
     numbers,
     take,
+    take_all,
 )
 from support.network import reset
 from support.processes import Running, free_port, run
@@ -129,13 +130,9 @@ def test_two_losses_one_within_the_copies(tmp_path: Path) -> None:
         accept(talk, 1, 2)
         rst(talk)
 
-    def third(talk: Talk) -> None:
-        attached(talk)
-        finish(talk)
-
     report = tmp_path / "report"
     with (
-        lives(first, second, third) as peer,
+        lives(first, second, take_all) as peer,
         Running(lasting("send", peer.port, report, count=20, resend=1)) as running,
     ):
         found = finished(running, report, sends=True)
@@ -314,13 +311,9 @@ def test_attempts_that_fail_at_each_step(tmp_path: Path) -> None:
         talk.send_bytes(ended("detach"))
         talk.read_until("close")
 
-    def last(talk: Talk) -> None:
-        attached(talk)
-        finish(talk)
-
     report = tmp_path / "report"
     with (
-        lives(first, fin, cut_in_open, closed_in_open, refused_link, last) as peer,
+        lives(first, fin, cut_in_open, closed_in_open, refused_link, take_all) as peer,
         Running(lasting("send", peer.port, report, count=20, resend=1)) as running,
     ):
         found = finished(running, report, sends=True)
@@ -341,13 +334,9 @@ def test_a_loss_when_all_was_sent(resend: int, tmp_path: Path) -> None:
         accept(talk, 0, 5)
         rst(talk)
 
-    def second(talk: Talk) -> None:
-        attached(talk)
-        finish(talk)
-
     report = tmp_path / "report"
     with (
-        lives(first, *[second] * resend) as peer,
+        lives(first, *[take_all] * resend) as peer,
         Running(lasting("send", peer.port, report, count=10, resend=resend)) as running,
     ):
         found = finished(running, report, sends=True)
@@ -365,13 +354,9 @@ def test_a_loss_within_a_message_of_several_frames(resend: int, tmp_path: Path) 
         talk.expect("transfer")
         rst(talk)
 
-    def second(talk: Talk) -> None:
-        attached(talk)
-        finish(talk)
-
     report = tmp_path / "report"
     with (
-        lives(first, second) as peer,
+        lives(first, take_all) as peer,
         Running(
             lasting("send", peer.port, report, count=4, body_size=20_000_000, resend=resend)
         ) as running,
@@ -388,13 +373,9 @@ def test_a_stream_that_broke_is_aborted_and_said(tmp_path: Path) -> None:
         talk.expect("transfer")
         rst(talk)
 
-    def second(talk: Talk) -> None:
-        attached(talk)
-        finish(talk)
-
     report = tmp_path / "report"
     with (
-        lives(first, second) as peer,
+        lives(first, take_all) as peer,
         Running(
             lasting("send", peer.port, report, count=2, body_size=20_000_000, streaming=1)
         ) as running,
@@ -414,13 +395,9 @@ def test_a_schedule_goes_on_and_times_are_those_at_which_messages_were_due(tmp_p
     def refusing(talk: Talk) -> None:
         talk.socket.close()
 
-    def last(talk: Talk) -> None:
-        attached(talk)
-        finish(talk)
-
     report = tmp_path / "report"
     with (
-        lives(first, *[refusing] * 3, last) as peer,
+        lives(first, *[refusing] * 3, take_all) as peer,
         Running(lasting("send", peer.port, report, rate=100, count=60, time_unit="us")) as running,
     ):
         found = finished(running, report, sends=True)

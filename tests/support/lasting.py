@@ -180,3 +180,9 @@ def finish(talk: Talk) -> None:
         elif frame.name == "close":
             talk.send_bytes(encode_frame("close"))
             return
+
+
+def take_all(talk: Talk) -> None:
+    """Answer a sender, and accept all that it sends until its run ends."""
+    attached(talk)
+    finish(talk)
