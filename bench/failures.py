@@ -1,6 +1,6 @@
 """What servers that are killed lose, and how long the gap is: the table of docs/failures.md.
 
-Each run kills the server in the midst of the sending, and starts it again a second later.
+Each run kills the server in the midst of the sending, and starts it again soon.
 
     python -m bench.failures [--runs 10] [--kills 1] [--rate 5,000/s] [CASE …]
 """
@@ -9,52 +9,72 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.runner import free_port
 
 QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
+
+
+class Case(NamedTuple):
+    """A server of ``--server``.
+
+    Attributes:
+        server: its name and options.
+        durable: the messages are durable.
+        span: seconds from kill to kill; a broker of others takes seconds to start.
+        variables: of the server's environment.
+    """
+
+    server: str
+    durable: bool = True
+    span: int = 12
+    variables: Mapping[str, str] = {}
+
+
 CASES = {
-    "quiver-server, in memory": ("pyfast", "0"),
-    "quiver-server, none": ("pyfast --durability none", "1"),
-    "quiver-server, interval:100": ("pyfast --durability interval:100", "1"),
-    "quiver-server, group": ("pyfast --durability group", "1"),
-    "RabbitMQ 4, classic queue": ("rabbitmq-4", "1"),
-    "Artemis": ("activemq-artemis", "1"),
+    "quiver-server, in memory": Case("pyfast", durable=False, span=4),
+    "quiver-server, none": Case("pyfast --durability none", span=4),
+    "quiver-server, interval:100": Case("pyfast --durability interval:100", span=4),
+    "quiver-server, group": Case("pyfast --durability group", span=4),
+    "RabbitMQ 4, classic queue": Case("rabbitmq-4"),
+    "RabbitMQ 4, quorum queue": Case("rabbitmq-4", variables={"RABBITMQ_QUEUE_TYPE": "quorum"}),
+    "Artemis": Case("activemq-artemis"),
 }
-"""The server of `--server`, and whether its messages are durable."""
 RATES = {"full rate": (), "5,000/s": ("--rate", "5k")}
 # Pauses between attempts are part of a gap.
 SOON = ("--reconnect", "--reconnect-pause", "10ms,10ms")
-# Seconds from kill to kill, and from the start to the first. Brokers take seconds to start.
-SPAN, FIRST = 12, 3
+# Seconds from the start to the first kill.
+FIRST = 3
 COUNTS = ("acknowledged_received", "lost", "in_doubt", "redelivered", "duplicate")
 
 
-def words_of(server: str, durable: str, rate: tuple[str, ...], kills: int) -> Iterator[str]:
+def words_of(case: Case, rate: tuple[str, ...], kills: int) -> Iterator[str]:
     """Yield the arguments of a run."""
-    yield from (f"//127.0.0.1:{free_port()}/failures", "--server", server, *rate, *SOON)
+    yield from (f"//127.0.0.1:{free_port()}/failures", "--server", case.server, *rate, *SOON)
     for number in range(kills):
-        yield from ("--fault", f"{FIRST + number * SPAN}s kill 1s")
-    yield from (("--durable",) if durable == "1" else ())
-    yield from ("--duration", f"{FIRST + kills * SPAN}s", "--json")
+        yield from ("--fault", f"{FIRST + number * case.span}s kill 1s")
+    yield from (("--durable",) if case.durable else ())
+    yield from ("--duration", f"{FIRST + kills * case.span}s", "--json")
 
 
-def measured(words: Iterator[str]) -> dict[str, Any]:
+def measured(case: Case, rate: tuple[str, ...], kills: int) -> dict[str, Any]:
     """Return the ledger of a run.
 
     Raises:
         ValueError: the run has none.
     """
     with tempfile.TemporaryDirectory() as folder:
-        command = [*QUIVER, *words, "--output", str(Path(folder) / "run")]
-        end = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [*QUIVER, *words_of(case, rate, kills), "--output", str(Path(folder) / "run")]
+        environment = os.environ | case.variables
+        end = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if end.returncode or not end.stdout:
         raise ValueError(f"{' '.join(command)}: {end.stderr.strip()}")
     ledger: dict[str, Any] = json.loads(end.stdout)["ledger"]
@@ -83,10 +103,9 @@ def main() -> None:
           "duplicate | gap, median | gap, range |")  # fmt: skip
     print(f"|---|---|{'---:|' * 8}")
     for name in args.cases or CASES:
-        server, durable = CASES[name]
         for rate in args.rate or RATES:
-            runs = [words_of(server, durable, RATES[rate], args.kills) for _ in range(args.runs)]
-            print(row_of(name, rate, [measured(words) for words in runs]), flush=True)
+            ledgers = [measured(CASES[name], RATES[rate], args.kills) for _ in range(args.runs)]
+            print(row_of(name, rate, ledgers), flush=True)
 
 
 if __name__ == "__main__":

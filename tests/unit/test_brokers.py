@@ -161,6 +161,20 @@ def test_rabbitmq_has_the_queue_that_the_path_reaches(path, major, queue):
     assert rabbitmq._queue(path, major) == queue
 
 
+@pytest.mark.parametrize(("name", "arguments"), [("quorum", {"x-queue-type": "quorum"}), ("", {})])
+def test_rabbitmq_makes_a_queue_of_the_type_that_is_named(name, arguments, node, monkeypatch):
+    monkeypatch.setenv("RABBITMQ_QUEUE_TYPE", name)
+    [queue] = json.loads(node(4, "definitions.json"))["queues"]
+    assert queue["arguments"] == arguments
+
+
+@pytest.mark.parametrize(("name", "major"), [("quorum", 3), ("fast", 4)])
+def test_rabbitmq_without_the_type_that_is_named(name, major, node, monkeypatch):
+    monkeypatch.setenv("RABBITMQ_QUEUE_TYPE", name)
+    with pytest.raises(UsageError, match=r"^RABBITMQ_QUEUE_TYPE is classic, quorum or stream"):
+        node(major, "definitions.json")
+
+
 def test_rabbitmq_lets_nobody_in_without_a_name_where_there_is_a_user(node):
     file, user = "advanced.config", ("user=u", "password=p")
     assert "{default_user, none}" in node(3, file, *user)

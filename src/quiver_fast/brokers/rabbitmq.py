@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from quiver_fast.brokers.debian_root import DebianRoot, cached_root
 from quiver_fast.brokers.launcher import Broker
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.server.config import ServerConfig
 from quiver_fast.sockets import free_port
 
@@ -22,6 +22,9 @@ _PACKAGED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """Debian's script. The one on the PATH changes user and directory."""
 
 _ROOT = "RABBITMQ_ROOT"
+
+_QUEUE_TYPE = "RABBITMQ_QUEUE_TYPE"
+_QUEUE_TYPES = ("classic", "quorum", "stream")
 
 _QUEUES = "/queues/"
 """The beginning of an AMQP 1.0 address of a queue, since 4.0."""
@@ -73,6 +76,7 @@ class RabbitMQ(Broker):
         return super().values(config, directory) | {
             "major": major,
             "queue": _queue(config.addresses[0], major),
+            "queue_type": _queue_type(major),
             "password_hash": _hash(config.password or "guest"),
             "server": self.home() if root is None else _PACKAGED,
             "enter": [] if root is None else root.command([]),
@@ -100,6 +104,19 @@ def _queue(path: str, major: int) -> str:
     if major < 4 or not address.startswith(_QUEUES):
         return path
     return unquote(address.removeprefix(_QUEUES))
+
+
+def _queue_type(major: int) -> str | None:
+    """Return the type of the launcher's queue that the environment names, or None.
+
+    Raises:
+        UsageError: there is no such type.
+    """
+    name = os.environ.get(_QUEUE_TYPE)
+    if name and (major < 4 or name not in _QUEUE_TYPES):
+        kinds = f"{', '.join(_QUEUE_TYPES[:-1])} or {_QUEUE_TYPES[-1]}"
+        raise UsageError(f"{_QUEUE_TYPE} is {kinds}, for RabbitMQ 4: not {name!r} for {major}")
+    return name or None
 
 
 def _hash(password: str) -> str:
