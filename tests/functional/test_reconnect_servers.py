@@ -7,13 +7,17 @@ import json
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import psutil
 import pytest
+from support.amqp_frames import composite
 from support.certificates import Certificates
-from support.frame_peer import SECONDS
-from support.lasting import finished, lasting
+from support.control import controlled
+from support.frame_peer import SECONDS, Talk
+from support.lasting import finished, lasting, lives
+from support.network import reset
 from support.processes import Running, free_port, wait_until
 from support.server import running_server
 
@@ -114,6 +118,55 @@ def test_a_server_that_is_killed_and_started_again(keys: dict[str, int], tmp_pat
     assert sorted(failure["ends"] for failure in found.failures) == [
         [number * links, number * links + links - 1] for number in range(lines)
     ]
+
+
+def without_credit(talk: Talk) -> None:
+    """Attach two links in sessions of their own, and give no credit."""
+    talk.answer_header()
+    talk.expect("open")
+    talk.send("open", container_id="frames")
+    attached = 0
+    while attached < 2:
+        frame = talk.read()
+        if frame.name == "begin":
+            windows = {"next_outgoing_id": 0, "incoming_window": 1000, "outgoing_window": 1000}
+            talk.send("begin", channel=frame.channel, remote_channel=frame.channel, **windows)
+        elif frame.name == "attach":
+            ours = {name: frame.fields[name] for name in ("name", "handle")}
+            target = composite("target")
+            talk.send("attach", channel=frame.channel, role=True, target=target, **ours)
+            attached += 1
+
+
+@pytest.mark.parametrize("words", ["", "hold"])
+def test_many_ends_are_lost_before_they_begin(words: str, tmp_path: Path) -> None:
+    """They begin over the next connection; the duration counts from then on."""
+    is_ready = threading.Event()
+
+    def only(talk: Talk) -> None:
+        without_credit(talk)
+        assert is_ready.wait(SECONDS)
+        reset(talk.socket)
+
+    keys = {"connections": 1, "links": 2, "count": 0, "duration": 1, "rate": 1000}
+    with running_server(tmp_path) as server, lives(only) as peer:
+        place = f"127.0.0.1:{server.port}"
+        command = lasting("send", peer.port, tmp_path, failover=place, **keys)[3:]
+        command = [word for word in command if not word.startswith("report-file=")]
+        with controlled(tmp_path, *command, first=words) as arrow:
+            arrow.wait_ready()
+            is_ready.set()
+            peer.end()
+            # Again, over the next connection.
+            arrow.wait_ready()
+            arrow.say(*["start"] * bool(words))
+            end, report = arrow.end()
+    assert end.code == 0, end
+    (failure,) = report["failures"]
+    assert (failure["ends"], failure["in_doubt"]) == ([0, 1], [])
+    assert failure["place"] == place
+    assert report["ends"]["counts"] == pytest.approx([500, 500], abs=10)
+    assert report["accepted"] == report["sent"]
 
 
 def test_one_line_of_many_is_lost(tmp_path: Path) -> None:

@@ -317,11 +317,14 @@ class Ends:
         try:
             run()
         except (PeerError, LinkError) as error:
+            if self._ways is None:
+                raise
             loop: Any = self._loop
-            if self._ways is None or not loop.has_begun:
+            lost = loop.take_lost(str(error))
+            if not lost:
                 raise
             links = self._shape.links
-            for number, endpoints, reason in loop.take_lost(str(error)):
+            for number, endpoints, reason in lost:
                 first = self._shape.first + number * links
                 ends = (first, first + links - 1)
                 self._returns[number] = self._ways.lose(number, endpoints, ends, reason)

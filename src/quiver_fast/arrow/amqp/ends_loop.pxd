@@ -69,6 +69,7 @@ cdef class EndsLoop(Lines):
     cdef int turn_end(self, End *end, int64_t now) except -1 nogil
     cdef int count(self, End *end) noexcept nogil
     cdef int judge_waiting(self, int64_t now) except -1 nogil
+    cdef int begin(self) except -1 nogil
     cdef int have_credit(self) noexcept nogil
     cdef int await_credit(self) except -1 nogil
     cdef int await_start(self) except -1 nogil

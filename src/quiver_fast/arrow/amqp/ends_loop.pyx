@@ -118,11 +118,7 @@ cdef class EndsLoop(Lines):
             LinkError, PeerError, MessageError, OutputError: an end failed.
         """
         with nogil:
-            if self.sends:
-                self.course.control.say_ready()
-                self.await_credit()
-                self.await_start()
-            self.start()
+            self.begin()
             self.loop()
 
     # ---- events ----------------------------------------------------------------------
@@ -329,12 +325,21 @@ cdef class EndsLoop(Lines):
             end = end.next
         return 0
 
+    cdef int begin(self) except -1 nogil:
+        """Begin the run; senders begin together."""
+        if self.sends:
+            self.course.control.say_ready()
+            self.await_credit()
+            self.await_start()
+        return self.start()
+
     cdef int have_credit(self) noexcept nogil:
         """Return how many ends have credit."""
         cdef int i
         cdef int found = 0
         for i in range(self.end_count):
-            found += (<Endpoint>self.ends[i].endpoint).end.counts.credit > 0
+            found += not self.ends[i].is_away and (
+                (<Endpoint>self.ends[i].endpoint).end.counts.credit > 0)
         return found
 
     cdef int await_credit(self) except -1 nogil:

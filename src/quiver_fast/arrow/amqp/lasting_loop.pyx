@@ -25,12 +25,11 @@ cdef class LastingLoop(EndsLoop):
     cdef object tend
     cdef int away
     cdef int64_t next_look
-    # All ends have begun.
-    cdef readonly bint has_begun
+    # The clock of all ends has begun.
+    cdef bint has_begun
 
     cdef int start(self) except -1 nogil:
         EndsLoop.start(self)
-        # The wrapper was told that all are ready: an error before that ends the run.
         self.has_begun = True
         return 0
 
@@ -39,6 +38,8 @@ cdef class LastingLoop(EndsLoop):
         self.tend = tend
         self.next_look = 0
         with nogil:
+            if not self.has_begun:
+                self.begin()
             self.loop()
 
     cdef int read_line(self, Line *line) except -1 nogil:
@@ -51,6 +52,13 @@ cdef class LastingLoop(EndsLoop):
 
     cdef int notice(self, int64_t now) except -1 nogil:
         EndsLoop.notice(self, now)
+        return self.tend_lines(now)
+
+    cdef int judge_waiting(self, int64_t now) except -1 nogil:
+        EndsLoop.judge_waiting(self, now)
+        return self.tend_lines(now)
+
+    cdef int tend_lines(self, int64_t now) except -1 nogil:
         if self.away and now >= self.next_look:
             with gil:
                 self.next_look = now + <int64_t>self.tend()
