@@ -9,10 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import encode_frame, message
 from support.bulk import Producer, header
 from support.complexity import MIB, TRIP, Bench, longest, serving
 from support.measured import Figure
+
+from quiver_fast.conform.wire.frames import encode_frame, message
 
 COUNT = 10
 # Bytes of a message, which are below the longest entry's, and of its frames.

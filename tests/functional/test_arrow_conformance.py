@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import Frame, composite, encode_frame
 from support.arrows import arguments, run_pyfast
-from support.frame_peer import FramePeer, Talk
+from support.frame_peer import FramePeer
 from support.judgement import assert_clean, assert_error
 from support.scripted_peer import plain_message
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import Frame, composite, encode_frame
 
 COUNT = 5
 TARGET = composite("target", address="queue0")

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import composite, encode_frame
 from support.arrows import arguments, run_pyfast
-from support.frame_peer import FramePeer, Talk, ended, failure
+from support.frame_peer import FramePeer, ended, failure
 from support.judgement import assert_clean, assert_error
 from support.network import TcpServer
 from support.scripted_peer import plain_message
 
 from quiver_fast.cli.arrow.command import main as arrow
 from quiver_fast.cli.pair.command import main as quiver
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.frames import composite, encode_frame
 from quiver_fast.errors import PeerError
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.security.security import Security

@@ -9,12 +9,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.amqp_frames import SASL_HEADER, composite, encode_frame
 from support.arrows import arguments, arguments_v2, run_pyfast
-from support.frame_peer import FramePeer, Talk
+from support.frame_peer import FramePeer
 from support.judgement import assert_clean, assert_error
-from support.network import read_exactly
 from support.scripted_peer import plain_message
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.client import read_exactly
+from quiver_fast.conform.wire.frames import SASL_HEADER, composite, encode_frame
 
 COUNT = 40
 TARGET = composite("target", address="queue0")

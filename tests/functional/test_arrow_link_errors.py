@@ -7,9 +7,8 @@ import time
 
 import pytest
 from proton import Terminus
-from support.amqp_frames import composite
 from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
-from support.frame_peer import FramePeer, Talk, ended
+from support.frame_peer import FramePeer, ended
 from support.judgement import ERROR_SECONDS, assert_clean, assert_error
 from support.measured import Figure
 from support.network import breaking_proxy
@@ -30,6 +29,9 @@ from support.scripted_peer import (
     end_session,
     plain_message,
 )
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.frames import composite
 
 sys.path.insert(0, str(INTEROP / "peers"))
 

@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import composite, encode_frame
 from support.arrows import arguments, run_pyfast
-from support.frame_peer import FramePeer, Talk
+from support.frame_peer import FramePeer
 from support.judgement import assert_clean, assert_error
 from support.network import reset
 from support.processes import Finished
 from support.scripted_peer import plain_message
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import composite, encode_frame
 
 SENT = 200
 TARGET = composite("target", address="queue0")

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, FrameClient, encode_frame
 from support.arrows import arguments, pyfast
 from support.judgement import assert_error
 from support.network import other_address
 from support.processes import Running, free_port
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, encode_frame
 from quiver_fast.security.scram import ScramClient
 
 OK, AUTH = 0, 1

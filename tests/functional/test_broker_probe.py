@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, composite, encode_frame
 
 from quiver_fast.brokers.probe import accepts_amqp
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, composite, encode_frame
 from quiver_fast.server.config import parse
 
 MECHANISMS = encode_frame("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.amqp_frames import composite
 from support.arrows import arguments, run_pyfast
 from support.control import controlled
 from support.documents import parsed
-from support.frame_peer import FramePeer, Talk
+from support.frame_peer import FramePeer
 from support.judgement import assert_clean
 from support.keeping_broker import KeepingBroker
 from support.processes import Finished, Running, run, wait_until
 from support.remote import serving
 from support.scripted_peer import ScriptedPeer
 from support.server import Server, running_server
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.frames import composite
 
 QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 ANALYZE = (sys.executable, "-m", "quiver_fast.cli.analyze.command")

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.amqp_codec import Value
-from support.amqp_frames import composite, encode_frame
 from support.control import controlled
-from support.frame_peer import Talk, ended
+from support.frame_peer import ended
 from support.lasting import (
     accept,
     attached,
@@ -29,6 +27,9 @@ from support.network import reset
 from support.processes import Running, free_port, run
 
 from quiver_fast.arrow.amqp.returning import ranges_of
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import composite, encode_frame
 
 Leave = Callable[[Talk], None]
 

@@ -6,9 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import Frame, composite, encode_frame
 from support.control import controlled
-from support.frame_peer import SECONDS, Talk
+from support.frame_peer import SECONDS
 from support.lasting import (
     PREFIX,
     finish,
@@ -19,6 +18,9 @@ from support.lasting import (
 from support.network import reset
 from support.processes import Running
 from support.scripted_peer import plain_message
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.frames import Frame, composite, encode_frame
 
 
 def rst(talk: Talk) -> None:

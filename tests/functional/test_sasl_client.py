@@ -10,22 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import symbols
-from support.amqp_frames import (
-    AMQP_HEADER,
-    SASL_HEADER,
-    FrameClient,
-    composite,
-    encode_frame,
-    frame,
-)
 from support.arrows import arguments, pyfast
-from support.frame_peer import SECONDS, FramePeer, Talk
+from support.frame_peer import SECONDS, FramePeer
 from support.judgement import assert_error
-from support.network import read_exactly
 from support.processes import Running
 from support.server import running_server
 
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.client import FrameClient, read_exactly
+from quiver_fast.conform.wire.codec import symbols
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, composite, encode_frame, frame
 from quiver_fast.security.scram import ScramServer
 
 USER, PASSWORD = "alice", "correct horse"

@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, FrameClient, encode_frame
 from support.arrows import arguments, pyfast
 from support.certificates import Certificates
 from support.processes import Running, free_port
 from support.server import running_server
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, encode_frame
 from quiver_fast.security.scram import ScramClient
 
 PLAIN = b"\0alice\0correct horse"

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import composite
-from support.frame_peer import FramePeer, Talk
+from support.frame_peer import FramePeer
 from support.terminal import Terminal
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import composite
 
 EVIL = "a\x1b]0;title\x07b\x1b[2Jc\x9b2Jd\x7fe\u202ef"
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")

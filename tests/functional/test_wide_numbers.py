@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.amqp_frames import FrameClient, composite
 from support.arrows import arguments, run_pyfast
-from support.frame_peer import FramePeer, Talk
+from support.frame_peer import FramePeer
 from support.judgement import assert_clean
 from support.scripted_peer import plain_message
 from support.server import Server, running_server
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite
 
 WRAP = 2**32
 NUMBERS = [2**31 - 1, 2**31, WRAP - 1]

@@ -23,9 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "unit")]
 
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, encode_frame  # noqa: E402
 from support.frame_fuzz import PROLOGUE  # noqa: E402
 
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, encode_frame  # noqa: E402
 from quiver_fast.errors import OutputError, RecordError  # noqa: E402
 from quiver_fast.records.compression import HEAD_SIZE, form_of  # noqa: E402
 from quiver_fast.records.formats import OPERATIONS, RECORD_FORMATS  # noqa: E402

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.amqp_frames import FrameClient
 from support.bystander import Bystander
 from support.examples import examples
 from support.frame_fuzz import dialogues, sasl_dialogues, streaming_dialogues
 from support.server import Server, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
 
 PLAIN = b"\0user\0pencil"
 # The fixtures are a running server, meant to outlive the examples.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from support.amqp_frames import FrameClient, composite, message
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite, message
 
 
 class Bystander:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.amqp_frames import SASL_HEADER, composite, encode_frame
+from quiver_fast.conform.wire.frames import SASL_HEADER, composite, encode_frame
 from support.bulk import dispositions, holding
 from support.complexity import Bench, Operation
 from support.floods import Flood

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from support.amqp_frames import FrameClient, composite, encode_frame
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite, encode_frame
 from support.remote import END_OF_STREAM
 
 # Descriptors of performatives, part 2.7.

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from support.amqp_frames import composite, decode_frame, encode_frame
+from quiver_fast.conform.wire.frames import composite, decode_frame, encode_frame
 
 # Of a transfer without extended header: data offset, type; the channel; descriptor (part 2.7.5).
 _FRAME, _TRANSFER = b"\x02\x00", b"\x00\x53\x14"

@@ -11,8 +11,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.amqp_codec import Value, encode, symbols
-from support.amqp_frames import (
+from quiver_fast.conform.wire.codec import Value, encode, symbols
+from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     COMPOSITES,
     FIELDS,

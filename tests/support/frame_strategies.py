@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.amqp_frames import COMPOSITES, FIELDS
+from quiver_fast.conform.wire.frames import COMPOSITES, FIELDS
 
 MAX = 2**32 - 1
 EDGES = [0, 1, 127, 128, 255, 256, 2**31 - 1, 2**31, MAX - 1, MAX]

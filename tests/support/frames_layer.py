@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from buildtools import toolchain
-from support.amqp_frames import COMPOSITES, FIELDS, NAMES
+from quiver_fast.conform.wire.frames import COMPOSITES, FIELDS, NAMES
 from support.frames_twin import Head, RefusedError
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "quiver_fast" / "amqp"

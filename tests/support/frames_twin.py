@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from support.amqp_frames import FIELDS, NAMES
+from quiver_fast.conform.wire.frames import FIELDS, NAMES
 
 FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.amqp_codec import Value
-from support.amqp_frames import composite, encode_frame
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import composite, encode_frame
 from support.arrows import arguments, pyfast
-from support.frame_peer import SECONDS, FramePeer, Talk
+from support.frame_peer import SECONDS, FramePeer
 from support.processes import Finished, Running
 
 PREFIX = "run-"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.amqp_frames import composite, encode_frame
+from quiver_fast.conform.wire.frames import composite, encode_frame
 from support.complexity import Bench, Operation
 from support.fast_frames import DIGITS, NUMBER, copies
 

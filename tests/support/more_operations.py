@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from support.amqp_codec import Value, encode
-from support.amqp_frames import composite, encode_frame
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, encode_frame
 from support.bulk import BODY, Producer, dispositions, fill, flow, header, transfers
 from support.complexity import Bench, Operation
 from support.fast_frames import DIGITS, NUMBER, copies

@@ -68,21 +68,6 @@ class TcpServer:
                 self.error = error
 
 
-def read_exactly(connection: socket.socket, size: int) -> bytes:
-    """Read `size` bytes.
-
-    Raises:
-        EOFError: The peer closed first.
-    """
-    parts = bytearray()
-    while len(parts) < size:
-        part = connection.recv(size - len(parts))
-        if not part:
-            raise EOFError
-        parts += part
-    return bytes(parts)
-
-
 def reset(connection: socket.socket) -> None:
     """Close with RST instead of FIN: SO_LINGER with a time of zero."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from support.amqp_codec import Value, encode
-from support.amqp_frames import composite, decode_frame, encode_frame
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, decode_frame, encode_frame
 from support.bulk import (
     BODY,
     WINDOW,

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.amqp_frames import composite
+from quiver_fast.conform.wire.frames import composite
 from support.plane_layer import OURS, THEIRS
 from support.plane_twin import ACTIVE, Refused, Twin
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from buildtools import toolchain
-from support.amqp_frames import NAMES
+from quiver_fast.conform.wire.frames import NAMES
 from support.frames_layer import SOURCE, Bytes
 from support.session_layer import CSession
 

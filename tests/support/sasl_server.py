@@ -20,7 +20,8 @@ from typing import Any
 
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, ulong
 
-from support.network import TcpServer, read_exactly, splice
+from quiver_fast.conform.wire.client import read_exactly
+from support.network import TcpServer, splice
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = 0x40, 0x41, 0x42, 0x43, 0x44

@@ -6,8 +6,9 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator
 
-from support.amqp_codec import Value, encode
-from support.amqp_frames import Frame, FrameClient, composite
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import Frame, composite
 
 # A message-format, and the bytes of a message.
 Sent = tuple[int, bytes]

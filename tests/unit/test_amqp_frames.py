@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Data, Message
-from support.amqp_codec import CodecError, Value, decode, decode_all, encode, symbols
-from support.amqp_frames import Composite, composite, decode_frame, encode_frame, frame, message
 from support.examples import examples
+
+from quiver_fast.conform.wire.codec import CodecError, Value, decode, decode_all, encode, symbols
+from quiver_fast.conform.wire.frames import (
+    Composite,
+    composite,
+    decode_frame,
+    encode_frame,
+    frame,
+    message,
+)
 
 
 def integers(kind: str, bits: int, signed: bool) -> st.SearchStrategy[Value]:

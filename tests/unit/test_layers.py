@@ -45,6 +45,9 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("arrow.run", "sockets"),
     ("amqp",),
     ("security",),
+    ("conform.wire",),
+    ("conform",),
+    ("conform.cases",),
     ("arrow.amqp",),
     ("analysis", "analysis.model", "remote.wire"),
     ("analysis.tables",),
@@ -87,6 +90,11 @@ SPARK_HOUSE = (
 )
 # Below it, and still not allowed: results are analysed where no engine is.
 ENGINELESS = ("analysis", "spark_analysis")
+# All that judges conformance may import of this project: none of the code that it judges.
+JUDGES = (
+    "arguments", "conform", "errors", "extras", "security.mechanism", "security.scram", "urls",
+    "words",
+)  # fmt: skip
 
 LINE_LIMIT = 550
 GENERATED = {
@@ -194,6 +202,15 @@ def test_imports_only_downwards(path: Path) -> None:
         assert FLOORS[other] <= FLOORS[part], f"{part} imports {other}, which is above it"
         engineless = part.partition(".")[0] in ENGINELESS and other.startswith("arrow")
         assert not engineless, f"{part} must not import {other}"
+
+
+def test_what_judges_conformance_shares_no_code_with_what_it_judges() -> None:
+    paths = [path for path in sources() if part_of(module_of(path)).startswith("conform")]
+    assert len(paths) > 4
+    for path in paths:
+        names = {name.removeprefix(f"{PROJECT}.") for name in imports(path)}
+        others = {name for name in names if not name.startswith(JUDGES)}
+        assert others == set(), path.name
 
 
 def test_spark_analysis_has_six_floors() -> None:
@@ -320,7 +337,8 @@ def test_unit_tests_start_no_servers() -> None:
     """They are what `make check` runs after each edit: quick, and free of ports."""
     starts = re.compile(
         r"create_server\(|\.listen\(|^from support\.(?:server|clients|scripted_peer|frame_peer|"
-        r"arrows|engine_client|processes|sasl_server|network)\b",
+        r"arrows|engine_client|processes|sasl_server|network)\b"
+        r"|^from quiver_fast\.conform\.(?:counterpart|server|client)\b",
         re.MULTILINE,
     )
     found = {

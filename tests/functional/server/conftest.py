@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import FrameClient
 from support.bystander import Bystander
 from support.clients import Clients
 from support.server import Server, connected, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
 
 
 @pytest.fixture(scope="module")

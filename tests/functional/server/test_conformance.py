@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value, encode
-from support.amqp_frames import (
+from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     SASL_HEADER,
-    FrameClient,
     composite,
     encode_frame,
     message,
 )
-from support.server import Server
 
 BODY = message(b"whole")
 HALVES = (BODY[:4], BODY[4:])

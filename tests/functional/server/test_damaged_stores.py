@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import FrameClient
 from support.clients import Clients
 from support.queue_damage import HOME, MESSAGE, ROLL, flips, write_records
 from support.server import running_server
 
+from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.queuefile.appender import Appender
 
 # The bits from one damaged queue to the next; odd, so that each bit of a byte has its turn.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import FrameClient, composite, message
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import composite, message
 
 BODY = message(b"x")
 FAILED = composite("modified", delivery_failed=True)

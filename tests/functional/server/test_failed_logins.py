@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, FrameClient, encode_frame
 from support.server import Server, running_server
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, encode_frame
 from quiver_fast.security.logins import FREE_FAILURES, MOST_WAITING
 from quiver_fast.security.scram import ScramClient
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.amqp_frames import FrameClient, composite, message
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite, message
 
 SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0,
            "outgoing_window": 1000}  # fmt: skip

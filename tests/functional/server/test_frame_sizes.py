@@ -7,12 +7,13 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import Frame, FrameClient, composite, decode_frame
 from support.certificates import Certificates
-from support.network import read_exactly
 from support.server import Server, running_server
 from support.streams import head
+
+from quiver_fast.conform.wire.client import FrameClient, read_exactly
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import Frame, composite, decode_frame
 
 Start = Callable[..., Server]
 

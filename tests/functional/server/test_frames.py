@@ -15,20 +15,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value, encode
-from support.amqp_frames import (
+from support.measured import Figure
+from support.network import reset
+from support.server import Server, engine_is_old, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     SASL_HEADER,
     Frame,
-    FrameClient,
     composite,
     encode_frame,
     frame,
     message,
-)  # fmt: skip
-from support.measured import Figure
-from support.network import reset
-from support.server import Server, engine_is_old, running_server
+)
 
 FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value
-from support.amqp_frames import FrameClient, message
 from support.sections import section
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import message
 
 Start = Callable[..., Server]
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from support.amqp_codec import Value, symbols
-from support.amqp_frames import FrameClient, composite, encode_frame
 from support.fast_frames import DIGITS, NUMBER, copies
 from support.floods import Flood
 from support.metrics import scrape
 from support.processes import free_port, wait_until
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, symbols
+from quiver_fast.conform.wire.frames import composite, encode_frame
 
 LINKS = 300
 LONG = "n" * 2000

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from support.amqp_codec import Value, symbols
-from support.amqp_frames import FrameClient, composite, message
 from support.sections import (
     annotations_of,
     delivery,
@@ -20,6 +18,10 @@ from support.sections import (
     settle,
 )
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, symbols
+from quiver_fast.conform.wire.frames import composite, message
 
 DATA = message(b"data")
 APPLICATION = section(0x74, Value("map", ((Value("string", "key"), Value("binary", b"v")),)))

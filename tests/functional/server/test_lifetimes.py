@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value, symbols
-from support.amqp_frames import Frame, FrameClient, composite, message
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, symbols
+from quiver_fast.conform.wire.frames import Frame, composite, message
 
 ON_CLOSE, ON_NO_LINKS, ON_NO_MESSAGES, ON_NEITHER = 0x2B, 0x2C, 0x2D, 0x2E
 DELETED = "amqp:resource-deleted"
@@ -201,7 +203,7 @@ def test_what_waits_for_a_deleted_node(pinned: Server) -> None:
             Value("ulong", 0x73),
             Value("list", (Value("null", None), Value("null", None), Value("string", address))),
         ))  # fmt: skip
-        from support.amqp_codec import encode
+        from quiver_fast.conform.wire.codec import encode
 
         user.transfer(0, encode(properties) + message(b"1"))
         assert user.expect("disposition").fields["state"].name == "accepted"

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from proton import Endpoint
 from proton.reactor import Copy
-from support.amqp_frames import FrameClient, composite, encode_frame
 from support.clients import Clients
 from support.departures import port_of, wait_until_gone
 from support.durable_client import encoded
 from support.measured import Figure
-from support.network import read_exactly
 from support.processes import wait_until
 from support.server import Server
 from support.streams import BOTH, cpu_seconds, judged, rss
 
+from quiver_fast.conform.wire.client import FrameClient, read_exactly
+from quiver_fast.conform.wire.frames import composite, encode_frame
 from quiver_fast.queuefile.appender import Appender
 
 Connect = Callable[..., tuple[Server, Clients]]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.amqp_codec import Value, encode, symbols
-from support.amqp_frames import Composite, Frame, FrameClient, composite, message
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode, symbols
+from quiver_fast.conform.wire.frames import Composite, Frame, composite, message
 
 SOLE = "sole-connection-for-container"
 ACCEPTED = composite("accepted")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value
 from support.server import Server
 
+from quiver_fast.conform.wire.codec import Value
 from tests.functional.server.test_subscriptions import Client
 
 LIMIT = 4 << 20

@@ -8,13 +8,15 @@ from collections.abc import Callable
 
 import pytest
 from proton import Delivery
-from support.amqp_frames import FrameClient, composite
 from support.arrows import arguments, run_pyfast
 from support.clients import Clients, Consumer, Producer, fill
 from support.judgement import assert_clean
 from support.measured import Figure
 from support.server import Server
 from support.streams import rss
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite
 
 Connect = Callable[..., tuple[Server, Clients]]
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from proton import Delivery
-from support.amqp_codec import Value, encode
-from support.amqp_frames import FrameClient, composite, encode_frame, message
 from support.clients import Clients
 from support.judgement import assert_error
 from support.processes import free_port, run
 from support.server import Server, command, running_server
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, encode_frame, message
 from quiver_fast.remote.client import Queue, quote
 
 # Accepted, each of these stopped the next start, hid another queue, or was refused.

@@ -9,18 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value, encode, symbols
-from support.amqp_frames import (
+from support.bystander import Bystander
+from support.server import Server, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode, symbols
+from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     SASL_HEADER,
     Frame,
-    FrameClient,
     composite,
     encode_frame,
     message,
 )
-from support.bystander import Bystander
-from support.server import Server, running_server
 
 WINDOWS = {"next_outgoing_id": 0, "incoming_window": 1000, "outgoing_window": 1000}
 UNATTACHED = "amqp:session:unattached-handle"

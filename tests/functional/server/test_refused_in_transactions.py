@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value, encode
-from support.amqp_frames import FrameClient, composite, message
 from support.server import Server, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, message
 
 Start = Callable[..., Server]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value
 from support.server import Server
 
+from quiver_fast.conform.wire.codec import Value
 from tests.functional.server.test_subscriptions import (
     LOCKED,
     Client,

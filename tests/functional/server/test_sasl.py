@@ -7,18 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import (
-    AMQP_HEADER,
-    SASL_HEADER,
-    FrameClient,
-    encode_frame,
-    frame,
-    message,
-)
 from support.certificates import Certificates
 from support.network import other_address
 from support.server import Server, running_server
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, encode_frame, frame, message
 from quiver_fast.security.scram import ScramClient
 
 OK, AUTH = 0, 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.amqp_frames import message
 from support.sections import CHUNK, annotations_of, halves, nulls, outcome, properties, sender
 from support.server import Server
+
+from quiver_fast.conform.wire.frames import message
 
 DATA = message(b"data")
 

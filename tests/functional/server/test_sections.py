@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value, symbols
-from support.amqp_frames import FrameClient, composite, message
 from support.sections import (
     CHUNK,
     Sent,
@@ -32,6 +30,10 @@ from support.sections import (
     settle,
 )  # fmt: skip
 from support.server import Server, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, symbols
+from quiver_fast.conform.wire.frames import composite, message
 
 BATCH = 0x80013700  # Azure's clients send batches so
 

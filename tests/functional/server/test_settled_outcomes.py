@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value, encode
-from support.amqp_frames import Composite, FrameClient, composite, message
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import Composite, composite, message
 
 NOTES = Value("map", ((Value("symbol", "x-opt-a"), Value("string", "b")),))
 REASON = composite("error", condition="amqp:not-allowed", description="never")

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.amqp_codec import Value, encode
-from support.amqp_frames import FrameClient, composite, message
 from support.measured import Figure
 from support.metrics import scrape
 from support.processes import free_port
 from support.server import Server
 from support.streams import rss
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, message
 from tests.functional.server.test_chains import DURABLE, QUEUE, parts_of
 
 Start = Callable[..., Server]

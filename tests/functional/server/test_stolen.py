@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.amqp_frames import Frame, FrameClient, composite, message
 from support.server import Server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import Frame, composite, message
 
 STOLEN = "amqp:link:stolen"
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from proton import Delivery, Endpoint, Receiver, Sender
-from support.amqp_frames import FrameClient, composite
 from support.engine_client import TIMEOUT, EngineClient
 from support.server import Server, connected
 from support.streams import head, received
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite
 
 Start = Callable[..., Server]
 

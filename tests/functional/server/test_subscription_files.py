@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.amqp_codec import symbols
-from support.amqp_frames import composite
 from support.preload import compile_preload, preloading
 from support.processes import wait_until
 from support.server import Server, running_server
 
+from quiver_fast.conform.wire.codec import symbols
+from quiver_fast.conform.wire.frames import composite
 from tests.functional.server.test_subscriptions import LOCKED, NOT_FOUND, Client, bodies, publish
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value, encode, symbols
-from support.amqp_frames import Frame, FrameClient, composite, message
 from support.server import Server, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value, encode, symbols
+from quiver_fast.conform.wire.frames import Frame, composite, message
 
 Start = Callable[..., Server]
 TOPIC = "topic/history"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.amqp_frames import FrameClient, encode_frame
 from support.engine_client import EngineClient
-from support.frame_peer import FramePeer, Talk, ended
+from support.frame_peer import FramePeer, ended
 from support.processes import wait_until
 from support.server import running_server
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import encode_frame
 
 
 @pytest.mark.parametrize(

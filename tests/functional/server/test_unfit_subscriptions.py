@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.amqp_codec import Value
 from support.server import Server, running_server
 
+from quiver_fast.conform.wire.codec import Value
 from tests.functional.server.test_subscriptions import NOT_FOUND, Client, bodies, publish
 
 TOO_SMALL = "amqp:frame-size-too-small"

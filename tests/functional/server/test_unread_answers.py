@@ -9,12 +9,13 @@ import ssl
 from collections.abc import Callable
 
 import pytest
-from support.amqp_frames import composite, decode_frame, encode_frame
 from support.certificates import Certificates
 from support.floods import Flood
 from support.processes import wait_until
 from support.server import Server
 from support.streams import BOTH, judged, rss
+
+from quiver_fast.conform.wire.frames import composite, decode_frame, encode_frame
 
 MIB = 1 << 20
 # A server that never stopped reading would take all of it; sockets have some megabytes.

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.amqp_frames import FrameClient, composite, encode_frame, message
 from support.server import Server, running_server
+
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite, encode_frame, message
 
 # Sections before a message's body. A node drops delivery annotations (part 3.2.2).
 LEADS = {

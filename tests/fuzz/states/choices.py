@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from support.amqp_frames import encode_frame
-
+from quiver_fast.conform.wire.frames import encode_frame
 from tests.fuzz.states.model import Connection
 from tests.fuzz.states.state import MASK, Link, Session
 

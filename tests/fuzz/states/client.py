@@ -10,10 +10,10 @@ import time
 from collections.abc import Container
 from typing import Any
 
-from support.amqp_codec import CodecError
-from support.amqp_frames import Frame, decode_frame
 from support.network import reset
 
+from quiver_fast.conform.wire.codec import CodecError
+from quiver_fast.conform.wire.frames import Frame, decode_frame
 from tests.fuzz.states.choices import Peer
 from tests.fuzz.states.serving import ANSWER_SECONDS, SECONDS, Serving
 from tests.fuzz.states.state import Wrong

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.amqp_codec import Value
-from support.amqp_frames import AMQP_HEADER, composite, encode_frame, frame
-
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import AMQP_HEADER, composite, encode_frame, frame
 from tests.fuzz.states.choices import (
     Draw,
     Peer,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.amqp_codec import Value, encode
-from support.amqp_frames import composite, encode_frame, message
-
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, encode_frame, message
 from tests.fuzz.states.choices import (
     EDGES,
     Draw,

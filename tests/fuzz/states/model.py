@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.amqp_frames import Frame
-
+from quiver_fast.conform.wire.frames import Frame
 from tests.fuzz.states.state import (
     JUDGED,
     LEAST_FRAME,

@@ -6,9 +6,8 @@ import time
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from support.amqp_codec import CodecError
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, composite, encode_frame
-
+from quiver_fast.conform.wire.codec import CodecError
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, composite, encode_frame
 from tests.fuzz.states import scenario as scenarios
 from tests.fuzz.states.choices import ACTIONS, Draw, Peer, Step
 from tests.fuzz.states.client import Client

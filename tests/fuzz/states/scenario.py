@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from support.amqp_frames import AMQP_HEADER, SASL_HEADER, encode_frame
-
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, encode_frame
 from tests.fuzz.states import endpoints, messages
 from tests.fuzz.states.choices import ACTIONS, NUMBERS, Draw, Peer, Step, windows
 from tests.fuzz.states.endpoints import opening

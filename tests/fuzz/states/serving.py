@@ -12,10 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from support.amqp_frames import FrameClient, composite
 from support.certificates import make_certificates
 from support.server import Server, running_server
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import composite
 from tests.fuzz.states.state import NUMBER
 
 SECONDS = 30.0

@@ -9,8 +9,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.amqp_frames import AMQP_HEADER, decode_frame, encode_frame
 from support.plane_layer import Plane
+
+from quiver_fast.conform.wire.frames import AMQP_HEADER, decode_frame, encode_frame
 
 MODULUS = 2**32
 NAMES = {0: None, 0x24: "accepted", 0x26: "released"}

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import frames_twin
-from support.amqp_frames import encode_frame
 from support.frame_strategies import any_frames, framed, frames, states
 from support.frames_layer import Frames
 from support.frames_twin import DECODE, FRAMING, INVALID, RefusedError
+
+from quiver_fast.conform.wire.frames import encode_frame
 
 PERFORMATIVES = ["transfer", "flow", "disposition"]
 LIMIT = 65536

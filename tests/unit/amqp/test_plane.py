@@ -8,14 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.amqp_frames import (
-    AMQP_HEADER,
-    SASL_HEADER,
-    composite,
-    decode_frame,
-    encode_frame,
-    frame,
-)
 from support.plane_courses import (
     ODD,
     OPENING,
@@ -28,6 +20,15 @@ from support.plane_courses import (
 )
 from support.plane_layer import OURS, THEIRS, Event, Plane
 from support.plane_twin import Refused, Twin
+
+from quiver_fast.conform.wire.frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    composite,
+    decode_frame,
+    encode_frame,
+    frame,
+)
 
 
 def encoded(name: str, channel: int, fields: dict[str, Any]) -> bytes:

@@ -7,7 +7,8 @@ from ctypes import c_bool, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.amqp_frames import decode_frame
+
+from quiver_fast.conform.wire.frames import decode_frame
 
 MAX = 2**32 - 1
 uints = st.sampled_from([0, 1, 255, 256, MAX]) | st.integers(0, MAX)

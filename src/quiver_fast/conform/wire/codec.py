@@ -1,4 +1,4 @@
-"""AMQP 1.0 types as bytes (part 1): an obvious codec of our own, for tests.
+"""AMQP 1.0 types as bytes (part 1): an obvious codec of our own.
 
 A value is a pair of its type's name and a plain Python value, so that no type is
 guessed: ``Value("uint", 3)``. Compound types hold values:
@@ -110,6 +110,7 @@ def encode(value: Value) -> bytes:
 def _sized_body(value: Value, layout: str) -> bytes | None:
     """Return size, count if any, and content; None if they do not fit the layout."""
     kind, plain = value
+    content: bytes
     if kind in VARIABLE:
         count, content = b"", plain if kind == "binary" else plain.encode(CHARSETS[kind])
     else:
@@ -141,7 +142,8 @@ def _body(value: Value) -> bytes:
     if kind in FIXED:
         return struct.pack(">" + FIXED[kind][1], ord(plain) if kind == "char" else plain)
     body = _sized_body(value, "I")
-    assert body is not None
+    if body is None:
+        raise CodecError(f"too large: {kind}")
     return body
 
 

@@ -1,0 +1,1 @@
+"""AMQP 1.0 as bytes and frames, in plain Python, without the engine."""
