@@ -12,14 +12,16 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.amqp_frames import composite
 from support.certificates import Certificates
 from support.control import controlled
-from support.frame_peer import SECONDS, Talk
+from support.frame_peer import SECONDS
 from support.lasting import finished, lasting, lives
 from support.network import reset
 from support.processes import Running, free_port, wait_until
 from support.server import running_server
+
+from quiver_fast.conform.counterpart import Talk
+from quiver_fast.conform.wire.frames import composite
 
 PIDFD_GETFD = 438
 
