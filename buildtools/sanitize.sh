@@ -12,7 +12,9 @@ bin=$(CDPATH='' cd -- "$1" && pwd)
 shift
 tests='tests/fuzz tests/unit/queuefile tests/unit/remote tests/functional/remote
     tests/functional/server tests/functional/test_arrow_sasl.py
-    tests/functional/test_arrow_streaming.py tests/functional/test_arrow_streaming_peers.py'
+    tests/functional/test_arrow_streaming.py tests/functional/test_arrow_streaming_peers.py
+    tests/functional/test_reconnect.py tests/functional/test_reconnect_receivers.py
+    tests/functional/test_reconnect_servers.py tests/functional/test_lost_streams.py'
 base=build/sanitize
 sanitizers=address,undefined
 libraries='libasan.so libubsan.so libstdc++.so'
