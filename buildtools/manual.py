@@ -19,6 +19,7 @@ from argparse_manpage.manpage import Manpage
 from quiver_fast.cli.analyze import command as analyze
 from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.conform import command as conform
 from quiver_fast.cli.fleet import command as fleet
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.queue import command as queue
@@ -31,6 +32,7 @@ PARSERS: dict[str, Callable[[], ArgumentParser]] = {
     "quiver-analyze": analyze.make_parser,
     "quiver-arrow": arrow.make_parser,
     "quiver-bench": bench.make_parser,
+    "quiver-conform": conform.make_parser,
     "quiver-fleet": fleet.make_parser,
     "quiver-queue": queue.make_parser,
     "quiver-server": server.make_parser,

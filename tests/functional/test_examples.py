@@ -26,12 +26,12 @@ from support.processes import REPOSITORY, Finished, wait_until
 
 DOCUMENTS = (
     "README.md", "docs/analysis.md", "docs/arrows.md", "docs/bench.md", "docs/comparing.md",
-    "docs/failures.md",
+    "docs/conform.md", "docs/failures.md",
     "docs/install.md", "docs/limits.md", "docs/load.md", "docs/options.md", "docs/output.md",
     "docs/queues.md",
 )  # fmt: skip
 PROGRAMS = ("quiver", "quiver-arrow", "quiver-server", "quiver-bench", "quiver-queue",
-            "quiver-analyze", "make", "pip")  # fmt: skip
+            "quiver-conform", "quiver-analyze", "make", "pip")  # fmt: skip
 MEASURING = ("quiver", "quiver-arrow", "quiver-bench")
 RUN_SECONDS = 90
 
@@ -162,6 +162,10 @@ EXAMPLES = PLAIN | {
         (QUEUES,), (r"^\d+$",)
     ),
     "quiver-queue dump csp://localhost/orders": Example((QUEUES,)),
+    "quiver-conform //localhost": Example((BROKER,), (r"^[1-9]\d* clauses: .* 0 broken",)),
+    "quiver-conform //localhost --only 2.6 --verbose": Example((BROKER,), (r"<- detach",)),
+    "quiver-conform //localhost --address q0": Example((BROKER,), (r"queues by --address",)),
+    "quiver-conform --list": Example(says=(r"^2\.6\.6/1 +MUST ",)),
     bare("quiver --runs 5 --baseline='--credit 10'"): Example(says=VERDICT),
     bare("quiver --runs 5 --duration 2s --baseline='--credit 10'"): Example(says=VERDICT),
     "quiver-bench --duration 5s": Example(says=("pyfast -> pyfast -> pyfast", "Test failures: 0")),

@@ -10,8 +10,8 @@ import pytest
 from quiver_fast.own_process import own_command
 
 COMMANDS = [
-    "quiver", "quiver-analyze", "quiver-arrow", "quiver-bench", "quiver-fleet", "quiver-queue",
-    "quiver-server",
+    "quiver", "quiver-analyze", "quiver-arrow", "quiver-bench", "quiver-conform", "quiver-fleet",
+    "quiver-queue", "quiver-server",
 ]  # fmt: skip
 PROGRAMS = [
     "quiver-arrow-pyfast", "quiver-server-activemq-artemis", "quiver-server-activemq-classic",

@@ -21,8 +21,8 @@ import quiver_fast
 from quiver_fast.proton import info
 
 COMMANDS = (
-    "quiver", "quiver-analyze", "quiver-arrow", "quiver-bench", "quiver-fleet", "quiver-queue",
-    "quiver-server",
+    "quiver", "quiver-analyze", "quiver-arrow", "quiver-bench", "quiver-conform", "quiver-fleet",
+    "quiver-queue", "quiver-server",
 )  # fmt: skip
 LAUNCHERS = (
     "activemq-artemis", "activemq-classic", "qpid-broker-j", "rabbitmq", "rabbitmq-4", "skrouterd",

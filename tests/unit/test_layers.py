@@ -72,7 +72,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("arrow", "brokers", "management", "spark_analysis"),
     ("cli", "cli.shared"),
     ("cli.arrow",),
-    ("cli.analyze", "cli.queue", "cli.server"),
+    ("cli.analyze", "cli.conform", "cli.queue", "cli.server"),
     ("cli.pair",),
     ("cli.bench", "cli.fleet", "api", "__main__"),
 )

@@ -17,6 +17,7 @@ from quiver_fast.cli.arrow import command as arrow
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, summary_config
 from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.conform import command as conform
 from quiver_fast.cli.fleet import command as fleet
 from quiver_fast.cli.pair import command as pair
 from quiver_fast.cli.queue import command as queue
@@ -40,7 +41,8 @@ from quiver_fast.schemas import schema_text
 
 COMMANDS = {
     "quiver": pair, "quiver-analyze": analyze, "quiver-arrow": arrow, "quiver-bench": bench,
-    "quiver-fleet": fleet, "quiver-queue": queue, "quiver-server": server,
+    "quiver-conform": conform, "quiver-fleet": fleet, "quiver-queue": queue,
+    "quiver-server": server,
 }  # fmt: skip
 
 
@@ -135,6 +137,7 @@ COMPLETIONS = pytest.mark.parametrize(
         ("quiver-server", ["--impl", "rabb"], ["rabbitmq", "rabbitmq-4"]),
         ("quiver-bench", ["--rate", ""], []),
         ("quiver-analyze", ["--engine", "lo"], ["local"]),
+        ("quiver-conform", ["--stri"], ["--strict"]),
         ("quiver-queue", ["--j"], ["--json"]),
         ("quiver", ["--completion", "f"], ["fish"]),
     ],

@@ -9,7 +9,7 @@ from importlib import import_module
 from quiver_fast.errors import EXIT_INTERRUPTED
 from quiver_fast.standard_streams import prepare_streams
 
-__all__ = ["analyze", "arrow", "bench", "fleet", "pair", "queue", "server"]
+__all__ = ["analyze", "arrow", "bench", "conform", "fleet", "pair", "queue", "server"]
 
 
 def _run(module: str) -> int:
@@ -29,6 +29,7 @@ def _run(module: str) -> int:
 analyze = partial(_run, "analyze")
 arrow = partial(_run, "arrow")
 bench = partial(_run, "bench")
+conform = partial(_run, "conform")
 fleet = partial(_run, "fleet")
 pair = partial(_run, "pair")
 queue = partial(_run, "queue")

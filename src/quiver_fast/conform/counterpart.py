@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from quiver_fast.conform.wire.client import FrameClient, Unexpected, read_exactly
+from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value
-from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, Frame, composite
+from quiver_fast.conform.wire.frames import AMQP_HEADER, SASL_HEADER, Frame, Unexpected, composite
 
 # Programs may take long to start.
 _SECONDS = 30.0
@@ -18,18 +18,17 @@ class Talk(FrameClient):
 
     def __init__(self, accepted: socket.socket) -> None:
         accepted.settimeout(_SECONDS)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket = accepted
+        self._take(accepted, None, 0)
 
     def answer_header(self) -> None:
         """Let a client in without credentials, with SASL or without."""
-        header = read_exactly(self.socket, 8)
+        header = self.read_header()
         if header == SASL_HEADER:
             self.send_bytes(SASL_HEADER)
             self.send("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
             self.expect("sasl_init")
             self.send("sasl_outcome", code=0)
-            header = read_exactly(self.socket, 8)
+            header = self.read_header()
         if header != AMQP_HEADER:
             raise Unexpected(f"the protocol header {AMQP_HEADER!r}", repr(header))
         self.send_bytes(AMQP_HEADER)

@@ -8,6 +8,7 @@ sent as bytes.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from quiver_fast.conform.wire.codec import CodecError, Value, decode, encode, symbols
@@ -91,11 +92,36 @@ NAMES = {code: name for name, (code, _) in COMPOSITES.items()}
 PASSING = {"empty", "flow"}
 
 
+class Unexpected(AssertionError):  # noqa: N818 (a verdict on the peer)
+    """The peer did something else than was due.
+
+    Attributes:
+        expected: one line, in named fields.
+        found: the same of what the peer did.
+    """
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"expected {expected}; found {found}")
+        self.expected, self.found = expected, found
+
+
+class Fields(dict[str, Any]):
+    """The fields of a composite that were sent; to read another one is `Unexpected`."""
+
+    def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.name = name
+
+    def __missing__(self, field: str) -> Any:
+        shown = ", ".join(self).replace("_", "-") or "no field"
+        raise Unexpected(f"{self.name} with {field.replace('_', '-')}", f"{self.name} with {shown}")
+
+
 class Composite(NamedTuple):
     """A decoded composite: its name and those of its fields that were sent."""
 
     name: str
-    fields: dict[str, Any]
+    fields: Fields
 
 
 class Frame(NamedTuple):
@@ -104,7 +130,7 @@ class Frame(NamedTuple):
     kind: int
     channel: int
     name: str
-    fields: dict[str, Any]
+    fields: Fields
     payload: bytes
 
     @property
@@ -114,7 +140,8 @@ class Frame(NamedTuple):
         return error.fields["condition"] if error is not None else None
 
 
-def _typed(kind: str, value: Any) -> Value:
+def typed(kind: str, value: Any) -> Value:
+    """Return a field's value with its type; ``symbols`` and ``any`` are as in `COMPOSITES`."""
     if value is None:
         return Value("null", None)
     if isinstance(value, Value):
@@ -132,7 +159,7 @@ def composite(name: str, /, **fields: Any) -> Value:
     unknown = fields.keys() - {field for field, _ in known}
     if unknown:
         raise TypeError(f"{name} has no {sorted(unknown)}")
-    values = [_typed(kind, fields.get(field)) for field, kind in known]
+    values = [typed(kind, fields.get(field)) for field, kind in known]
     while values and values[-1].value is None:
         values.pop()
     code = Value("ulong", COMPOSITES[name][0])
@@ -158,7 +185,8 @@ def plain(value: Value) -> Any:
         if name is None or inner.kind != "list":
             return value
         named = zip(FIELDS[name], inner.value, strict=False)
-        return Composite(name, {f: plain(v) for (f, _), v in named if v.value is not None})
+        known = {f: plain(v) for (f, _), v in named if v.value is not None}
+        return Composite(name, Fields(name, known))
     if value.kind == "array":
         return [plain(each) for each in value.value[1]]
     if value.kind == "list":
@@ -179,7 +207,7 @@ def decode_frame(data: bytes) -> Frame:
         raise CodecError(f"a frame of {len(data)} bytes with size {size}, data offset {offset}")
     body = data[offset * 4 :]
     if not body:
-        return Frame(kind, channel, "empty", {}, b"")
+        return Frame(kind, channel, "empty", Fields("empty", {}), b"")
     value, payload = decode(body)
     performative = plain(value)
     if not isinstance(performative, Composite):

@@ -1,0 +1,1 @@
+"""`quiver-conform`: judge whether a server is AMQP 1.0."""

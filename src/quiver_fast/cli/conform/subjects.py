@@ -1,0 +1,50 @@
+"""From options to the peer that is judged."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+
+from quiver_fast.cli.shared.credentials import only_one, read_password
+from quiver_fast.cli.shared.url import AddressUrl, parse_url
+from quiver_fast.conform.case import Unobservable
+from quiver_fast.conform.server import ServerSubject, Target
+from quiver_fast.errors import PeerError, SecurityError, UsageError
+
+
+def server_subject(args: argparse.Namespace) -> ServerSubject:
+    """Return the server of the URL, after it told its facts.
+
+    Raises:
+        UsageError: the options do not fit one another.
+        PeerError: it cannot be reached, or lets nobody in.
+    """
+    url = parse_url(args.url, args.address or "conform")
+    if url.scheme == "csp":
+        raise UsageError("csp is not AMQP: the URL is one of amqp or amqps")
+    user = only_one("both name a user", {"--username": args.username, "the URL": url.username})
+    password = read_password(args.password_file, {"the URL": url.password})
+    if (user is None) != (password is None):
+        raise UsageError("a user and a password go together: see --username, --password-file")
+    target = Target(
+        url.host, url.port, _tls(args, url), user, password,
+        allowed=tuple((args.sasl_mechanisms or "").split()), patience=args.patience,
+    )  # fmt: skip
+    try:
+        return ServerSubject(target, args.address)
+    except Unobservable as reason:
+        raise PeerError(f"{url.shown}: {reason}") from None
+
+
+def _tls(args: argparse.Namespace, url: AddressUrl) -> ssl.SSLContext | None:
+    if not url.secure:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=args.trust_store)
+        if args.cert is not None:
+            context.load_cert_chain(args.cert, args.key)
+    except OSError as error:
+        raise SecurityError(f"the certificates cannot be read: {error}") from None
+    if args.tls_insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

@@ -1,0 +1,1 @@
+"""Cases of nodes: termini, dynamic nodes, distribution modes, the anonymous terminus (part 3.5)."""
