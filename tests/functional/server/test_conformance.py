@@ -1,4 +1,4 @@
-"""Clauses of AMQP 1.0 that no other test holds; `docs/internals/conformance.md` lists all."""
+"""Clauses of part 2 that no other test holds; `docs/internals/conformance.md` has all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     SASL_HEADER,
@@ -22,11 +22,6 @@ BODY = message(b"whole")
 HALVES = (BODY[:4], BODY[4:])
 ACCEPTED = composite("accepted")
 WINDOWS = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
-REQUEST = 0x77  # amqp-value
-
-
-def value(body: Value, *, code: int = REQUEST) -> bytes:
-    return encode(Value("described", (Value("ulong", code), body)))
 
 
 @pytest.fixture(name="client")
@@ -147,34 +142,6 @@ def test_a_link_without_a_target_is_detached(client: FrameClient, terminus: str)
     assert client.expect("detach").fields["closed"]
 
 
-@pytest.mark.parametrize("policy", [None, "link-detach", "session-end", "connection-close"])
-@pytest.mark.parametrize("terminus", ["source", "target"])
-def test_a_terminus_is_told_as_it_is(
-    client: FrameClient, address: str, terminus: str, policy: str | None
-) -> None:
-    """Part 2.6.3: a queue's terminus ends with its link under every policy (3.5.5, 3.5.6)."""
-    asked = composite(terminus, address=address, durable=1, expiry_policy=policy, timeout=600)
-    attach = client.attach_receiver if terminus == "source" else client.attach_sender
-    told = attach(address, **{terminus: asked}).fields[terminus].fields
-    assert told["expiry_policy"] == "link-detach"
-    assert (told.get("durable", 0), told.get("timeout", 0)) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "asked", "told"),
-    [("queue", None, "move"), ("queue", "move", "move"), ("queue", "copy", "copy"),
-     ("queue", "odd", "move"), ("topic", None, "copy"), ("topic", "move", "move")],
-)  # fmt: skip
-def test_a_source_names_its_distribution_mode(
-    client: FrameClient, address: str, name: str, asked: str | None, told: str
-) -> None:
-    """Part 3.5.3: the sending end has two of them, so it says which."""
-    mode = asked and Value("symbol", asked)
-    source = composite("source", address=f"{name}-{address}", distribution_mode=mode)
-    attach = client.attach_receiver("", source=source)
-    assert attach.fields["source"].fields["distribution_mode"] == told
-
-
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_an_incomplete_map_of_deliveries_is_refused(
     client: FrameClient, address: str, role: str
@@ -282,115 +249,3 @@ def test_the_tags_of_a_link_differ_while_unsettled(client: FrameClient, address:
     assert [each["delivery_id"] for each in sent] == [0, 1, 2]
     assert len({each["delivery_tag"] for each in sent}) == 3
     assert {each["message_format"] for each in sent} == {0}
-
-
-# -- transactions
-
-
-def control(client: FrameClient, **source: Any) -> dict[str, Any]:
-    """Attach to the coordinator; return its description in the attach."""
-    target = composite("coordinator")
-    attach = client.attach_sender("", source=composite("source", **source), target=target)
-    client.wait_for_credit()
-    fields: dict[str, Any] = attach.fields["target"].fields
-    return fields
-
-
-def declare(client: FrameClient) -> bytes:
-    client.transfer(0, value(composite("declare")))
-    txn_id: bytes = client.expect("disposition").fields["state"].fields["txn_id"]
-    return txn_id
-
-
-def test_the_coordinator_says_what_it_can(client: FrameClient) -> None:
-    """Part 4.5.1; a transaction is its connection's, and its id has at most 32 bytes (4.5.4)."""
-    assert control(client)["capabilities"] == [
-        "amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn",
-    ]  # fmt: skip
-    assert 0 < len(declare(client)) <= 32
-
-
-@pytest.mark.parametrize("asked", [composite("declare"), composite("discharge", txn_id=b"x")])
-def test_a_settled_request_ends_the_control_link(client: FrameClient, asked: Value) -> None:
-    """Parts 4.2 and 4.3: nobody would hear of its outcome."""
-    control(client)
-    client.transfer(0, value(asked), settled=True)
-    assert client.expect("detach").condition == "amqp:not-allowed"
-
-
-def test_a_global_transaction_is_rejected(client: FrameClient) -> None:
-    """Part 4.5.2: it would be a local one otherwise."""
-    control(client)
-    client.transfer(0, value(composite("declare", global_id=Value("binary", b"x"))))
-    state = client.expect("disposition").fields["state"]
-    assert state.fields["error"].fields["condition"] == "amqp:not-implemented"
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "rejects"),
-    [(["amqp:accepted:list"], False), (["amqp:accepted:list", "amqp:rejected:list"], True),
-     (["amqp:rejected:list"], True)],
-)  # fmt: skip
-def test_an_error_ends_a_control_link_that_takes_no_rejection(
-    client: FrameClient, outcomes: list[str], rejects: bool
-) -> None:
-    """Parts 4.2 and 4.3."""
-    control(client, outcomes=outcomes)
-    client.transfer(0, value(composite("discharge", txn_id=b"12345678")))
-    if rejects:
-        assert outcome(client) == (0, "rejected")
-    else:
-        assert client.expect("detach").condition == "amqp:transaction:unknown-id"
-
-
-def test_sections_beside_a_declare_are_ignored(client: FrameClient) -> None:
-    """Part 4.2."""
-    control(client)
-    header = value(Value("list", (Value("boolean", True),)), code=0x70)
-    annotations = value(Value("map", ()), code=0x72)
-    client.transfer(0, header + annotations + value(composite("declare")))
-    assert outcome(client) == (0, "declared")
-
-
-def test_the_outcome_in_a_transaction_names_it(client: FrameClient, address: str) -> None:
-    """Part 4.4.1: what will hold when it is discharged is told before."""
-    control(client)
-    txn_id = declare(client)
-    produce(client, address, handle=1)
-    state = composite("transactional_state", txn_id=txn_id)
-    client.transfer(1, BODY, handle=1, state=state)
-    told = client.expect("disposition").fields["state"]
-    assert told.fields["txn_id"] == txn_id
-    assert told.fields["outcome"].name == "accepted"
-
-
-@pytest.mark.parametrize("kind", ["symbol", "string"])
-def test_messages_are_not_acquired_in_a_transaction(
-    client: FrameClient, address: str, kind: str
-) -> None:
-    """Part 4.4.3: a flow that asks for that ends its link; its other properties do not."""
-    client.attach_receiver(address)
-    asked = Value("map", ((Value("symbol", "other"), Value("uint", 1)),))
-    client.give_credit(1, properties=asked)
-    name = Value(kind, "txn-id")
-    client.give_credit(1, properties=Value("map", (*asked.value, (name, Value("binary", b"x")))))
-    if kind == "symbol":
-        assert client.expect("detach").condition == "amqp:not-implemented"
-    else:
-        client.send("detach", handle=0)
-        assert client.expect("detach").condition is None
-
-
-# -- SASL
-
-
-def test_without_users_the_one_mechanism_is_anonymous(server: Server) -> None:
-    """Part 5.3.3.1; the header of a SASL frame is read as that of any (5.3.1)."""
-    with FrameClient(server.port) as client:
-        client.exchange_header(SASL_HEADER)
-        told = client.expect("sasl_mechanisms")
-        assert (told.channel, told.fields["sasl_server_mechanisms"]) == (0, ["ANONYMOUS"])
-        body = encode(composite("sasl_init", mechanism="ANONYMOUS"))
-        size = (16 + len(body)).to_bytes(4, "big")
-        client.send_bytes(size + bytes((4, 1, 0, 77)) + b"extended" + body)
-        assert client.expect("sasl_outcome").fields["code"] == 0
