@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import ssl
+from pathlib import Path
 
 from quiver_fast.cli.shared.credentials import only_one, read_password
+from quiver_fast.cli.shared.implementations import find_arrow
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.conform.case import Unobservable
+from quiver_fast.conform.client import ClientSubject
 from quiver_fast.conform.server import ServerSubject, Target
 from quiver_fast.errors import PeerError, SecurityError, UsageError
 
@@ -34,6 +37,25 @@ def server_subject(args: argparse.Namespace) -> ServerSubject:
         return ServerSubject(target, args.address)
     except Unobservable as reason:
         raise PeerError(f"{url.shown}: {reason}") from None
+
+
+def client_subject(args: argparse.Namespace) -> ClientSubject:
+    """Return the arrow of ``--arrow``, or the client whose command ``--client`` is.
+
+    Raises:
+        UsageError: there is no such arrow.
+        PeerError: the client cannot be started, or does not connect.
+    """
+    if args.arrow is not None:
+        found = find_arrow(args.arrow)
+        if found.unavailable is not None:
+            raise UsageError(found.unavailable)
+        return ClientSubject("arrow", found.name, found.command, found.environment(), args.patience)
+    try:
+        name = Path(args.client[0]).name
+        return ClientSubject("client", name, args.client, patience=args.patience)
+    except Unobservable as reason:
+        raise PeerError(f"{args.client[0]}: {reason}") from None
 
 
 def _tls(args: argparse.Namespace, url: AddressUrl) -> ssl.SSLContext | None:

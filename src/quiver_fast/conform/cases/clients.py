@@ -1,1 +1,237 @@
 """Cases of clients and arrows."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from quiver_fast.conform.case import MUST, SHOULD, check, client, rows
+from quiver_fast.conform.client import Client
+from quiver_fast.conform.counterpart import ACCEPTED, Counterpart
+from quiver_fast.conform.mutation import added, changed, cut, dropped, held
+from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.frames import Fields, Frame, composite, encode_frame
+
+FAILED = composite("error", condition="amqp:internal-error")
+ENDS = ("detach", "end", "close")
+# A run that goes on to its end: the fault is an error in it.
+GOES_ON = changed("close", error=FAILED)
+
+# -- what it says of itself
+
+
+@rows(client, MUST, changed("open", container_id=None), table={
+    "2.7.1/1": ("Its open names the container.", "open", lambda f: bool(f.get("container_id"))),
+    "2.7.1/6": ("Its maximum of a frame is at least 512 bytes.", "open",
+                lambda f: f.get("max_frame_size", 512) >= 512, changed("open", max_frame_size=256)),
+    "2.7.1/12": ("The hostname of its open is the name by which it was told to connect, or none.",
+                 "open", lambda f: f.get("hostname") in (None, "127.0.0.1"), SHOULD,
+                 changed("open", hostname="elsewhere")),
+    "2.5.1/5": ("The begin of a new session has no remote-channel.", "begin",
+                lambda f: "remote_channel" not in f, changed("begin", remote_channel=0)),
+    "2.5.1/2": ("Its begin has its next-outgoing-id and its windows.", "begin",
+                lambda f: {"next_outgoing_id", "incoming_window", "outgoing_window"} <= {*f},
+                changed("begin", incoming_window=None)),
+    "2.7.3/8": ("The attach of a new link has no unsettled deliveries.", "attach",
+                lambda f: not f.get("unsettled"),
+                changed("attach", unsettled=Value("map", ((Value("binary", b"x"), ACCEPTED),)))),
+    "2.7.3/3": ("The attach of a sender has an initial-delivery-count.", "attach",
+                lambda f: f.get("role") or "initial_delivery_count" in f,
+                changed("attach", initial_delivery_count=None)),
+})  # fmt: skip
+def says(client: Client, name: str, right: Callable[[Fields], bool]) -> None:
+    for operation in client.operations:
+        found = client.course(operation).one(name)
+        check(right(found.fields), f"{name} as the clause says", found)
+
+
+@client("2.4.1/1", MUST, changed("open", channel=1))
+def open_is_first(client: Client) -> None:
+    """Its first frame is open, on channel 0."""
+    for operation in client.operations:
+        frames = client.course(operation).frames
+        first = next(each for each in frames if not each.name.startswith("sasl_"))
+        check((first.name, first.channel) == ("open", 0), "open on channel 0", first)
+
+
+@client("2.7.2/3", MUST, changed("attach", handle=1))
+def within_the_handle_max(client: Client) -> None:
+    """No handle of its own is above our handle-max."""
+    for operation in client.operations:
+        peer = client.meet(operation, says={"begin": {"handle_max": 0}})
+        check(peer.link["handle"] == 0, "attach handle=0", peer.frames[-1])
+
+
+# -- the end
+
+
+@client("2.4.3/2", MUST, added("close", "begin", next_outgoing_id=0, incoming_window=1,
+                               outgoing_window=1))  # fmt: skip
+def close_is_last(client: Client) -> None:
+    """Nothing follows its close."""
+    for operation in client.operations:
+        frames = client.course(operation).frames
+        names = [each.name for each in frames]
+        check("close" not in names[:-1], "close as the last frame", frames[-1])
+
+
+@client("2.4.3/8", MUST, cut("close"))
+def ends_by_close(client: Client) -> None:
+    """A run ends by a close, not by the end of the socket alone."""
+    for operation in client.operations:
+        frames = client.course(operation).frames
+        check(any(each.name == "close" for each in frames), "close", frames[-1])
+
+
+@client("2.6.4/4", MUST, added("end", "flow", incoming_window=1, next_outgoing_id=0,
+                               outgoing_window=1))  # fmt: skip
+def nothing_behind_the_end(client: Client) -> None:
+    """No frame of a link follows its detach, and no frame of a session follows its end."""
+    for operation in client.operations:
+        over = False
+        for each in client.course(operation).frames:
+            over = over or each.name == "end"
+            check(not over or each.name in ("end", "close", "empty"), "nothing after end", each)
+
+
+# -- transfers, flows, dispositions
+
+
+def first_transfers(client: Client) -> list[Fields]:
+    """Return the first transfer of each delivery."""
+    found: list[Fields] = []
+    more = False
+    for each in client.course("send").all("transfer"):
+        if not more:
+            found.append(each.fields)
+        more = bool(each.fields.get("more"))
+    return found
+
+
+@rows(client, MUST, changed("transfer", delivery_tag=b"same"), table={
+    "2.6.12/1": ("Delivery-tags differ while unsettled, and delivery-ids follow one another.",
+                 lambda sent: len({each["delivery_tag"] for each in sent}) == len(sent)
+                 and [each["delivery_id"] - sent[0]["delivery_id"] for each in sent]
+                 == list(range(len(sent)))),
+    "2.7.5/6": ("The first transfer of a delivery has an id, a tag of at most 32 bytes, a format.",
+                lambda sent: all(len(each["delivery_tag"]) <= 32 and "delivery_id" in each
+                                 and "message_format" in each for each in sent),
+                changed("transfer", message_format=None)),
+    "2.7.5/11": ("A transfer of a new delivery does not say resume.",
+                 lambda sent: not any(each.get("resume") for each in sent),
+                 changed("transfer", resume=True)),
+})  # fmt: skip
+def transfers(client: Client, right: Callable[[list[Fields]], bool]) -> None:
+    sent = first_transfers(client)
+    check(right(sent), "transfers as the clause says", sent)
+
+
+@client("2.7.4/5", MUST, changed("flow", next_incoming_id=None))
+def fields_of_flows(client: Client) -> None:
+    """Its flows have next-incoming-id and the windows of the session."""
+    due = {"next_incoming_id", "incoming_window", "next_outgoing_id", "outgoing_window"}
+    for each in client.course("receive").all("flow"):
+        check(due <= {*each.fields}, "flow with the four of the session", each)
+
+
+@client("2.7.4/7", MUST, changed("flow", delivery_count=0))
+def repeats_the_count(client: Client) -> None:
+    """A receiver repeats the delivery-count of the sender in its flows."""
+    peer = client.meet("receive", "flow", says={"attach": {"initial_delivery_count": 7}}, stock=0)
+    flow = next(each for each in peer.frames if each.name == "flow" and "handle" in each.fields)
+    check(flow.fields.get("delivery_count") == 7, "flow delivery-count=7", flow)
+
+
+@client("2.7.6/4", MUST, changed("disposition", role=False))
+def role_of_dispositions(client: Client) -> None:
+    """The dispositions of a receiver have its role."""
+    for each in client.course("receive").all("disposition"):
+        check(bool(each.fields.get("role")), "disposition role=receiver", each)
+
+
+# -- what it answers
+
+
+@client("2.2/6", MUST, held())
+def another_header(client: Client) -> None:
+    """A header of another version ends the connection."""
+    for operation in client.operations:
+        peer = client.meet(operation, "")
+        peer.read_header()
+        peer.send_bytes(b"AMQP\x00\x00\x09\x01")
+        peer.ended()
+
+
+BAD_FLOW: dict[str, Any] = {"incoming_window": 1, "next_outgoing_id": 0, "outgoing_window": 1}
+TRANSFER: dict[str, Any] = {"handle": 0, "delivery_id": 0, "delivery_tag": b"0", "payload": b"x"}
+
+
+def head(size: int) -> bytes:
+    return struct.pack(">IBBH", size, 2, 0, 0)
+
+
+@rows(client, MUST, dropped("close"), table={
+    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", "close", [head(7)]),
+    "2.7.1/3": ("A frame above its maximum ends the connection.", "close",
+                [head(0x7F000000)]),
+    "2.5.5/3": ("Another frame on a channel without a session is refused.",
+                "close", [encode_frame("transfer", channel=7, **TRANSFER),
+                          encode_frame("flow", channel=7, **BAD_FLOW)]),
+})  # fmt: skip
+def malformed(client: Client, least: str, wrong: list[bytes]) -> None:
+    for operation, data in itertools.product(client.operations, wrong):
+        peer = client.meet(operation, credit=0, stock=0)
+        peer.send_bytes(data)
+        peer.refused(least)
+
+
+@rows(client, MUST, dropped("close"), table={
+    "2.7.5/1": ("The first transfer of a delivery without a delivery-id is refused.",
+                {"delivery_id": None}),
+    "2.7.5/2": ("The first transfer without a delivery-tag, or with a long one, is refused.",
+                {"delivery_tag": None}, {"delivery_tag": bytes(33)}),
+    "2.7.7/1": ("A frame for a handle without a link is refused.", {"handle": 9}),
+})  # fmt: skip
+def bad_transfer(client: Client, *wrong: dict[str, Any]) -> None:
+    for fields in wrong:
+        peer = client.meet("receive", "flow", stock=0)
+        peer.send("transfer", **{**TRANSFER, **fields})
+        peer.refused("detach")
+
+
+def answers(peer: Counterpart, name: str) -> None:
+    """Expect the answer to an end; a wider end is one, too: nothing of the link is left."""
+
+    def judge(found: Frame) -> bool | None:
+        if found.name == name:
+            return name != "detach" or found.fields.get("closed") is True
+        return found.name in ENDS[ENDS.index(name) + 1 :] or None
+
+    peer.find(name, judge)
+
+
+@rows(client, MUST, dropped("close"), table={
+    "2.4.3/1": ("A close is answered by a close.", "close", {}),
+    "2.5.2/1": ("An end is answered by an end, one with an error too.", "end", {},
+                {"error": FAILED}),
+    "2.6.6/1": ("A detach that says closed is answered by one that says closed.", "detach",
+                {"closed": True}),
+})  # fmt: skip
+def ends(client: Client, name: str, *ways: dict[str, Any]) -> None:
+    for operation, fields in itertools.product(client.operations, ways):
+        peer = client.meet(operation, credit=0, stock=0)
+        link = {"handle": peer.link["handle"]} if name == "detach" else {}
+        peer.send(name, **link, **fields)
+        answers(peer, name)
+
+
+@client("2.4.5/1", MUST, dropped("empty"))
+def heartbeats(client: Client) -> None:
+    """It sends a frame before our idle-time-out of 2 s is over, or closes."""
+    for operation in client.operations:
+        peer = client.meet(operation, says={"open": {"idle_time_out": 2000}}, credit=0, stock=0)
+        peer.socket.settimeout(2.5)
+        for _ in range(2):
+            peer.expect("empty")

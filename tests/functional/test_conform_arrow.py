@@ -1,0 +1,76 @@
+"""Our arrow, judged by each case of clients and arrows; each case fails by its own fault."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.client_controls import arrow_subject, mutated
+
+from buildtools.not_kept import NOT_KEPT
+from quiver_fast.conform.case import BROKEN, DISPUTED_, KEPT, Case
+from quiver_fast.conform.cases import CASES
+from quiver_fast.conform.client import ClientSubject
+from quiver_fast.conform.runner import judge, run
+
+ARROW = [case for case in CASES if case.who in ("client", "arrow")]
+FOLDER = Path(__file__).parents[1] / "support" / "conform_answers"
+# Of each refusal of ours its frame and condition: cases demand less.
+ANSWERS: dict[str, str] = json.loads((FOLDER / "clients.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def ours() -> ClientSubject:
+    return arrow_subject(patience=4.0)
+
+
+@pytest.fixture(scope="module")
+def impatient() -> ClientSubject:
+    # Silence is the fault here, so that a short patience suffices.
+    return arrow_subject(patience=1.5)
+
+
+def name_of(case: Case) -> str:
+    return f"{case.who}-{case.id}"
+
+
+def expected(case: Case) -> str:
+    row = NOT_KEPT.get(case.id)
+    return BROKEN if row and row.who in ("arrow", "both") else KEPT
+
+
+def refusal(answer: str) -> str | None:
+    """Return the name and the condition of a frame with an error; None for another."""
+    found = re.match(r"([\w-]+) .*\bcondition=([\w:.-]+)", answer)
+    return f"{found[1]} {found[2]}" if found else None
+
+
+@pytest.mark.parametrize("case", ARROW, ids=name_of)
+def test_a_case(case: Case, ours: ClientSubject) -> None:
+    result = judge(case, ours)
+    assert result.verdict == expected(case), result
+    assert refusal(result.answer) == ANSWERS.get(case.id), result
+
+
+def test_each_answer_is_a_cases() -> None:
+    assert ANSWERS.keys() - {case.id for case in ARROW} == set()
+
+
+def test_cases_are_independent(ours: ClientSubject) -> None:
+    report = run(ARROW, ours, jobs=4, seconds=300)
+    assert report.reason is None
+    assert [one for one in report.results if one.verdict != expected(one.case)] == []
+
+
+@pytest.mark.parametrize("case", ARROW, ids=name_of)
+def test_each_case_fails_by_its_own_mutation(
+    case: Case, impatient: ClientSubject, tmp_path: Path
+) -> None:
+    with mutated(impatient, case, tmp_path) as (subject, mutant):
+        result = judge(case, subject)
+    assert mutant.happened, f"the fault was not made: {result}"
+    assert (result.case.id, result.verdict) == (case.id, DISPUTED_ if case.doubt else BROKEN)
+    # No step that prepares has failed.
+    assert result.reason == (case.doubt or None)
