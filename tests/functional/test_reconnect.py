@@ -229,6 +229,38 @@ def test_a_commit_whose_answer_is_lost(tmp_path: Path) -> None:
     assert found.report["transactions"] == 1
 
 
+def test_a_commit_that_is_answered_late(tmp_path: Path) -> None:
+    """The next transaction has its messages by then: they are not committed with the first one."""
+
+    def only(talk: Talk) -> None:
+        attached(talk)
+        talk.answer_attach(handle=1, target=composite("coordinator"))
+        talk.give_credit(100, handle=1)
+        declared = composite("declared", txn_id=b"t")
+        state = composite("transactional_state", txn_id=b"t", outcome=composite("accepted"))
+        # Declare, three messages, discharge and declare, three messages, discharge.
+        ids = [talk.expect("transfer").fields["delivery_id"]]
+        for count, answer in ((3, declared), (2, state), (3, declared)):
+            talk.send_bytes(b"".join(outcome(number, answer) for number in ids))
+            ids = [talk.expect("transfer").fields["delivery_id"] for _ in range(count)]
+            if count == 2:
+                discharge, *ids = ids
+        talk.send_bytes(b"".join(outcome(number, state) for number in ids))
+        talk.send_bytes(outcome(discharge, composite("accepted")))
+        talk.expect("transfer")
+        rst(talk)
+
+    report = tmp_path / "report"
+    with (
+        lives(only) as peer,
+        Running(lasting("send", peer.port, report, count=6, transaction_size=3)) as running,
+    ):
+        found = finished(running, report, sends=True)
+    assert found.failures[0]["in_doubt"] == [[4, 6]]
+    assert found.ledger.settled == dict.fromkeys("123", 1)
+    assert (found.report["accepted"], found.report["unsettled"]) == (3, 3)
+
+
 @pytest.mark.parametrize(
     "name", ["at once", pytest.param("no declare", marks=pytest.mark.slow)]
 )  # fmt: skip

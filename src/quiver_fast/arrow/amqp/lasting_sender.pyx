@@ -41,10 +41,12 @@ cdef class LastingSender(Sender):
     cdef int64_t *times
     cdef int64_t capacity
     # (Number, SendTime) of copies to send, the last one first; of those on their way, by
-    # delivery-id; and of messages that were accepted in the open transaction.
+    # delivery-id; of messages that were accepted in the open transaction; and of those in the one
+    # before it, whose discharge may have no answer yet.
     cdef list waiting
     cdef dict flying
     cdef list batch
+    cdef list discharged
     # How many wait, and are on their way: what the loop looks at.
     cdef int64_t left
     cdef int64_t aloft
@@ -55,7 +57,8 @@ cdef class LastingSender(Sender):
     def __init__(self, connection, writer, limits, *, resends: bool, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
         self.resends = resends
-        self.waiting, self.flying, self.resent, self.batch = [], {}, [], []
+        self.waiting, self.flying, self.resent = [], {}, []
+        self.batch, self.discharged = [], []
 
     def __dealloc__(self) -> None:
         free(self.times)
@@ -84,18 +87,19 @@ cdef class LastingSender(Sender):
         cdef int64_t now = monotonic_ns()
         cdef bint broken = self.streaming and self.outgoing.is_open and (
             not self.outgoing.is_aborting)
-        if self.batch:
+        if self.discharged:
             self.take_commit()
         flying = self.take_unsettled()
-        lost = sorted(flying + self.batch)
-        self.accepted -= len(self.batch)
+        uncommitted = self.discharged + self.batch
+        lost = sorted(flying + uncommitted)
+        self.accepted -= len(uncommitted)
         if broken:
             self.aborted += 1
             self.course.limits.warnings.append(
                 f"{self.connection.peer}: the connection was lost within message {self.sent}, "
                 "which is aborted")
         if self.resends:
-            self.settled -= len(self.batch)
+            self.settled -= len(uncommitted)
             self.sent -= len(lost)
             self.waiting = sorted(lost + self.waiting, reverse=True)
             self.left = len(self.waiting)
@@ -105,7 +109,7 @@ cdef class LastingSender(Sender):
         else:
             self.settled += len(flying)
             self.doubtful += len(lost) - broken
-        self.batch, self.flying = [], {}
+        self.batch, self.discharged, self.flying = [], [], {}
         self.batch_sent = self.aloft = 0
         self.outgoing.forget()
         if self.course.schedule is not None:
@@ -246,13 +250,18 @@ cdef class LastingSender(Sender):
 
     cdef int transact(self, int64_t now) except -1 nogil:
         cdef int64_t before = self.coordinator.discharged
+        cdef bint is_open = self.batch_sent != 0
         try:
             Sender.transact(self, now)
         finally:
             # Also where the next transaction is not declared.
             if self.coordinator.discharged != before:
                 with gil:
-                    self.record_batch()
+                    self.record_discharged()
+            if is_open and self.batch_sent == 0:
+                # Messages of the next transaction may have outcomes before the answer to this one.
+                with gil:
+                    self.discharged, self.batch = self.batch, []
         return 0
 
     cdef int take_commit(self) except -1:
@@ -260,10 +269,10 @@ cdef class LastingSender(Sender):
         if self.coordinator is not None and self.coordinator.discharging.asked and (
                 self.coordinator.discharging.answer == AMQP_CODE_ACCEPTED):
             self.coordinator.take_discharged()
-            self.record_batch()
+            self.record_discharged()
         return 0
 
-    cdef int record_batch(self) except -1:
-        self.record_settled(self.batch)
-        self.batch = []
+    cdef int record_discharged(self) except -1:
+        self.record_settled(self.discharged)
+        self.discharged = []
         return 0
