@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -15,13 +16,14 @@ import pytest
 from support.certificates import Certificates
 from support.control import controlled
 from support.frame_peer import SECONDS
-from support.lasting import finished, lasting, lives
-from support.network import reset
+from support.lasting import finished, lasting, lives, numbers
+from support.network import Proxy, reset
 from support.processes import Running, free_port, wait_until
 from support.server import running_server
 
 from quiver_fast.conform.counterpart import Talk
 from quiver_fast.conform.wire.frames import composite
+from quiver_fast.records.formats import IDS_OF_AN_END
 
 PIDFD_GETFD = 438
 
@@ -184,6 +186,34 @@ def test_one_line_of_many_is_lost(tmp_path: Path) -> None:
     assert failure["ends"][1] - failure["ends"][0] == 1
     assert found.report["ends"]["counts"] == [500] * 8
     assert set(found.told("in_doubt")) == found.ledger.in_doubt
+
+
+class Late(Proxy):
+    """Passes the bytes of its first connection on when the others have opened."""
+
+    def _accept(self) -> None:
+        super()._accept()
+        if self.accepted == 1:
+            self.passages[0].due = time.monotonic() + 0.3
+
+
+def test_a_loss_names_the_ends_of_its_connection(tmp_path: Path) -> None:
+    """Also where connections did not open in their order: the ids of the messages tell it."""
+    report = tmp_path / "report"
+    with running_server(tmp_path) as server, Late(server.port) as proxy:
+        words = lasting("send", proxy.port, report, connections=3, links=2, rate=3000, count=6000)
+        with Running(words) as running:
+            wait_until(lambda: len(running.stdout_so_far()) > 10_000, "messages were sent")
+            proxy.cut("silence")
+            before = len(running.stdout_so_far())
+            wait_until(lambda: len(running.stdout_so_far()) > before + 5000, "some have no outcome")
+            proxy.cut("rst")
+            found = finished(running, report, sends=True)
+    assert len(found.failures) == 3
+    for failure in found.failures:
+        first, last = failure["ends"]
+        ends = {int(one) // IDS_OF_AN_END for one in numbers(failure["in_doubt"])}
+        assert ends == {first, last}
 
 
 def cut_one(running: Running, port: int) -> None:

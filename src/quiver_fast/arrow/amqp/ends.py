@@ -324,27 +324,29 @@ class Ends:
             if not lost:
                 raise
             links = self._shape.links
-            for number, endpoints, reason in lost:
+            for line, endpoints, reason in lost:
+                # The lines of the loop are in the order in which the connections opened.
+                number = self.endpoints[line * links].number // links
                 first = self._shape.first + number * links
                 ends = (first, first + links - 1)
-                self._returns[number] = self._ways.lose(number, endpoints, ends, reason)
+                self._returns[line] = self._ways.lose(number, endpoints, ends, reason)
             return partial(loop.go_on, partial(self._tend, loop))
         return None
 
     def _tend(self, loop: Any) -> int:
         """Step the connections that are away; return how many nanoseconds later to do so again."""
         begin = time.monotonic_ns()
-        for number, one in list(self._returns.items()):
+        for line, one in list(self._returns.items()):
             is_back = one.step()
             over = [end.go_without() for end in one.endpoints]
             if is_back:
                 # It may be lost again at once.
-                del self._returns[number]
-                loop.put_back(number, one.connection)
+                del self._returns[line]
+                loop.put_back(line, one.connection)
             elif all(over):
-                del self._returns[number]
+                del self._returns[line]
                 one.give_up()
-                loop.leave_out(number)
+                loop.leave_out(line)
         # At most a quarter of the time, however many there are.
         return max(_TEND_PERIOD, 3 * (time.monotonic_ns() - begin))
 
