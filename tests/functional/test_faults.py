@@ -215,9 +215,14 @@ def test_runs_of_a_set_have_their_faults(server: Server, tmp_path: Path) -> None
 
 
 def test_many_ends_have_faults(server: Server, tmp_path: Path) -> None:
-    words = ("--senders", "3", "--receivers", "2", "--fault", "200ms run true")
+    words = ("--senders", "3", "--receivers", "2", "--reconnect", "--fault", "200ms run true")
     end, document = measured(url(server), tmp_path / "out", *words)
     assert (end.code, the_fault(document)["proof"]) == (0, "exit code 0")
+    assert [one["fault"] for one in document["ledger"]["failures"]] == [0]
+    later = parsed(run([*ANALYZE, "--json", str(tmp_path / "out")]).stdout)
+    assert [later[key] for key in ("faults", "ledger")] == [
+        document[key] for key in ("faults", "ledger")
+    ]
 
 
 @pytest.mark.parametrize(

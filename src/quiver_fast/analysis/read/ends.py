@@ -435,6 +435,7 @@ def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
         **sections,
         **{key: end.known.get(key) for key in _KEPT},
         **{key: end.known[key] for key in ("failures",) if key in end.known},
+        **end.faults,
         "file": str(end.path),
     }
 

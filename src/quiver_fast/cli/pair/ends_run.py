@@ -22,7 +22,7 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
 
 # Keys that only the summary file of an end has, and the document of the run has not.
-_NOT_SHOWN = ("series", "environment")
+_NOT_SHOWN = ("series", "environment", "faults", "relay")
 
 
 def make_plans(args: argparse.Namespace) -> PairPlans:
@@ -112,6 +112,10 @@ class EndsRun(RunFrame):
             self._begun = True
             for _, control in held:
                 control.start()
+
+    def _has_begun(self) -> bool:
+        self._release()
+        return self._begun
 
     def _at_queue(self, side: Sequence[ArrowRun], queue: int) -> list[ArrowRun]:
         return [run for run in side if self._plans.queue_of(run.plan.number or 0) == queue]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 ROLES = ("sender", "receiver")
 # The interval in seconds at which a sender is looked at while it fills the queue.
 _FILL_LOOK = 0.1
+# The begin of the sending is looked for so long, and so often (seconds), at each look at the run.
+_BEGIN_LOOK = 0.1
+_BEGIN_TICK = 0.001
 # Keys that a summary file does not have: the name of the file tells them.
 _NOT_SAVED = ("name", "role", "number", "file")
 
@@ -291,9 +294,13 @@ class RunFrame:
         """Begin the faults with the sending, and undo them before the arrows end early."""
         if self._signals.count or self._abort.reason:
             faults.end()
-        elif all(run.control is None or run.control.is_ready() for run in self._senders):
+        elif self._senders and holds_soon(self._has_begun):
             faults.begin()
         self._tell_faults(faults)
+
+    def _has_begun(self) -> bool:
+        """Say whether the sending has begun."""
+        return all(run.control is None or run.control.is_ready() for run in self._senders)
 
     def _tell_faults(self, faults: Faults) -> None:
         for line in faults.told():
@@ -468,6 +475,14 @@ class PairRun(RunFrame):
 
     def _summaries(self, data: RunData) -> dict[ArrowRun, dict[str, Any]]:
         return {run: getattr(data, run.plan.role) for run in self._runs}
+
+
+def holds_soon(condition: Callable[[], bool]) -> bool:
+    """Say whether a condition holds, or does so soon: faults count from the moment itself."""
+    until = time.monotonic() + _BEGIN_LOOK
+    while not (holds := condition()) and time.monotonic() < until:
+        time.sleep(_BEGIN_TICK)
+    return holds
 
 
 def make_view(console: Console, plans: PairPlans) -> View:
