@@ -30,6 +30,8 @@ URL = "//127.0.0.1/q0"
         (["--conf", "x", "--", URL], "'x' is not NAME=VALUE"),
         (["--", URL, "--runs", "2"], "unrecognized arguments: --runs"),
         (["--", "csp://localhost/q"], "a csp URL does not go with"),
+        (["--", URL, "--fault", "1s run true"], "--fault does not go with a fleet"),
+        (["--", URL, "--server", "pyfast"], "--server does not go with a fleet"),
         (["--", URL, "--warmup", "5s", "--duration", "20s"], "--warmup does not go with"),
     ],
 )

@@ -48,6 +48,7 @@ USAGE = [
     ("pair", ["csp://h/q", "--reconnect"], "a csp URL does not go with --reconnect"),
     ("pair", ["q", "--reconnect", "--presettled"], "a presettled message has no outcome"),
     ("pair", ["q", "--reconnect", "--record-format", "v3"], "needs --record-format v2"),
+    ("pair", ["q", "--reconnect", "--exit-when", "empty"], "--reconnect does not go with"),
     ("pair", ["q", "--reconnect", "--reconnect-pause", "1s,10ms"], "is not FIRST,LONGEST"),
     ("pair", ["//h/q", "--reconnect", "--failover", "//u@h2"], "has a user: all places have the"),
     ("pair", ["//h/q", "--reconnect", "--failover", "//h2/r"], "in more than its host"),

@@ -107,13 +107,14 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("scheme=csp",), EXCLUDES, ("ends",), "each receiver gets all messages"),
     (("warmup", "backlog"), EXCLUDES, ("ends",), ""),
     (("backlog",), EXCLUDES, ("warmup",), ""),
+    (("reconnect",), EXCLUDES, ("exit-when",), ""),
     (("fault", "server"), NEEDS, ("url",), _PEERS),
     (_FATAL, NEEDS, ("reconnect",), "it ends connections"),
     (("fault=kill", "fault=stop", "fault=term"), NEEDS, ("fault-pid", "server"), ""),
     (("fault=freeze", "fault=delay", "fault=throttle"), EXCLUDES, ("scheme=csp",), ""),
     (("fault-pid",), NEEDS, ("fault",), ""),
     (("fault-pid",), EXCLUDES, ("server",), ""),
-    (("fault", "server"), EXCLUDES, ("fleet", "find-rate"), ""),
+    (("fault", "server"), EXCLUDES, ("find-rate",), ""),
 )  # fmt: skip
 """The rules of a measurement by a command, besides those of its arrows."""
 
@@ -145,6 +146,7 @@ FLEET_RULES: tuple[Rule, ...] = (
     (("fleet",), NEEDS, ("url", "peer-to-peer"), ""),
     (("peer-to-peer",), EXCLUDES, ("url",), "hosts connect to each other"),
     (("correct-clocks",), NEEDS, ("record-format=v2",), "it needs message ids"),
+    (("fault", "server"), EXCLUDES, ("fleet",), ""),
 )
 BENCH_RULES: tuple[Rule, ...] = (
     *CERTIFICATE_RULES,
