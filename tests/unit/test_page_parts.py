@@ -179,6 +179,16 @@ def test_a_rate_that_changes_as_asked_is_no_fault(
     assert words.startswith(f"{lead}: complete; every message")
 
 
+def test_messages_in_doubt_may_be_missing() -> None:
+    end = {"config": {}, "records": {"set_back_ms": None}}
+    run = {"complete": True, "reason": None, "delivery": {"unreceived": 7}, "sender": end,
+           "receiver": None, "ledger": {"acknowledged_unreceived": 0},
+           "analysis": {"steady_state": {"verdict": "steady", "reason": None}}}  # fmt: skip
+    bad, words = run_verdict(run)
+    assert not bad
+    assert "every acknowledged message was received" in words
+
+
 def test_marks_have_their_unit() -> None:
     assert [text for _, text in count_scale("resident", 20e6, "B").marks][:2] == ["0 B", "5 MB"]
     assert [text for _, text in count_scale("of one", 8.0, " %").marks][:2] == ["0 %", "2 %"]

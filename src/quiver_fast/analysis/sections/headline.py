@@ -97,7 +97,7 @@ def run_verdict(run: Mapping[str, Any]) -> tuple[bool, str]:
     faults = list(_faults(run))
     steady = run["analysis"]["steady_state"]
     words = ["complete"] if run["complete"] else ["no summary tells whether it is complete"]
-    words += faults or ["every message was received"] * (run["delivery"] is not None)
+    words += faults or [_all_received(run["delivery"])] * (run["delivery"] is not None)
     short = " whether it is steady" * (steady["verdict"] == TOO_SHORT)
     because = f": {steady['reason']}" if steady["reason"] else ""
     words.append(f"{steady['verdict']}{short}{because}")
@@ -108,6 +108,12 @@ def run_verdict(run: Mapping[str, Any]) -> tuple[bool, str]:
     if steady["verdict"] == TOO_SHORT and not bad:
         lead = "These figures are of a short run"
     return bad, f"{lead}: {'; '.join(words)}"
+
+
+def _all_received(delivery: Mapping[str, Any]) -> str:
+    # Those of a run without faults are in doubt.
+    missing = delivery.get("unreceived")
+    return f"every {'acknowledged ' if missing else ''}message was received"
 
 
 def incomplete_text(run: Mapping[str, Any]) -> str | None:

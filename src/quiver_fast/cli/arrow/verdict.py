@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from quiver_fast.analysis.figures.clock_step import set_back_text, step_text
 from quiver_fast.analysis.figures.delivery import lost_text
+from quiver_fast.arguments import DEFAULT_PORTS, endpoint
 from quiver_fast.cli.arrow.run import ArrowRun
 from quiver_fast.cli.arrow.supervisor import SignalWatch
 from quiver_fast.cli.shared.common import report_error
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK
 from quiver_fast.records.layout import malformed_text
+from quiver_fast.urls import split_url
 from quiver_fast.words import counted
 
 
@@ -58,8 +60,11 @@ def _why_nothing(summary: dict[str, Any]) -> str:
 
 def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
     """Yield the warnings about the figures of a pair, from its document, a line each."""
-    for summary in filter(None, (document["sender"], document["receiver"])):
+    both = [*filter(None, (document["sender"], document["receiver"]))]
+    for summary in both:
         yield from _end_warnings(summary)
+    if (document["delivery"] or {}).get("unreceived"):
+        yield from _place_warnings(document.get("ends") or both)
     yield from _step_warnings(document)
     growth = document["queue_growth"]
     if growth is not None:
@@ -116,6 +121,31 @@ def _failure_warnings(role: str, summary: dict[str, Any]) -> Iterator[str]:
     away = sum(one["back_at"] is None for one in failures)
     if away:
         yield f"{role}: {counted(away, 'connection', ('was', 'were'))} not back at the end"
+
+
+def _place_warnings(ends: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Say that senders and receivers ended at different places: queues there may be others."""
+    of_side: dict[str, set[str]] = {"send": set(), "receive": set()}
+    for end in ends:
+        if end.get("failures") is not None:
+            of_side[end["config"]["operation"]] |= _last_places(end)
+    senders, receivers = (", ".join(sorted(places)) for places in of_side.values())
+    if senders and receivers and senders != receivers:
+        yield (
+            f"senders ended at {senders}, and receivers at {receivers}: messages that were not "
+            "received may be there, unless these servers have the same queue"
+        )
+
+
+def _last_places(end: dict[str, Any]) -> set[str]:
+    """Return the host and port of the last connection of each member of an end."""
+    config, failures = end["config"], end["failures"]
+    last = {tuple(one["ends"]): one["place"] for one in failures if one["back_at"] is not None}
+    if len(last) == (config.get("ends") or {}).get("members", 1):
+        return {*last.values()}
+    # Some were never lost.
+    url = split_url(config["url"])
+    return {*last.values(), endpoint(url.host, url.port or DEFAULT_PORTS[url.scheme or "amqp"])}
 
 
 def record_warnings(name: str, records: dict[str, Any]) -> Iterator[str]:
