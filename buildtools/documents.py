@@ -17,8 +17,9 @@ from bench.comparison import METRICS, Limit, load_floors
 from bench.instructions import load_baselines
 from quiver_fast.analysis.model.figures import FIGURES, LATENCY
 from quiver_fast.cli.bench import command as bench
+from quiver_fast.cli.conform import command as conform
 from quiver_fast.cli.pair import command as pair
-from quiver_fast.options.arrow import ARROW_OPTIONS
+from quiver_fast.options.arrow import ARROW_OPTIONS, SECURITY
 from quiver_fast.options.option import Option, default_text, key_text
 from quiver_fast.options.server import SERVER_OPTIONS
 
@@ -111,6 +112,13 @@ def _figures_of_conditions() -> str:
 def _of_bench() -> str:
     shared = {flag for action in pair.make_parser()._actions for flag in action.option_strings}
     return options_table(bench.make_parser(), shared - {"--cert", "--key", "--resume"})
+
+
+def _of_conform() -> str:
+    security = (flag for option in ARROW_OPTIONS if option.group == SECURITY and option.flag
+                for flag in (option.letter, option.alias, option.flag) if flag)  # fmt: skip
+    others = ("--password-file", "--expose-password")
+    return options_table(conform.make_parser(), {*security, *others})
 
 
 def _server_figures() -> str:
@@ -336,6 +344,7 @@ def _megabytes(megabytes: float | None) -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "options of quiver": lambda: options_table(pair.make_parser()),
     "options of quiver-bench": _of_bench,
+    "options of quiver-conform": _of_conform,
     "keys of the arrow": lambda: keys_table(ARROW_OPTIONS, "quiver-arrow"),
     "keys of the server": lambda: keys_table(SERVER_OPTIONS, "quiver-server"),
     "figures of conditions": _figures_of_conditions,

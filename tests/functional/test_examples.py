@@ -164,7 +164,9 @@ EXAMPLES = PLAIN | {
     "quiver-queue dump csp://localhost/orders": Example((QUEUES,)),
     "quiver-conform //localhost": Example((BROKER,), (r"^[1-9]\d* clauses: .* 0 broken",)),
     "quiver-conform //localhost --only 2.6 --verbose": Example((BROKER,), (r"<- detach",)),
-    "quiver-conform //localhost --address q0": Example((BROKER,), (r"queues by --address",)),
+    "quiver-conform //localhost --junit verdicts.xml --markdown verdicts.md --html page.html": (
+        Example((BROKER,), (r" 0 broken",))
+    ),
     "quiver-conform --list": Example(says=(r"^2\.6\.6/1 +MUST ",)),
     bare("quiver --runs 5 --baseline='--credit 10'"): Example(says=VERDICT),
     bare("quiver --runs 5 --duration 2s --baseline='--credit 10'"): Example(says=VERDICT),
@@ -212,6 +214,11 @@ ANALYSES = {
         "quiver-analyze new --compare old --fail-if 'rate-change<-5%' --fail-if 'p99-change>10%'"
     ): Example(codes=(99,)),
 }
+MATRIX = (
+    "quiver-conform //localhost --output first",
+    "quiver-conform //localhost --address q0 --output second",
+    "quiver-conform --matrix first second --html matrix.html --markdown matrix.md",
+)
 PRINTED = "nightly.toml"
 WORKLOADS = tuple(
     bare(line)
@@ -261,6 +268,7 @@ def test_every_command_has_its_test() -> None:
         *ENDLESS,
         *WORKLOADS,
         *AGAIN,
+        *MATRIX,
         SWEEP,
         RESUME,
         DRAWN,
@@ -374,6 +382,18 @@ def test_sweeps(place: Namespace) -> None:
     end = finish(place, DRAWN)
     assert end.code == 0, end
     assert "sweep2, 99 %" in (place.directory / "pictures" / "sweep.svg").read_text()
+
+
+@pytest.mark.slow
+def test_conformance_of_two(place: Namespace) -> None:
+    with ExitStack() as stack:
+        serve(stack, place, BROKER)
+        ends = [finish(place, command) for command in MATRIX]
+    assert [end.code for end in ends] == [0, 0, 0], ends
+    assert "queues by --address" in ends[1].stdout
+    assert ends[2].stdout.count(" 0 broken") == 2
+    for name in ("matrix.html", "matrix.md"):
+        assert "2.6.6/1" in (place.directory / name).read_text()
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,20 +13,26 @@ from typing import Any
 
 from quiver_fast.conform.case import (
     BROKEN,
+    CONTRACT,
     DISPUTED,
     DISPUTED_,
     KEPT,
+    MUST,
+    SHOULD,
     UNOBSERVABLE,
     Case,
     Unobservable,
 )
 from quiver_fast.conform.wire.frames import Unexpected
 from quiver_fast.conform.wire.trace import Trace
-from quiver_fast.errors import PeerError
 
 CASE_SECONDS = 20.0
 # Connects in a row that end a run.
 _FAILED_MAX = 3
+_COUNTS = (
+    KEPT, *(f"{BROKEN}_{level.lower()}" for level in (MUST, SHOULD, CONTRACT)), DISPUTED_,
+    UNOBSERVABLE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class Report:
     """All verdicts of a run.
 
     Attributes:
+        results: of the cases that were judged, in their order.
         reason: why the run is not complete; None if it is.
     """
 
@@ -62,11 +70,16 @@ class Report:
     reason: str | None = None
     seconds: float = 0.0
 
-    def count(self, verdict: str, level: str | None = None) -> int:
-        """Return how many clauses have a verdict."""
-        return sum(
-            one.verdict == verdict and level in (None, one.case.level) for one in self.results
-        )
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many clauses have each verdict; broken ones by their levels."""
+        found = Counter(_count_of(one) for one in self.results)
+        return {name: found[name] for name in _COUNTS}
+
+
+def _count_of(result: Result) -> str:
+    level = f"_{result.case.level.lower()}" if result.verdict == BROKEN else ""
+    return result.verdict + level
 
 
 def judge(case: Case, subject: Any, seconds: float = CASE_SECONDS) -> Result:
@@ -111,30 +124,31 @@ def run(
 ) -> Report:
     """Judge cases; ``tell`` gets each result, in their order.
 
+    The run ends early if the peer cannot be reached any more.
+
     Args:
         cases: the cases.
         subject: the peer, such as a `ServerSubject`.
         jobs: how many are judged at the same time.
         seconds: the limit of all.
         tell: called with each result.
-
-    Raises:
-        PeerError: the peer cannot be reached any more.
     """
     began, report = time.monotonic(), Report()
     with ThreadPoolExecutor(jobs if subject.parallel else 1) as threads:
         try:
             for result in threads.map(lambda case: _judged(case, subject, began + seconds), cases):
                 if subject.failed >= _FAILED_MAX:
-                    raise PeerError(f"{result.reason}: {_FAILED_MAX} times in a row")
+                    report.reason = f"it cannot be reached any more: {_FAILED_MAX} connects failed"
+                    threads.shutdown(cancel_futures=True, wait=False)
+                    break
                 report.results.append(result)
                 tell(result)
         except BaseException:
             threads.shutdown(cancel_futures=True, wait=False)
             raise
     report.seconds = time.monotonic() - began
-    faults = [one for one in report.results if one.fault]
-    report.reason = faults[0].reason if faults else None
+    faults = [one.reason for one in report.results if one.fault]
+    report.reason = report.reason or next(iter(faults), None)
     return report
 
 

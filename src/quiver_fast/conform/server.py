@@ -160,7 +160,7 @@ class Server:
     def connect(self) -> FrameClient:
         """Connect: TCP and TLS only."""
         target = self.target
-        with self._subject.counting_failures(), preparing("connect"):
+        with preparing("connect"), self._subject.counting_failures():
             sock = socket.create_connection((target.host, target.port), target.patience)
             if target.tls is not None:
                 sock = target.tls.wrap_socket(sock, server_hostname=target.host)

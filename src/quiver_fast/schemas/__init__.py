@@ -16,6 +16,7 @@ VERSIONS = {
     "bench": 1,
     "bench-result": 1,
     "churn": 1,
+    "conformance": 1,
     "fleet": 1,
     "found-rate": 1,
     "hold": 1,

@@ -51,6 +51,7 @@ table { border-collapse: collapse; }
 th, td { padding: .25rem 1rem .25rem 0; text-align: left; vertical-align: top; }
 th { font-weight: 600; } thead th { color: var(--soft); border-bottom: 1px solid var(--rule);
   white-space: nowrap; }
+.clauses thead th { white-space: normal; } .clauses td:nth-child(3) { min-width: 17rem; }
 tbody tr + tr > * { border-top: 1px solid var(--grid); }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .columns { display: grid; gap: 0 2.5rem; align-items: start;

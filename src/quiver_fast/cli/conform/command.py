@@ -5,23 +5,43 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import closing
+from datetime import datetime, timezone
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
 
 from quiver_fast import __version__
+from quiver_fast.cli.conform import document as documents
 from quiver_fast.cli.conform import text
 from quiver_fast.cli.conform.subjects import server_subject
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_completion_option,
     add_tls_options,
+    attempt_output,
+    print_text,
     report_warning,
     require_output,
     run_command,
 )
+from quiver_fast.cli.shared.console import (
+    Console,
+    add_verdict_options,
+    check_files,
+    output_file,
+)
+from quiver_fast.cli.shared.output import (
+    check_output_dir,
+    make_output_dir,
+    write_json,
+    write_text,
+)
 from quiver_fast.cli.shared.quantities import duration, named, part_duration, positive_count, within
 from quiver_fast.conform import runner
-from quiver_fast.conform.case import BROKEN, SHOULD, Case, select
+from quiver_fast.conform.case import BROKEN, CONTRACT, MUST, SHOULD, Case, select
 from quiver_fast.conform.cases import CASES
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError, visible
+from quiver_fast.output_file import write_file
 
 _NAME = "quiver-conform"
 
@@ -47,6 +67,8 @@ queues:
 example usage:
   $ quiver-conform //localhost
   $ quiver-conform //localhost --only 2.6,4
+  $ quiver-conform //localhost --output broker --html page.html
+  $ quiver-conform --matrix broker other --html matrix.html
   $ quiver-conform --list
 
 exit codes:
@@ -62,6 +84,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = make_parser().parse_args(argv)
+    check_files(args)
+    if args.matrix:
+        return _show_matrix(args)
     only = [one for one in (args.only or "").split(",") if one]
     cases = select((case for case in CASES if case.who == "server"), only)
     require_output()
@@ -71,34 +96,83 @@ def _run(argv: list[str]) -> int:
         return EXIT_OK
     if args.url is None:
         raise UsageError(f"URL is missing (see {_NAME} --help)")
-    return _judge(cases, args)
+    check_output_dir(args.output, (), args.force)
+    return _judge(cases, args, only)
 
 
-def _judge(cases: list[Case], args: argparse.Namespace) -> int:
+def _judge(cases: list[Case], args: argparse.Namespace, only: list[str]) -> int:
+    console, began = Console(args, required=True), datetime.now(timezone.utc)
     part = ""
 
     def tell(result: runner.Result) -> None:
         nonlocal part
-        if text.part_of(result.case) != part:
-            part = text.part_of(result.case)
-            print(f"\n{part}")
-        for line in text.result_lines(result, args.verbose):
-            print(visible(line), flush=True)
+        lines = list(text.result_lines(result, args.verbose))
+        if (title := text.part_of(result.case.id)) != part:
+            part = title
+            lines = ["", part, *lines]
+        console.show("\n".join(lines))
 
     with closing(server_subject(args)) as subject:
-        print(visible(f"{_NAME}: {subject.title}"), flush=True)
+        console.show(f"{_NAME}: {subject.title}")
         report = runner.run(cases, subject, jobs=args.jobs, seconds=args.timeout, tell=tell)
-    print(f"\n{text.counts(report)}")
+    console.show(f"\n{text.counts_line(report.counts)}")
     for line in (*filter(None, [report.reason]), *subject.stayed):
         report_warning(_NAME, line)
-    allowed = 0 if args.strict else report.count(BROKEN, SHOULD)
-    failed = report.count(BROKEN) > allowed or report.reason or subject.stayed
-    return EXIT_FAILURE if failed else EXIT_OK
+    if any((args.json, args.output, args.html, args.markdown, args.junit)):
+        _write(documents.conformance(report, subject, args, only, began), args, console)
+    levels = (MUST, CONTRACT, *([SHOULD] if args.strict else []))
+    broken = any(one.verdict == BROKEN and one.case.level in levels for one in report.results)
+    return EXIT_FAILURE if broken or report.reason or subject.stayed else EXIT_OK
+
+
+def _write(document: dict[str, Any], args: argparse.Namespace, console: Console) -> None:
+    """Write the document, and the files that are made of it."""
+    if args.output is not None:
+        file = make_output_dir(args.output) / documents.FILE
+        attempt_output(lambda: write_json(file, document))
+    if args.html is not None:
+        from quiver_fast.cli.conform.page import conformance_html
+
+        attempt_output(lambda: write_text(Path(args.html), conformance_html([document])))
+    console.document(document)
+
+
+def _show_matrix(args: argparse.Namespace) -> int:
+    """Print the counts of documents, and write their page and their tables."""
+    given = [name for name in ("url", "only", "list", "address", "output", "json", "junit")
+             if getattr(args, name)]  # fmt: skip
+    if given:
+        name = "URL" if given[0] == "url" else f"--{given[0]}"
+        raise UsageError(f"{name} does not go with --matrix")
+    # The imports are slow: no other run needs them.
+    from quiver_fast.cli.conform.matrix import Matrix, matrix_markdown
+    from quiver_fast.cli.conform.page import conformance_html
+
+    found = [documents.read(place) for place in args.matrix]
+    try:
+        matrix = Matrix(found)
+        page, tables = conformance_html(found), matrix_markdown(matrix)
+        lines = [
+            f"{name}: {text.counts_line(one['counts'])}"
+            for name, one in zip(matrix.names, found, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"a document of --matrix is damaged: {error!r}") from None
+    print_text("".join(f"{visible(line)}\n" for line in lines))
+    if args.html is not None:
+        attempt_output(lambda: write_text(Path(args.html), page))
+    if args.markdown is not None:
+        data = tables.encode(errors="backslashreplace")
+        attempt_output(lambda: write_file(Path(args.markdown), methodcaller("write", data),
+                                          append=True))  # fmt: skip
+    return EXIT_OK
 
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = ArgumentParser(_NAME, _DESCRIPTION, _EPILOG)
+    # `Console` knows it; a judgement without its lines tells nothing.
+    parser.set_defaults(quiet=False)
     add = parser.add_argument
     add("url", metavar="URL", nargs="?", help="The server: [amqp:|amqps:]//HOST[:PORT]")
     add("--only", metavar="ID,…", type=named,
@@ -114,11 +188,27 @@ def make_parser() -> ArgumentParser:
     add("--jobs", metavar="COUNT", type=within(positive_count, 1, 100), default=8,
         help="How many cases run at the same time (default 8)")  # fmt: skip
     add("-v", "--verbose", action="store_true", help="Show the frames of each case")
+    _add_output_options(parser.add_argument_group("output options"))
     add_tls_options(parser)
     add_completion_option(parser)
     add("--version", action="version", version=f"%(prog)s {__version__}",
         help="Print the version and exit")  # fmt: skip
     return parser
+
+
+def _add_output_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--output", metavar="DIR", type=named, help=f"Save the results as DIR/{documents.FILE}")
+    add("--force", action="store_true", help="Use DIR even if it is not empty")
+    add("--json", action="store_true",
+        help="Print the results as one JSON document on standard output, everything else on "
+        "standard error")  # fmt: skip
+    add_verdict_options(group)
+    add("--html", metavar="FILE", type=output_file,
+        help="Write a page with the verdicts and the frames of each break to FILE")  # fmt: skip
+    add("--matrix", metavar="DIR", nargs="+",
+        help="Judge nothing: put the results in these directories beside each other, for --html "
+        "and --markdown")  # fmt: skip
 
 
 if __name__ == "__main__":

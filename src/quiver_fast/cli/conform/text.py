@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from quiver_fast.conform.case import BROKEN, DISPUTED_, KEPT, MUST, SHOULD, UNOBSERVABLE, Case
-from quiver_fast.conform.runner import Report, Result
-from quiver_fast.conform.wire.trace import Traced, shown
+from quiver_fast.cli.conform.document import FRAMES_MAX
+from quiver_fast.conform.case import BROKEN, DISPUTED_, KEPT, UNOBSERVABLE, Case
+from quiver_fast.conform.runner import Result
+from quiver_fast.conform.wire.trace import shown
 
 _PARTS = {
     "1": "Types", "2": "Transport", "3": "Messages and nodes", "4": "Transactions",
     "5": "Security", "anonterm": "The anonymous terminus", "contract": "The contract of arrows",
 }  # fmt: skip
-# The frames of a case that are shown; the last ones tell most.
-_FRAMES_MAX = 40
+_LEVELS = {"broken_must": "MUST", "broken_should": "SHOULD", "broken_contract": "contract"}
 
 
-def part_of(case: Case) -> str:
-    """Return the title of the part of the standard that a case is about."""
-    return _PARTS.get(case.id.partition(".")[0].partition("/")[0], "")
+def part_of(name: str) -> str:
+    """Return the title of the part of the standard that a clause is in, by its id."""
+    return _PARTS.get(name.partition(".")[0].partition("/")[0], "")
 
 
 def listed(case: Case, verbose: bool) -> str:
@@ -37,22 +38,25 @@ def result_lines(result: Result, verbose: bool) -> Iterator[str]:
     for name in ("reason", "expected", "found"):
         if value := getattr(result, name):
             yield f"    {name:<10} {value}"
-    frames = result.trace[-_FRAMES_MAX:]
+    frames = result.trace[-FRAMES_MAX:]
     several = len({frame.connection for frame in frames}) > 1
-    yield from (_frame_line(frame, several) for frame in frames)
+    for frame in frames:
+        known = {"connection": frame.connection, "sent": frame.sent, "text": shown(frame)}
+        yield f"    {frame_line(known, several)}"
 
 
-def _frame_line(frame: Traced, several: bool) -> str:
-    number = f"{frame.connection + 1} " if several else ""
-    return f"    {number}{'->' if frame.sent else '<-'} {shown(frame)}"
+def frame_line(frame: Mapping[str, Any], several: bool) -> str:
+    """Return the line of a frame of a document; ``several`` tells its connection too."""
+    number = f"{frame['connection'] + 1} " if several else ""
+    return f"{number}{'->' if frame['sent'] else '<-'} {frame['text']}"
 
 
-def counts(report: Report) -> str:
+def counts_line(counts: Mapping[str, int]) -> str:
     """Return the line that counts the verdicts."""
-    musts, shoulds = report.count(BROKEN, MUST), report.count(BROKEN, SHOULD)
-    kinds = [f"{musts} MUST"] * bool(musts) + [f"{shoulds} SHOULD"] * bool(shoulds)
-    broken = f"{report.count(BROKEN)} broken" + (f" ({', '.join(kinds)})" if kinds else "")
+    kinds = [f"{counts[key]} {level}" for key, level in _LEVELS.items() if counts[key]]
+    broken = sum(counts[key] for key in _LEVELS)
+    levels = f" ({', '.join(kinds)})" if kinds else ""
     return (
-        f"{len(report.results)} clauses: {report.count(KEPT)} kept, {broken}, "
-        f"{report.count(DISPUTED_)} disputed, {report.count(UNOBSERVABLE)} not observable here"
+        f"{sum(counts.values())} clauses: {counts[KEPT]} kept, {broken} broken{levels}, "
+        f"{counts[DISPUTED_]} disputed, {counts[UNOBSERVABLE]} not observable here"
     )

@@ -28,7 +28,9 @@ from quiver_fast.analysis.sections.verdicts import BREACHED, breach_text, verdic
 from quiver_fast.errors import visible
 from quiver_fast.output_file import write_file
 
-_COMMANDS = {"analysis": "quiver-analyze", "bench": "quiver-bench"}
+_COMMANDS = {
+    "analysis": "quiver-analyze", "bench": "quiver-bench", "conformance": "quiver-conform",
+}  # fmt: skip
 _CAMPAIGNS = {"found-rate": SEARCH, "sweep": SWEEP, "churn": CHURN, "hold": HOLD}
 # From worst to best: the worst state is the verdict on the whole.
 _STATES = _FAILED, _INCONCLUSIVE, _OK, _SKIPPED = "failed", "inconclusive", "ok", "not judged"
@@ -102,10 +104,10 @@ def markdown_text(document: Mapping[str, Any]) -> str:
     title = ": ".join([_command(document), *states[:1]])
     parts = [f"## {title}", *_figures(document)]
     if document.get("comparison") is not None:
-        parts.append(_escaped(in_words(document["comparison"])))
+        parts.append(escaped(in_words(document["comparison"])))
     if cases:
         rows = [(case.state, case.name, case.words) for case in cases]
-        parts.append(_table(("verdict", "of", "in words"), rows))
+        parts.append(markdown_table(("verdict", "of", "in words"), rows))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -121,6 +123,8 @@ def _cases(document: Mapping[str, Any]) -> Iterator[_Case]:
         words = words if reason or not document.get("complete", True) else "complete"
         yield _Case("complete", words, _OK if reason is None else _FAILED)
     yield from _of_campaign(document)
+    for clause in document.get("clauses", ()):
+        yield _of_clause(clause, document["options"]["strict"])
     thresholds = document.get("thresholds", ())
     for one, verdict in zip(thresholds, verdicts(thresholds), strict=True):
         failed = verdict.state == BREACHED
@@ -153,6 +157,17 @@ def _of_campaign(document: Mapping[str, Any]) -> Iterator[_Case]:
         yield _Case(key, "; ".join(texts) or "none", _FAILED if texts else _OK)
 
 
+def _of_clause(clause: Mapping[str, Any], strict: bool) -> _Case:
+    """Return the verdict on a clause; a broken SHOULD fails only if ``strict``."""
+    verdict, level = clause["verdict"], clause["level"]
+    parts = [f"{verdict} ({level})", clause["reason"]]
+    if clause["expected"] is not None:
+        parts += [f"expected {clause['expected']}", f"found {clause['found']}"]
+    broken = verdict == "broken" and (strict or level != "SHOULD")
+    state = _FAILED if broken else _OK if verdict == "kept" else _SKIPPED
+    return _Case(f"{clause['id']} {clause['words']}", "; ".join(filter(None, parts)), state)
+
+
 def _point_name(point: Mapping[str, Any]) -> str:
     return " ".join(f"{option}={value}" for option, value in point["values"].items())
 
@@ -176,6 +191,8 @@ def _compared(name: str, figure: Mapping[str, Any], asked: bool) -> _Case:
 def _figures(document: Mapping[str, Any]) -> list[str]:
     """Return the main figures: a row for each run or combination, or the sections of a campaign."""
     kind = document["schema"]["name"]
+    if kind == "conformance":
+        return [_of_subject(document)]
     if kind in _CAMPAIGNS:
         return _campaign(_CAMPAIGNS[kind], document)
     runs = document.get("runs", [] if kind == "bench" else [document])
@@ -195,7 +212,14 @@ def _figures(document: Mapping[str, Any]) -> list[str]:
         for run in runs
         for one in told({"FAULTS": faults_of(run), "LEDGER": ledger_rows(run)})
     ]
-    return [*chain.from_iterable(parts), _table(("run", *heads), cells), *chain(*tables)]
+    figures = markdown_table(("run", *heads), cells)
+    return [*chain.from_iterable(parts), figures, *chain(*tables)]
+
+
+def _of_subject(document: Mapping[str, Any]) -> str:
+    counts = {key.replace("_", " "): str(value) for key, value in document["counts"].items()}
+    row = (document["subject"]["name"], *counts.values())
+    return markdown_table((document["subject"]["kind"], *counts), [row])
 
 
 def _campaign(kind: str, document: Mapping[str, Any]) -> list[str]:
@@ -208,9 +232,9 @@ def _parts(section: Section) -> Iterator[str]:
     parts = section.of(TEXT)
     rows = [part for part in parts if isinstance(part, Row)]
     figures = [(row.name, f"{row.value} {row.unit}".rstrip()) for row in rows if row.name]
-    yield _table((section.title.lower(), "value"), figures)
-    yield from (_table(part.heads, part.rows) for part in parts if isinstance(part, Grid))
-    yield from (_escaped(row.value) for row in rows if not row.name)
+    yield markdown_table((section.title.lower(), "value"), figures)
+    yield from (markdown_table(part.heads, part.rows) for part in parts if isinstance(part, Grid))
+    yield from (escaped(row.value) for row in rows if not row.name)
 
 
 def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
@@ -221,12 +245,12 @@ def _bench_tiles(result: Mapping[str, Any]) -> dict[str, str]:
     return rate | {rank_title(rank): average_text(latency.get(rank), "ms") for rank in FEW}
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of GitHub's Markdown; empty without rows."""
     if not rows:
         return ""
     lines = [heads, ["---"] * len(heads)]
-    lines += [[_failed(cell) for cell in map(_escaped, row)] for row in rows]
+    lines += [[_failed(cell) for cell in map(escaped, row)] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -234,7 +258,7 @@ def _failed(cell: str) -> str:
     return f"**{cell}**" if cell == _FAILED else cell
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
     return _MARKS.sub(r"\\\1", " ".join(_clean(text).split()))
 
