@@ -10,9 +10,8 @@ from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value, encode
-from quiver_fast.conform.wire.frames import SASL_HEADER, composite, message
+from quiver_fast.conform.wire.frames import composite
 
-BODY = message(b"whole")
 REQUEST = 0x77  # amqp-value
 
 
@@ -26,17 +25,6 @@ def opened_client(server: Server) -> Iterator[FrameClient]:
         client.open()
         client.begin()
         yield client
-
-
-def produce(client: FrameClient, address: str, **fields: Any) -> None:
-    client.attach_sender(address, **fields)
-    client.wait_for_credit()
-
-
-def outcome(client: FrameClient) -> tuple[int, str]:
-    """Return the delivery and the state of the next disposition."""
-    fields = client.expect("disposition").fields
-    return fields["first"], fields["state"].name
 
 
 # -- nodes
@@ -96,60 +84,6 @@ def test_the_coordinator_says_what_it_can(client: FrameClient) -> None:
     assert 0 < len(declare(client)) <= 32
 
 
-@pytest.mark.parametrize("asked", [composite("declare"), composite("discharge", txn_id=b"x")])
-def test_a_settled_request_ends_the_control_link(client: FrameClient, asked: Value) -> None:
-    """Parts 4.2 and 4.3: nobody would hear of its outcome."""
-    control(client)
-    client.transfer(0, value(asked), settled=True)
-    assert client.expect("detach").condition == "amqp:not-allowed"
-
-
-def test_a_global_transaction_is_rejected(client: FrameClient) -> None:
-    """Part 4.5.2: it would be a local one otherwise."""
-    control(client)
-    client.transfer(0, value(composite("declare", global_id=Value("binary", b"x"))))
-    state = client.expect("disposition").fields["state"]
-    assert state.fields["error"].fields["condition"] == "amqp:not-implemented"
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "rejects"),
-    [(["amqp:accepted:list"], False), (["amqp:accepted:list", "amqp:rejected:list"], True),
-     (["amqp:rejected:list"], True)],
-)  # fmt: skip
-def test_an_error_ends_a_control_link_that_takes_no_rejection(
-    client: FrameClient, outcomes: list[str], rejects: bool
-) -> None:
-    """Parts 4.2 and 4.3."""
-    control(client, outcomes=outcomes)
-    client.transfer(0, value(composite("discharge", txn_id=b"12345678")))
-    if rejects:
-        assert outcome(client) == (0, "rejected")
-    else:
-        assert client.expect("detach").condition == "amqp:transaction:unknown-id"
-
-
-def test_sections_beside_a_declare_are_ignored(client: FrameClient) -> None:
-    """Part 4.2."""
-    control(client)
-    header = value(Value("list", (Value("boolean", True),)), code=0x70)
-    annotations = value(Value("map", ()), code=0x72)
-    client.transfer(0, header + annotations + value(composite("declare")))
-    assert outcome(client) == (0, "declared")
-
-
-def test_the_outcome_in_a_transaction_names_it(client: FrameClient, address: str) -> None:
-    """Part 4.4.1: what will hold when it is discharged is told before."""
-    control(client)
-    txn_id = declare(client)
-    produce(client, address, handle=1)
-    state = composite("transactional_state", txn_id=txn_id)
-    client.transfer(1, BODY, handle=1, state=state)
-    told = client.expect("disposition").fields["state"]
-    assert told.fields["txn_id"] == txn_id
-    assert told.fields["outcome"].name == "accepted"
-
-
 @pytest.mark.parametrize("kind", ["symbol", "string"])
 def test_messages_are_not_acquired_in_a_transaction(
     client: FrameClient, address: str, kind: str
@@ -168,15 +102,3 @@ def test_messages_are_not_acquired_in_a_transaction(
 
 
 # -- SASL
-
-
-def test_without_users_the_one_mechanism_is_anonymous(server: Server) -> None:
-    """Part 5.3.3.1; the header of a SASL frame is read as that of any (5.3.1)."""
-    with FrameClient(server.port) as client:
-        client.exchange_header(SASL_HEADER)
-        told = client.expect("sasl_mechanisms")
-        assert (told.channel, told.fields["sasl_server_mechanisms"]) == (0, ["ANONYMOUS"])
-        body = encode(composite("sasl_init", mechanism="ANONYMOUS"))
-        size = (16 + len(body)).to_bytes(4, "big")
-        client.send_bytes(size + bytes((4, 1, 0, 77)) + b"extended" + body)
-        assert client.expect("sasl_outcome").fields["code"] == 0

@@ -47,20 +47,6 @@ def test_plain(client: FrameClient) -> None:
     use(client)
 
 
-def test_scram(client: FrameClient) -> None:
-    client.exchange_header(SASL_HEADER)
-    offered = client.expect("sasl_mechanisms").fields["sasl_server_mechanisms"]
-    assert offered == ["SCRAM-SHA-256", "PLAIN"]
-    scram = ScramClient("SCRAM-SHA-256", "alice", "correct horse")
-    client.send("sasl_init", mechanism=scram.name, initial_response=scram.initial)
-    challenge = client.expect("sasl_challenge").fields["challenge"]
-    client.send("sasl_response", response=scram.respond(challenge))
-    outcome = client.expect("sasl_outcome").fields
-    assert outcome["code"] == OK
-    scram.finish(outcome["additional_data"])
-    use(client)
-
-
 @pytest.mark.parametrize(
     ("mechanism", "response"),
     [("PLAIN", b"\0alice\0wrong"), ("ANONYMOUS", b""), ("EXTERNAL", b""), ("SCRAM-SHA-256", b"")],
@@ -200,14 +186,6 @@ def test_no_heartbeat_goes_before_the_header(client: FrameClient) -> None:
     client.send_bytes(AMQP_HEADER + encode_frame("open", container_id="x", idle_time_out=100))
     assert client.read_header() == AMQP_HEADER
     assert client.read().name == "open"
-
-
-@pytest.mark.parametrize("name", ["sasl_init", "sasl_response"])
-def test_sasl_frames_among_amqp_frames_close_the_connection(client: FrameClient, name: str) -> None:
-    client.authenticate("PLAIN", PLAIN)
-    client.open()
-    client.send_bytes(encode_frame(name) * 3)
-    assert client.expect("close").condition == "amqp:connection:framing-error"
 
 
 @pytest.mark.parametrize("allowed", [0, 1])

@@ -9,7 +9,6 @@ import pytest
 from proton import Delivery, Described, Message, Terminus, symbol, ulong
 from proton.reactor import LinkOption
 from support.clients import Clients, Consumer, End, Producer, Received, fill
-from support.departures import port_of, wait_until_gone
 from support.server import Server
 
 Connect = Callable[..., tuple[Server, Clients]]
@@ -117,25 +116,6 @@ def test_commit_of_sends(clients: Clients, address: str, names: tuple[Any, Any])
     assert watcher.bodies() == []
     controller.discharge(transaction)
     assert watcher.accept(3) == ["a", "b", "c"]
-
-
-def test_rollback_of_sends(clients: Clients, controller: Controller, address: str) -> None:
-    transaction = controller.declare()
-    controller.send(transaction, "a", "b")
-    controller.producer.publish("outside")
-    controller.discharge(transaction, fail=True)
-    assert contents(clients, address) == ["outside"]
-
-
-def test_transactions_are_different(clients: Clients, controller: Controller, address: str) -> None:
-    first, second = controller.declare(), controller.declare()
-    assert first != second
-    controller.send(first, "first")
-    controller.send(second, "second")
-    controller.discharge(second)
-    assert contents(clients, address) == ["second"]
-    controller.discharge(first)
-    assert contents(clients, address) == ["first"]
 
 
 @pytest.mark.parametrize("settle", [True, False])
@@ -294,32 +274,6 @@ def test_a_temporary_queue_goes_before_the_discharge(
     controller.producer.publish("the server lives")
 
 
-@pytest.mark.parametrize("how", ["coordinator", "connection", "cut"])
-def test_losing_the_controller_rolls_back(
-    server: Server, clients: Clients, controller: Controller, address: str, how: str
-) -> None:
-    controller.producer.publish(*range(3))
-    transaction = controller.declare()
-    controller.send(transaction, "never", "seen")
-    received = controller.take(2)
-    retire(transaction, received[0])
-    retire(transaction, received[1], settle=False)
-    clients.sync(controller.connection)
-    port = port_of(controller.connection)
-    if how == "coordinator":
-        controller.link.close()
-        controller.consumer.close()
-        clients.sync(controller.connection)
-    else:
-        if how == "connection":
-            controller.connection.close()
-        else:
-            clients.cut(controller.connection)
-        clients.pause()
-        wait_until_gone(server, port)
-    assert contents(clients, address) == [0, 1, 2]
-
-
 def test_a_message_that_is_half_sent(
     clients: Clients, controller: Controller, address: str
 ) -> None:
@@ -346,15 +300,6 @@ def test_a_large_message_in_a_transaction(
     assert contents(clients, address) == ["x" * 1_000_000]
 
 
-def test_presettled_sends(clients: Clients, controller: Controller, address: str) -> None:
-    transaction = controller.declare()
-    for body in ("a", "b"):
-        controller.begin_send(transaction, body).settle()
-    clients.pause()
-    controller.discharge(transaction)
-    assert contents(clients, address) == ["a", "b"]
-
-
 def test_many_in_one_transaction(clients: Clients, controller: Controller, address: str) -> None:
     transaction = controller.declare()
     controller.send(transaction, *range(2000))
@@ -372,30 +317,9 @@ def test_many_in_one_transaction(clients: Clients, controller: Controller, addre
     assert contents(clients, address) == []
 
 
-@pytest.mark.parametrize("work", ["send", "retire"])
-def test_unknown_transactions(
-    clients: Clients, controller: Controller, address: str, work: str
-) -> None:
-    """Part 4.4.4.1: the link that names one is detached, the connection lives on."""
-    controller.producer.publish("x", "y")
-    unknown = b"\xff" * 8
-    if work == "send":
-        controller.begin_send(unknown, "lost")
-        assert closed(controller.producer) == "amqp:transaction:unknown-id"
-    else:
-        (received,) = controller.take(1)
-        retire(unknown, received, settle=False)
-        assert closed(controller.consumer) == "amqp:transaction:unknown-id"
-    transaction = controller.declare()
-    controller.discharge(transaction)
-    clients.pause()
-    assert contents(clients, address) == ["x", "y"]
-
-
 @pytest.mark.parametrize(
     ("body", "condition"),
     [
-        (Described(DISCHARGE, [b"12345678", False]), "amqp:transaction:unknown-id"),
         (Described(DISCHARGE, [b"short", False]), "amqp:decode-error"),
         (Described(DISCHARGE, []), "amqp:decode-error"),
         (Described(ulong(0x99), []), "amqp:decode-error"),
@@ -416,13 +340,6 @@ def test_a_transaction_of_another_connection(
     other = Controller(clients, address)
     other.begin_send(controller.declare(), "stolen")
     assert closed(other.producer) == "amqp:transaction:unknown-id"
-
-
-def test_a_discharged_transaction_is_over(controller: Controller) -> None:
-    transaction = controller.declare()
-    controller.discharge(transaction)
-    delivery = controller.ask(Described(DISCHARGE, [transaction, False]))
-    assert delivery.remote.condition.name == "amqp:transaction:unknown-id"
 
 
 def test_a_transaction_is_bounded(connect: Connect) -> None:
