@@ -15,6 +15,7 @@ from pathlib import Path
 from bench import record
 from bench.comparison import METRICS, Limit, load_floors
 from bench.instructions import load_baselines
+from buildtools import conform_blocks
 from quiver_fast.analysis.model.figures import FIGURES, LATENCY
 from quiver_fast.cli.bench import command as bench
 from quiver_fast.cli.conform import command as conform
@@ -357,7 +358,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "figures of latency": _latency_figures,
     "figures of instructions": _instruction_figures,
     "figures of the reach": _reach_figures,
-}
+} | conform_blocks.blocks(table)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.cli.conform.text import part_of
+from quiver_fast.cli.conform.text import order, part_of
 from quiver_fast.cli.shared.verdict_files import escaped, markdown_table
 from quiver_fast.conform.case import BROKEN, DISPUTED_, UNOBSERVABLE
 
@@ -42,7 +41,7 @@ class Matrix:
         self.names = _names(documents)
         self.parts: dict[str, list[Row]] = {}
         columns = [{one["id"]: one for one in each["clauses"]} for each in documents]
-        for name in sorted({name for column in columns for name in column}, key=_order):
+        for name in sorted({name for column in columns for name in column}, key=order):
             cells = tuple(column.get(name) for column in columns)
             known = next(cell for cell in cells if cell is not None)
             row = Row(name, known["level"], known["words"], cells)
@@ -84,12 +83,6 @@ def _names(documents: Sequence[Document]) -> list[str]:
         f"{name} at {one['subject']['place']}" if several[name] > 1 else name
         for name, one in zip(names, documents, strict=True)
     ]
-
-
-def _order(name: str) -> list[tuple[int, int, str]]:
-    """Return the key that sorts ids as the standard does: 2.6 before 2.10, words last."""
-    parts = re.findall(r"\d+|[a-z]+", name)
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
 
 
 def matrix_markdown(matrix: Matrix) -> str:

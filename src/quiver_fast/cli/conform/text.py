@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,12 @@ _LEVELS = {"broken_must": "MUST", "broken_should": "SHOULD", "broken_contract": 
 def part_of(name: str) -> str:
     """Return the title of the part of the standard that a clause is in, by its id."""
     return _PARTS.get(name.partition(".")[0].partition("/")[0], "")
+
+
+def order(name: str) -> list[tuple[int, int, str]]:
+    """Return the key that sorts ids as the standard does: 2.6 before 2.10, words last."""
+    parts = re.findall(r"\d+|[a-z]+", name)
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
 
 
 def listed(case: Case, verbose: bool) -> str:
