@@ -1,4 +1,4 @@
-"""`quiver-conform`: judge whether a server is AMQP 1.0, clause by clause."""
+"""`quiver-conform`: judge whether a server, a client or an arrow is AMQP 1.0, clause by clause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from quiver_fast import __version__
 from quiver_fast.cli.conform import document as documents
 from quiver_fast.cli.conform import text
-from quiver_fast.cli.conform.subjects import server_subject
+from quiver_fast.cli.conform.subjects import client_subject, server_subject
 from quiver_fast.cli.shared.common import (
     ArgumentParser,
     add_completion_option,
@@ -46,7 +46,7 @@ from quiver_fast.output_file import write_file
 _NAME = "quiver-conform"
 
 _DESCRIPTION = """\
-Judge whether a server is AMQP 1.0, clause by clause.
+Judge whether a server, a client or an arrow is AMQP 1.0, clause by clause.
 
 'quiver-conform' is one of the Quiver tools for testing the performance of
 message servers and APIs.
@@ -54,7 +54,7 @@ message servers and APIs.
 
 _EPILOG = """\
 verdicts:
-  kept                  The server did what the clause demands
+  kept                  The peer did what the clause demands
   broken                It did not; the lines below tell what was due, what came,
                         and the frames
   disputed              It did not, and the clause can be read in another way
@@ -64,11 +64,18 @@ queues:
   Each case has a queue of its own: a dynamic node. For a server without them give
   --address; its '{}' is a number for each case. No other queue is touched.
 
+clients:
+  --client starts the command for each case, against a peer on this host. These words
+  of it are replaced: {host}, {port}, {url}, {address}. The environment has the URL
+  as QUIVER_CONFORM_URL. An arrow is started by its contract, to send and to receive.
+
 example usage:
   $ quiver-conform //localhost
   $ quiver-conform //localhost --only 2.6,4
   $ quiver-conform //localhost --output broker --html page.html
   $ quiver-conform --matrix broker other --html matrix.html
+  $ quiver-conform --arrow qpid-proton-python
+  $ quiver-conform --client -- ./my-sender {url}
   $ quiver-conform --list
 
 exit codes:
@@ -83,21 +90,43 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = make_parser().parse_args(argv)
+    args = _parsed(argv)
     check_files(args)
     if args.matrix:
         return _show_matrix(args)
     only = [one for one in (args.only or "").split(",") if one]
-    cases = select((case for case in CASES if case.who == "server"), only)
+    cases = select((case for case in CASES if case.who in _kinds(args)), only)
     require_output()
     if args.list:
         for case in cases:
             print(text.listed(case, args.verbose))
         return EXIT_OK
-    if args.url is None:
-        raise UsageError(f"URL is missing (see {_NAME} --help)")
+    given = [one for one in (args.url, args.arrow, args.client) if one]
+    if len(given) != 1:
+        problem = "only one of URL, --arrow and --client may be given"
+        raise UsageError(problem if given else f"URL is missing (see {_NAME} --help)")
     check_output_dir(args.output, (), args.force)
     return _judge(cases, args, only)
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
+    """Return the options; argparse cannot tell the words of --client from its own."""
+    flag = "--client"
+    end = argv.index(flag) if flag in argv else len(argv)
+    args = make_parser().parse_args(argv[:end])
+    if end < len(argv):
+        command = argv[end + 1 :]
+        args.client = command[1:] if command[:1] == ["--"] else command
+        if not args.client:
+            raise UsageError(f"{flag}: the command is missing, as in {flag} -- COMMAND")
+    return args
+
+
+def _kinds(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return whose cases are due: an arrow is a client, too."""
+    if args.arrow is not None:
+        return ("client", "arrow")
+    return ("server",) if args.client is None else ("client",)
 
 
 def _judge(cases: list[Case], args: argparse.Namespace, only: list[str]) -> int:
@@ -112,7 +141,8 @@ def _judge(cases: list[Case], args: argparse.Namespace, only: list[str]) -> int:
             lines = ["", part, *lines]
         console.show("\n".join(lines))
 
-    with closing(server_subject(args)) as subject:
+    found = client_subject(args) if args.url is None else server_subject(args)
+    with closing(found) as subject:
         console.show(f"{_NAME}: {subject.title}")
         report = runner.run(cases, subject, jobs=args.jobs, seconds=args.timeout, tell=tell)
     console.show(f"\n{text.counts_line(report.counts)}")
@@ -139,8 +169,8 @@ def _write(document: dict[str, Any], args: argparse.Namespace, console: Console)
 
 def _show_matrix(args: argparse.Namespace) -> int:
     """Print the counts of documents, and write their page and their tables."""
-    given = [name for name in ("url", "only", "list", "address", "output", "json", "junit")
-             if getattr(args, name)]  # fmt: skip
+    given = [name for name in ("url", "arrow", "client", "only", "list", "address", "output",
+                           "json", "junit") if getattr(args, name)]  # fmt: skip
     if given:
         name = "URL" if given[0] == "url" else f"--{given[0]}"
         raise UsageError(f"{name} does not go with --matrix")
@@ -175,6 +205,11 @@ def make_parser() -> ArgumentParser:
     parser.set_defaults(quiet=False)
     add = parser.add_argument
     add("url", metavar="URL", nargs="?", help="The server: [amqp:|amqps:]//HOST[:PORT]")
+    add("--arrow", metavar="NAME", type=named,
+        help="Judge an implementation of Quiver, such as pyfast, in place of a server")  # fmt: skip
+    add("--client", metavar="COMMAND", nargs=argparse.REMAINDER,
+        help="Judge the client that COMMAND starts; all words from here on are of COMMAND: "
+        "--client -- COMMAND")  # fmt: skip
     add("--only", metavar="ID,…", type=named,
         help="Judge only the clauses whose ids begin so, such as 2.6 or 2.6.6/1")  # fmt: skip
     add("--list", action="store_true", help="List the clauses; with --verbose their faults too")

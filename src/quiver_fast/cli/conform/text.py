@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quiver_fast.cli.conform.document import FRAMES_MAX
-from quiver_fast.conform.case import BROKEN, DISPUTED_, KEPT, UNOBSERVABLE, Case
+from quiver_fast.conform.case import BROKEN, CONTRACT, DISPUTED_, KEPT, UNOBSERVABLE, Case
 from quiver_fast.conform.runner import Result
 from quiver_fast.conform.wire.trace import shown
 
@@ -32,14 +32,20 @@ def order(name: str) -> list[tuple[int, int, str]]:
 def listed(case: Case, verbose: bool) -> str:
     """Return the line of a case in the list."""
     fault = f"\n{'':24}fails if {case.breaks.words}" if verbose else ""
-    return f"{case.id:<16}{case.level:<8}{case.words}{fault}"
+    return f"{_beginning(case)}{case.words}{fault}"
+
+
+def _beginning(case: Case) -> str:
+    # The ids of the contract are words, and their lines stand apart from the others.
+    width = 26 if case.level == CONTRACT else 16
+    return f"{case.id:<{width}}{case.level:<8}{' ' * (case.level == CONTRACT)}"
 
 
 def result_lines(result: Result, verbose: bool) -> Iterator[str]:
     """Yield the lines of a result."""
     case, shows = result.case, result.verdict in (BROKEN, DISPUTED_) or verbose
     why = f"  ({result.reason})" if result.reason and not shows else ""
-    yield f"{case.id:<16}{case.level:<8}{result.verdict:<14}{case.words}{why}"
+    yield f"{_beginning(case)}{result.verdict:<14}{case.words}{why}"
     if not shows:
         return
     for name in ("reason", "expected", "found"):
