@@ -17,9 +17,9 @@ from support.server import running_server
 
 USER, PASSWORD = "alice", "correct horse"
 PLAIN = f"\0{USER}\0{PASSWORD}".encode()
-# Only dynamic nodes: a random address is refused. The time-out of the server is longer than the
+# Only dynamic nodes: a random address is refused. The server's own time-out is longer than the
 # patience, so that no close for silence passes for an answer.
-OPEN = {"addresses": ",bystander", "max_message_size": 1 << 20, "idle_timeout": 4}
+OPEN = {"addresses": ",bystander", "max_message_size": 1 << 20}
 
 
 class Controls:
@@ -70,8 +70,11 @@ class Controls:
             keys |= {"scheme": "amqps", **self._certificates.server.keys()}
             trust = ssl.create_default_context(cafile=self._certificates.authority)
             target = replace(target, tls=trust)
+        if kind == "idle":
+            keys |= {"idle_timeout": 1}
         server = self._stack.enter_context(running_server(self._directory, **keys))
-        if kind != "tls":
+        # A bystander that is silent would be sent away.
+        if kind not in ("tls", "idle"):
             bystander = Bystander(server.port, PLAIN if kind == "users" else None)
             self._bystanders[kind] = self._stack.enter_context(bystander.client) and bystander
         subject = ServerSubject(replace(target, port=server.port))
@@ -82,4 +85,4 @@ def kind_of(case: Case) -> str:
     """Return the configuration that a case needs."""
     if {"users", "scram"} & {*case.needs}:
         return "users"
-    return "tls" if "tls" in case.needs else "plain"
+    return next((kind for kind in ("tls", "idle") if kind in case.needs), "plain")

@@ -62,8 +62,10 @@ class Mutator:
         if fault.kind == "swapped":
             waiting.append(unit)
             return
+        # Before it is over: nobody may wait for its end.
+        self.happened += fault.kind == "late"
         parts = list(_PARTS[fault.kind](fault, unit))
-        self.happened += parts != [unit] or fault.kind == "late"
+        self.happened += parts != [unit]
         yield from parts
 
     def _meets(self, fault: Mutation, name: str, unit: bytes) -> bool:
@@ -128,7 +130,7 @@ class MutatingRelay:
                         client.shutdown(socket.SHUT_RDWR)
                         return
                     client.sendall(part)
-            data = peer.recv(_CHUNK)
+            data = _received(peer)
             rest += data
         # Bytes that are no frame pass as they are: those of TLS.
         client.sendall(rest)
@@ -200,6 +202,14 @@ _PARTS: dict[str, Callable[[Mutation, bytes], Iterator[bytes | None]]] = {
     "late": _late,
     "twice": lambda _fault, unit: iter([unit, unit]),
 }
+
+
+def _received(peer: socket.socket) -> bytes:
+    """Read; a reset, which follows input that nobody read, is an end, too."""
+    try:
+        return peer.recv(_CHUNK)
+    except ConnectionError:
+        return b""
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

@@ -31,7 +31,7 @@ class Mutation(NamedTuple):
         return _WORDS[self.kind](self)
 
 
-def changed(name: str, *, nth: int = 0, **fields: Any) -> Mutation:
+def changed(name: str, /, *, nth: int = 0, **fields: Any) -> Mutation:
     """Change fields; None removes one.
 
     ``error__condition`` is a field of a field; ``channel`` and ``payload`` are the frame's own. A
@@ -60,7 +60,7 @@ def late(name: str, seconds: float) -> Mutation:
     return Mutation("late", name, {"seconds": seconds})
 
 
-def added(after: str, name: str, *, nth: int = 1, **fields: Any) -> Mutation:
+def added(after: str, name: str, /, *, nth: int = 1, **fields: Any) -> Mutation:
     """Send one more frame behind the nth of the name ``after``."""
     return Mutation("added", after, {"": name, **fields}, nth)
 

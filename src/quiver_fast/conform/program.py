@@ -18,10 +18,7 @@ REVISIONS = ("v3", "v2", "v1")
 PATH = "conform"
 
 
-def words(
-    revision: str, operation: str, host: str, port: int | str, *, backwards: bool = False,
-    **changes: Any,
-) -> list[str]:  # fmt: skip
+def words(revision: str, operation: str, host: str, port: int | str, **changes: Any) -> list[str]:
     """Return the arguments of a revision of the arrow contract.
 
     Args:
@@ -29,7 +26,6 @@ def words(
         operation: ``send`` or ``receive``.
         host: where the peer is.
         port: its port.
-        backwards: the last one comes first.
         changes: values by key, with ``_`` for ``-``; None leaves a key out.
     """
     keys: dict[str, Any] = {
@@ -42,8 +38,7 @@ def words(
     if revision == "v1":
         order = "connection-mode operation host port path count body-size credit-window"
         return [tempfile.gettempdir(), *(str(keys[key]) for key in order.split())]
-    named = [f"{key}={value}" for key, value in keys.items() if value is not None]
-    return named[::-1] if backwards else named
+    return [f"{key}={value}" for key, value in keys.items() if value is not None]
 
 
 @dataclass(frozen=True)

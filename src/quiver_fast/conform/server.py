@@ -30,6 +30,8 @@ from quiver_fast.security.scram import SCRAM_HASHES, ScramClient
 
 BODY, OTHER = message(b"conform"), message(b"another")
 ACCEPTED = composite("accepted")
+# Milliseconds; a longer time-out is not waited for.
+_IDLE_MAX = 8000
 # The control link's, so that cases have the lower ones.
 CONTROL = 9
 
@@ -60,7 +62,8 @@ class Facts:
 
     Attributes:
         absent: the abilities that it lacks, with the reason: queue, coordinator, anonymous,
-            dynamic, copy, users, tls, scram, pinned (it refuses an address that it does not know).
+            dynamic, copy, users, tls, scram, pinned (it refuses an address that it does not know),
+            idle (it has an idle-time-out that is short).
     """
 
     product: str = ""
@@ -423,6 +426,12 @@ def _probe_pinned(server: Server) -> None:
     raise Unobservable("it takes any address")
 
 
+def _probe_idle(server: Server) -> None:
+    idle = server.facts.open.get("idle_time_out") or 0
+    _demand(idle, "it has no idle-time-out")
+    _demand(idle <= _IDLE_MAX, f"its idle-time-out is {idle:,} ms")
+
+
 _PROBES: dict[str, Callable[[Server], object]] = {
     "queue": Server.queue,
     "coordinator": Server.controller,
@@ -435,4 +444,5 @@ _PROBES: dict[str, Callable[[Server], object]] = {
         set(SCRAM_HASHES) & set(server.facts.mechanisms), "it does not offer SCRAM"
     ),
     "pinned": _probe_pinned,
+    "idle": _probe_idle,
 }

@@ -23,6 +23,7 @@ from quiver_fast.errors import UsageError
 
 NEEDS = {
     "queue", "coordinator", "anonymous", "dynamic", "copy", "users", "tls", "scram", "pinned",
+    "idle",
 }  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from types import ModuleType
 from quiver_fast.conform.case import Case
 from quiver_fast.conform.cases import (
     arrows,
-    client_transfers,
     clients,
     connections,
     links,
@@ -21,7 +20,7 @@ from quiver_fast.conform.cases import (
 
 MODULES = (
     connections, sessions, links, transfers, messages, nodes, transactions, security, clients,
-    client_transfers, arrows,
+    arrows,
 )  # fmt: skip
 
 

@@ -2,15 +2,324 @@
 
 from __future__ import annotations
 
-from quiver_fast.conform.case import MUST, server
-from quiver_fast.conform.mutation import changed
-from quiver_fast.conform.server import Server
+from typing import Any
+
+from quiver_fast.conform.case import MUST, SHOULD, check, rows, server
+from quiver_fast.conform.mutation import added, changed, dropped, twice
+from quiver_fast.conform.server import ACCEPTED, BODY, OTHER, Server, preparing
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.frames import Composite, Frame, composite, message
+
+WINDOWS = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
+SESSION = {"next_incoming_id": 0, **WINDOWS}
+UINTS = (1, 2**31 - 1, 2**31, 2**32 - 1)
+FIRST: dict[str, Any] = {"delivery_id": 0, "delivery_tag": b"0", "message_format": 0}
+LARGE = message(b"0123456789" * 300)
+HALVES = (BODY[:4], BODY[4:])
+FOREIGN: dict[str, Any] = {"handle": 0, "delivery_id": 0, "delivery_tag": b"f", "payload": OTHER}
 
 
-@server("2.7.4/2", MUST, changed("end", error__condition="amqp:internal-error"))
-def flow_for_no_link(server: Server) -> None:
-    """A flow for a handle without a link ends the session, unattached-handle."""
+# -- credit
+
+
+@server("2.6.7/1", MUST, added("attach", "transfer", **FOREIGN), "queue")
+def no_credit(server: Server) -> None:
+    """Nothing comes before credit."""
+    address = server.queue()
+    peer = server.receiver(address)
+    server.filled()
+    peer.nothing("transfer")
+
+
+@rows(server, MUST, twice("transfer"), "queue", table={
+    "2.6.7/2": ("No more comes than the credit.", 2, False),
+    "2.6.7/3": ("A flow that repeats count and credit gives no more.", 1, True),
+})  # fmt: skip
+def no_more_than_credit(server: Server, credit: int, again: bool) -> None:
+    server.filled(BODY, BODY, BODY, BODY)
+    peer = server.receiver(credit=credit)
+    for _ in range(credit):
+        peer.message()
+    if again:
+        peer.give_credit(credit)
+    peer.nothing("transfer")
+
+
+@server("2.6.7/6", MUST, added("flow", "transfer", nth=2, **FOREIGN), "queue")
+def stopped(server: Server) -> None:
+    """Credit 0 stops the link."""
+    peer = server.receiver(credit=5)
+    peer.give_credit(0, echo=True)
+    with preparing("get an answer to echo"):
+        peer.until("flow")
+    server.filled()
+    peer.nothing("transfer")
+
+
+@server("2.6.7/4", MUST, dropped("transfer"), "queue")
+def any_credit(server: Server) -> None:
+    """Credit and window may be any uint."""
+    for credit in UINTS:
+        for window in UINTS:
+            server.filled()
+            peer = server.receiver()
+            peer.give_credit(credit, incoming_window=window)
+            number = peer.message()[0].fields["delivery_id"]
+            peer.send("disposition", role=True, first=number, settled=True, state=ACCEPTED)
+            # The next message is for the next link.
+            peer.send("detach", handle=0, closed=True)
+            peer.expect("detach")
+
+
+@rows(server, MUST, dropped("flow"), "queue", table={
+    "2.6.7/7": ("A drain of an empty queue is answered by a flow.", 0, (10,)),
+    "2.6.7/8": ("A drain uses up all of the credit, and the delivery-count has it.",
+                1, (*UINTS, 3), changed("flow", delivery_count=0)),
+    "2.6.7/9": ("A drain without credit is answered too.", 0, (0,), SHOULD),
+})  # fmt: skip
+def drained(server: Server, there: int, credits_: tuple[int, ...]) -> None:
+    for credit in credits_:
+        if there:
+            server.filled(*[BODY] * there)
+        peer = server.receiver()
+        peer.give_credit(credit, drain=True)
+        for _ in range(min(there, credit)):
+            number = peer.message()[0].fields["delivery_id"]
+            peer.send("disposition", role=True, first=number, settled=True, state=ACCEPTED)
+        found = link_flow(peer)
+        said = found.fields.get("delivery_count", 0), found.fields.get("link_credit", 0)
+        check(said == (credit, 0), f"flow delivery-count={credit} link-credit=0", found)
+
+
+# -- deliveries and their settlement
+
+
+@server("2.6.12/1", MUST, changed("transfer", delivery_tag=b"same"), "queue")
+def tags(server: Server) -> None:
+    """Delivery-tags differ while unsettled, and delivery-ids follow one another."""
+    server.filled(BODY, BODY, BODY)
+    peer = server.receiver(credit=3)
+    said = [peer.message()[0].fields for _ in range(3)]
+    check(len({one["delivery_tag"] for one in said}) == 3, "tags that differ", said)
+    first = said[0]["delivery_id"]
+    ids = [one["delivery_id"] for one in said]
+    check(ids == [(first + n) % 2**32 for n in range(3)], "ids that follow one another", ids)
+    check(all("message_format" in one for one in said), "a message-format", said)
+
+
+def accepted(state: Composite | None) -> bool:
+    return state is not None and state.name == "accepted"
+
+
+@rows(server, MUST, changed("disposition", first=0), "queue", table={
+    "2.6.12/2": ("An unsettled delivery gets an outcome.", [{}], dropped("disposition")),
+    "2.6.12/3": ("A settled delivery gets no outcome.", [{"settled": True}]),
+    "2.7.5/7": ("A delivery is settled by any of its frames.",
+                [{"settled": True}, {}], [{}, {"settled": True}], [{"settled": True}] * 2),
+    "2.7.5/5": ("A later transfer without id, tag and format is taken.", [{}, {}, {}],
+                changed("disposition", state=composite("rejected"))),
+})  # fmt: skip
+def settlement(server: Server, *deliveries: list[dict[str, Any]]) -> None:
+    for frames in deliveries:
+        peer = server.sender()
+        for at, fields in enumerate(frames, 1):
+            own = {**FIRST, **fields} if at == 1 else fields
+            payload = BODY[4 * at - 4 : 4 * at] if at < len(frames) else BODY[4 * at - 4 :]
+            peer.send("transfer", handle=0, more=at < len(frames), payload=payload, **own)
+        peer.transfer(1, OTHER)
+        due = 1 if any(one.get("settled") for one in frames) else 0
+        found = peer.expect("disposition", role=True, state=accepted)
+        first = found.fields["first"]
+        covers = first <= due <= found.fields.get("last", first)
+        check(covers, f"an outcome for delivery {due} first", found)
+    whole = [payload for payload in server.left() if payload.endswith((BODY, OTHER))]
+    check(len(whole) == 2 * len(deliveries), "all messages, whole", whole)
+
+
+@server("2.6.12/4", MUST, dropped("disposition", nth=2), "queue")
+def settled_in_turn(server: Server) -> None:
+    """An outcome that is not settled is answered by one that is."""
+    server.filled()
+    peer = server.receiver(credit=1)
+    number = peer.message()[0].fields["delivery_id"]
+    peer.send("disposition", role=True, first=number, state=ACCEPTED)
+    peer.expect("disposition", role=False, first=number, settled=True)
+
+
+# -- deliveries of several frames
+
+
+@rows(server, MUST, changed("transfer", payload=lambda old: old[1:]), "queue", table={
+    "2.6.14/1": ("A delivery of several frames is whole.", 65536),
+    "2.6.14/2": ("All frames but the last of a delivery that it sends say more.", 512,
+                 changed("transfer", nth=2, more=None)),
+})  # fmt: skip
+def several_frames(server: Server, size: int) -> None:
+    peer = server.sender()
+    for at in range(0, len(LARGE), 400):
+        own = {0: FIRST, 400: {"delivery_id": 0}}.get(at, {})
+        part, more = LARGE[at : at + 400], at + 400 < len(LARGE)
+        peer.send("transfer", handle=0, more=more, payload=part, **own)
+    peer.outcome(0, "accepted")
+    other = server.opened(max_frame_size=size)
+    other.begin()
+    other.attach_receiver(server.queue())
+    other.give_credit(1)
+    _, payload = other.message()
+    check(payload.endswith(LARGE), f"{len(LARGE)} bytes as they were", f"{len(payload)} bytes")
+
+
+@server("2.6.14/4", MUST, changed("disposition", state=composite("rejected")), "queue")
+def interleaved(server: Server) -> None:
+    """Deliveries of two links may interleave."""
+    peer = server.sender()
+    peer.attach_sender(server.queue(), handle=1)
+    for handle in (0, 1):
+        peer.transfer(handle, HALVES[0], more=True, handle=handle)
+    for handle in (0, 1):
+        peer.send("transfer", handle=handle, payload=HALVES[1])
+        peer.outcome(handle, "accepted")
+
+
+@server("2.6.14/5", MUST, twice("transfer"), "queue")
+def aborted(server: Server) -> None:
+    """An aborted delivery never was, also where its last frame has a payload and says more."""
+    for fields in ({}, {"more": True, "payload": HALVES[1]}):
+        peer = server.sender()
+        peer.transfer(0, HALVES[0], more=True)
+        peer.send("transfer", handle=0, aborted=True, **fields)
+        peer.transfer(1, OTHER)
+        peer.outcome(1, "accepted")
+        left = server.left()
+        check(len(left) == 1 and left[0].endswith(OTHER), "the message behind it alone", left)
+
+
+# -- transfers that are refused
+
+
+@rows(server, MUST, dropped("close"), "queue", table={
+    "2.6.14/3": ("Another delivery inside one is refused.",
+                 [{**FIRST, "more": True}, {**FIRST, "delivery_id": 1, "delivery_tag": b"1"}]),
+    "2.7.5/1": ("The first transfer of a delivery without a delivery-id is refused.",
+                [{"delivery_tag": b"0"}]),
+    "2.7.5/2": ("The first transfer without a delivery-tag, or with a long one, is refused.",
+                [{"delivery_id": 0}], [{"delivery_id": 0, "delivery_tag": bytes(33)}]),
+    "2.7.5/4": ("A later transfer with another delivery-id is refused.",
+                [{**FIRST, "more": True}, {"delivery_id": 1}]),
+})  # fmt: skip
+def refused_transfer(server: Server, *deliveries: list[dict[str, Any]]) -> None:
+    for transfers in deliveries:
+        peer = server.sender()
+        for fields in transfers:
+            peer.send("transfer", handle=0, payload=BODY, **fields)
+        peer.refused("detach")
+
+
+# -- flows
+
+
+@rows(server, MUST, dropped("end"), table={
+    "2.7.4/1": ("A flow for a handle without a link ends the session.",),
+    "2.7.4/2": ("A flow for a handle without a link is unattached-handle.",
+                "amqp:session:unattached-handle",
+                changed("end", error__condition="amqp:internal-error")),
+})  # fmt: skip
+def flow_for_no_link(server: Server, *conditions: str) -> None:
     peer = server.session()
-    windows = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
-    peer.send("flow", handle=9, delivery_count=0, link_credit=1, **windows)
-    peer.refused("end", "amqp:session:unattached-handle")
+    peer.send("flow", handle=9, delivery_count=0, link_credit=1, **WINDOWS)
+    peer.refused("end", *conditions)
+
+
+@rows(server, MUST, changed("flow", next_incoming_id=None), table={
+    "2.7.4/3": ("A flow of the session that says echo is answered by a flow.", (), (),
+                dropped("flow"), SHOULD),
+    "2.7.4/5": ("Its flows have next-incoming-id and the windows of the session.",
+                ("next_incoming_id", "incoming_window", "next_outgoing_id", "outgoing_window"), ()),
+    "2.7.4/6": ("A flow without a handle has no field of a link.",
+                (), ("delivery_count", "link_credit", "available"), changed("flow", link_credit=1)),
+})  # fmt: skip
+def session_echo(server: Server, there: tuple[str, ...], absent: tuple[str, ...]) -> None:
+    peer = server.session()
+    peer.send("flow", echo=True, **SESSION)
+    found = peer.expect("flow")
+    right = all(name in found.fields for name in there)
+    if "handle" not in found.fields:
+        right = right and not any(name in found.fields for name in absent)
+    check(right, "a flow as the clause says", found)
+
+
+@server("2.7.4/4", SHOULD, dropped("flow"), "queue")
+def link_echo(server: Server) -> None:
+    """A flow of a link that says echo is answered by a flow of that link."""
+    for role in (True, False):
+        peer = server.receiver() if role else server.sender()
+        link = {"link_credit": 7} if role else {"available": 3}
+        peer.send("flow", echo=True, handle=0, delivery_count=0, **link, **SESSION)
+        found = link_flow(peer)
+        if role:
+            check(found.fields.get("link_credit") == 7, "flow link-credit=7", found)
+
+
+def link_flow(peer: FrameClient) -> Frame:
+    """Return the next flow of the link that was attached last; others' may come before."""
+    handle = peer.theirs["attach"]["handle"]
+    while (found := peer.expect("flow")).fields.get("handle") != handle:
+        pass
+    return found
+
+
+# -- dispositions, and the format of messages
+
+
+@server("2.7.5/10", SHOULD, changed("transfer", message_format=1), "queue")
+def message_format(server: Server) -> None:
+    """The message-format passes."""
+    for number in (0, 7, 2**32 - 1):
+        peer = server.both()
+        peer.transfer(0, BODY, message_format=number)
+        peer.outcome(0, "accepted")
+        peer.give_credit(1, handle=1)
+        found, _ = peer.message()
+        check(found.fields["message_format"] == number, f"message-format={number}", found)
+        first = found.fields["delivery_id"]
+        peer.send("disposition", role=True, first=first, settled=True, state=ACCEPTED)
+
+
+@server("2.7.6/1", MUST, added("flow", "end", nth=2), "queue")
+def never_was(server: Server) -> None:
+    """A disposition for deliveries that never were is ignored."""
+    peer = server.sender()
+    for role in (True, False):
+        peer.send("disposition", role=role, first=77, last=70_000, state=ACCEPTED)
+    peer.transfer(0, BODY)
+    peer.outcome(0, "accepted")
+
+
+@server("2.7.6/2", MUST, added("attach", "transfer", nth=3, **FOREIGN), "queue")
+def a_range(server: Server) -> None:
+    """A disposition of a range settles all of it."""
+    server.filled(BODY, BODY, BODY)
+    peer = server.receiver(credit=3)
+    first = peer.message()[0].fields["delivery_id"]
+    for _ in range(2):
+        peer.message()
+    peer.send("disposition", role=True, first=first, last=first + 2, settled=True, state=ACCEPTED)
+    # What is not settled is available again then.
+    peer.send("end")
+    with preparing("end a session"):
+        peer.until("end")
+    check(not (left := server.left()), "an empty queue", left)
+
+
+@server("2.7.7/1", MUST, dropped("close"), "queue")
+def no_link(server: Server) -> None:
+    """A frame for a handle without a link is refused."""
+    for name, fields in (("detach", {}), ("transfer", FIRST)):
+        for handle in (5, 0):
+            peer = server.sender()
+            if handle == 0:
+                peer.send("detach", handle=0, closed=True)
+                with preparing("detach a link"):
+                    peer.until("detach")
+            peer.send(name, handle=handle, **fields)
+            peer.refused("end")

@@ -65,6 +65,7 @@ class FrameClient:
         trace: gets what goes by; None where nobody looks.
         theirs: the last open, begin and attach of the peer.
         quiet: seconds of a silence that convinces.
+        largest: bytes of the largest frame that came.
 
     Args:
         port: The server's port.
@@ -92,7 +93,7 @@ class FrameClient:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket, self.trace, self._number = sock, trace, number
         self.theirs: dict[str, Fields] = {}
-        self._input = bytearray()
+        self._input, self.largest = bytearray(), 0
         self._channels: set[int] = set()
         # The number of our next delivery, if all are on one session.
         self.next_delivery = 0
@@ -140,6 +141,7 @@ class FrameClient:
         """
         self._fill(4)
         self._fill(struct.unpack(">I", self._input[:4])[0])
+        self.largest = max(self.largest, len(self._input))
         found = decode_frame(self._taken())
         if found.name in ("open", "begin", "attach"):
             self.theirs[found.name] = found.fields
@@ -188,6 +190,10 @@ class FrameClient:
             return all(_agrees(found.fields, *field) for field in fields.items())
 
         return self._find(_due(name, named), judge)
+
+    def any_frame(self) -> Frame:
+        """Expect a frame, whatever it is."""
+        return self._find("a frame", lambda _frame: True)
 
     def header(self, *wanted: bytes) -> None:
         """Expect one of these protocol headers."""

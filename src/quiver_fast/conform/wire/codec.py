@@ -213,7 +213,7 @@ def decode(data: bytes) -> tuple[Value, bytes]:
     reader = _Reader(data)
     try:
         value = reader.value()
-    except (ValueError, OverflowError, KeyError) as error:
+    except (ValueError, OverflowError, KeyError, RecursionError) as error:
         raise CodecError(str(error)) from None
     return value, data[reader.offset :]
 
