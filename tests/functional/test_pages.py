@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.conform_documents import conformance_document
 from support.page_labels import unknown_labels
 
 from quiver_fast.analysis.show.chart import Chart
@@ -17,12 +18,15 @@ from quiver_fast.analysis.show.html import html_page
 from quiver_fast.analysis.show.scales import count_scale, time_scale
 from quiver_fast.cli.analyze.command import main
 from quiver_fast.cli.bench.page import bench_html
+from quiver_fast.cli.conform.page import conformance_html
 
 START = 1_700_000_000_123
 WIDTHS = (420, 1000, 1600)
 # Between the margins of A4: 210 mm less twice 10.
 PAPER = 718
-PAGES = ("run", "runs", "comparison", "series", "sweep", "ends", "bench")
+# Of other commands than quiver-analyze.
+OTHERS = {"bench", "conform", "matrix"}
+PAGES = ("run", "runs", "comparison", "series", "sweep", "ends", *sorted(OTHERS))
 
 pytestmark = pytest.mark.peer("chromium")
 
@@ -158,6 +162,10 @@ def all_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found["bench"] = top / "bench.html"
     logs = {"rhea -> builtin -> rhea": "pair/output.txt:\nreceiver: error: no such queue"}
     found["bench"].write_text(bench_html(bench_document(), logs))
+    servers = [conformance_document(f"Broker {n}", n) for n in range(6)]
+    for name, documents in (("conform", servers[:1]), ("matrix", servers)):
+        found[name] = top / f"{name}.html"
+        found[name].write_text(conformance_html(documents))
     return found
 
 
@@ -201,7 +209,7 @@ def test_the_page_of_many_ends_has_each_share(shown: Any, pages: dict[str, Path]
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted({*PAGES} - {"bench"}))
+@pytest.mark.parametrize("name", sorted({*PAGES} - OTHERS))
 def test_every_label_is_a_word_of_the_documents(pages: dict[str, Path], name: str) -> None:
     assert unknown_labels(pages[name].read_text()) == []
 
@@ -220,6 +228,15 @@ def test_it_prints(shown: Any, pages: dict[str, Path], name: str) -> None:
     sheets = re.findall(rb"/MediaBox \[0 0 ([0-9.]+) ([0-9.]+)\]", document)
     # 210 mm by 297 mm in points.
     assert {tuple(round(float(side)) for side in sheet) for sheet in sheets} == {(595, 842)}
+
+
+def test_each_break_leads_to_its_frames(shown: Any, pages: dict[str, Path]) -> None:
+    shown.show(pages["matrix"], 1000, "light")
+    places = shown.ask("""return [...document.querySelectorAll('td a')].map(
+        link => document.getElementById(link.hash.slice(1)).querySelector('pre').innerText)""")
+    # Two of four verdicts, of eight clauses and six servers.
+    assert len(places) == 24
+    assert all(place.startswith('1 -> open container-id="c0"') for place in places)
 
 
 def test_the_colours_follow_the_scheme(shown: Any, pages: dict[str, Path]) -> None:

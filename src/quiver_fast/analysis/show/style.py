@@ -122,7 +122,9 @@ svg path { vector-effect: non-scaling-stroke; fill: none; }
   * { print-color-adjust: exact; } body { font-size: 11px; } main { max-width: none; padding: 0; }
   details::details-content { content-visibility: visible; block-size: auto; opacity: 1; }
   h2, h3 { break-after: avoid; } tr { break-inside: avoid; } .scroll { overflow: visible; }
-  .scroll table { width: 100%; } .scroll .number, .scroll a, thead th { white-space: normal; } }
+  .scroll table { width: 100%; } .scroll .number, .scroll a, thead th { white-space: normal; }
+  .clauses td:nth-child(3) { min-width: 0; } .clauses :is(td, th) { padding-right: .3rem;
+    overflow-wrap: anywhere; } }
 """.replace("COLOURS", _ON_PAPER)
 
 # An image has a white ground, and its renderer knows no variables.
