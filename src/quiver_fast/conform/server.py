@@ -97,6 +97,15 @@ class Peer(FrameClient):
             answer = super().attach_receiver(address, handle=handle, **fields)
             return self._taken_in(answer, "source")
 
+    def give_credit(self, credit: int, *, handle: int = 0, **fields: Any) -> None:
+        """Give credit on the link that was attached last, from the ids at which the peer began."""
+        begun = {
+            "next_incoming_id": self.theirs["begin"]["next_outgoing_id"],
+            "next_outgoing_id": self.next_delivery,
+            "delivery_count": self.theirs["attach"].get("initial_delivery_count", 0),
+        }
+        super().give_credit(credit, handle=handle, **{**begun, **fields})
+
     def wait_for_credit(self) -> int:
         """Wait for credit."""
         with preparing("get credit"):

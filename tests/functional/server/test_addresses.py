@@ -33,14 +33,6 @@ class Topic(LinkOption):
         terminus.capabilities.exit()
 
 
-class DynamicTarget(LinkOption):
-    """Ask for a node of the server's naming to send to."""
-
-    def apply(self, link: object) -> None:
-        link.target.dynamic = True  # type: ignore[attr-defined]
-        link.target.address = None  # type: ignore[attr-defined]
-
-
 # -- on demand and pinned
 
 
@@ -101,12 +93,6 @@ def test_anonymous_relay(clients: Clients) -> None:
         assert clients.drain_queue(connection, f"relay-{remainder}") == expected
 
 
-def test_the_relay_is_offered(clients: Clients) -> None:
-    """The capability that clients look for before they send to it."""
-    offered = clients.connect().remote_offered_capabilities
-    assert "ANONYMOUS-RELAY" in offered
-
-
 def test_a_message_to_nowhere_is_rejected(clients: Clients) -> None:
     relay = clients.producer(clients.connect(), None)
     for message in (Message(body="x"), Message(body="x", id=1, subject="no to")):
@@ -137,12 +123,6 @@ def test_request_and_reply(clients: Clients, address: str) -> None:
     assert replies.accept(1) == ["4"]
 
 
-def test_dynamic_nodes_are_different(clients: Clients) -> None:
-    connection = clients.connect()
-    found = {clients.consumer(connection, None, dynamic=True).address for _ in range(5)}
-    assert len(found) == 5
-
-
 @pytest.mark.parametrize("how", ["close", "cut"])
 def test_a_dynamic_node_goes_with_its_last_link(connect: Connect, how: str) -> None:
     server, clients = connect(addresses=",")
@@ -160,14 +140,6 @@ def test_a_dynamic_node_goes_with_its_last_link(connect: Connect, how: str) -> N
         clients.cut(connection)
         wait_until_gone(server, port)
     assert clients.begin_producer(other, address).condition() == "amqp:not-found"
-
-
-def test_a_dynamic_target(clients: Clients) -> None:
-    connection = clients.connect()
-    producer = clients.producer(connection, None, DynamicTarget())
-    consumer = clients.consumer(connection, producer.link.remote_target.address, credit=1)
-    producer.publish("x")
-    assert consumer.accept(1) == ["x"]
 
 
 # -- topics
@@ -277,20 +249,6 @@ def test_browsing_copies(clients: Clients, address: str) -> None:
     clients.pause()
     assert browsers[0].bodies() == []
     assert clients.drain_queue(connection, address) == list(range(6))
-
-
-def test_outcomes_of_browsers_change_nothing(clients: Clients, address: str) -> None:
-    connection = clients.connect()
-    clients.producer(connection, address).publish(*range(4))
-    browser = clients.consumer(connection, address, Copy(), credit=4)
-    first, second, third, _ = browser.take(4)
-    first.reject()
-    second.release()
-    third.modify(failed=True, undeliverable=True)
-    clients.pause()
-    consumer = clients.consumer(connection, address, credit=4)
-    for number, received in enumerate(consumer.take(4)):
-        assert (received.body, received.message.delivery_count) == (number, 0)
 
 
 def test_browsers_do_not_see_what_consumers_have(clients: Clients, address: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from support.server import Server
 
@@ -13,15 +11,7 @@ from quiver_fast.conform.wire.frames import composite, message
 
 BODY = message(b"x")
 FAILED = composite("modified", delivery_failed=True)
-OUTCOMES = {
-    "accepted": composite("accepted"),
-    "rejected": composite("rejected"),
-    "released": composite("released"),
-    "modified": FAILED,
-}
 LONG = Value("map", ((Value("symbol", "a"), Value("string", "x" * 1100)),))
-# The delivery-count in the header of a redelivered message.
-FAILURES = {"released": 0, "modified": 1}
 
 
 def put(server: Server, address: str) -> None:
@@ -48,55 +38,6 @@ def left(server: Server, address: str) -> list[bytes]:
             found.append(frame.payload)
         assert frame.name == "flow"
         return found
-
-
-def settle(client: FrameClient) -> None:
-    client.send("disposition", role=True, first=0, settled=True)
-
-
-def settle_as_received(client: FrameClient) -> None:
-    state = composite("received", section_number=0, section_offset=0)
-    client.send("disposition", role=True, first=0, settled=True, state=state)
-
-
-def detach(client: FrameClient) -> None:
-    client.send("detach", handle=0, closed=True)
-
-
-def end(client: FrameClient) -> None:
-    client.send("end")
-
-
-def vanish(client: FrameClient) -> None:
-    client.socket.shutdown(1)
-
-
-Way = Callable[[FrameClient], None]
-
-
-@pytest.mark.parametrize("way", [settle, settle_as_received, detach, end, vanish])
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_it_is_applied(server: Server, address: str, outcome: str, way: Way) -> None:
-    put(server, address)
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
-        source = composite("source", address=address, default_outcome=OUTCOMES[outcome])
-        echoed = client.attach_receiver(address, source=source).fields["source"]
-        assert echoed.fields["default_outcome"].name == outcome
-        client.give_credit(1)
-        client.expect("transfer")
-        way(client)
-        if way is not vanish:
-            client.send("close")
-        client.read_to_end()
-    found = left(server, address)
-    if outcome not in FAILURES:
-        assert found == []
-        return
-    assert [each[-len(BODY) :] for each in found] == [BODY]
-    # The header's last field is delivery-count.
-    assert found[0][: -len(BODY)].endswith(FAILURES[outcome].to_bytes(4, "big"))
 
 
 def test_an_outcome_of_the_consumers_own_counts(server: Server, address: str) -> None:

@@ -11,7 +11,7 @@ from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value, symbols
 from quiver_fast.conform.wire.frames import Frame, composite, message
 
-ON_CLOSE, ON_NO_LINKS, ON_NO_MESSAGES, ON_NEITHER = 0x2B, 0x2C, 0x2D, 0x2E
+ON_CLOSE, ON_NO_LINKS, ON_NO_MESSAGES = 0x2B, 0x2C, 0x2D
 DELETED = "amqp:resource-deleted"
 
 
@@ -99,17 +99,6 @@ def test_others_do_not_end_a_node_of_delete_on_close(pinned: Server) -> None:
         assert exists(user, address, handle=1)
 
 
-def test_delete_on_no_links(pinned: Server) -> None:
-    with opened(pinned) as maker, opened(pinned) as user:
-        address = make(maker, ON_NO_LINKS)
-        user.attach_receiver(address)
-        detach(maker)
-        assert exists(maker, address, handle=1)
-        detach(user)
-        detach(maker, handle=1)
-        assert not exists(maker, address, handle=2)
-
-
 def test_delete_on_no_messages(pinned: Server) -> None:
     with opened(pinned) as maker, opened(pinned) as user:
         address = make(maker, ON_NO_MESSAGES)
@@ -134,32 +123,6 @@ def test_an_empty_node_of_delete_on_no_messages_goes_with_its_maker(pinned: Serv
         user.attach_receiver(address)
         detach(maker)
         assert user.expect("detach").condition == DELETED
-
-
-def test_delete_on_no_links_or_messages(pinned: Server) -> None:
-    with opened(pinned) as maker:
-        address = make(maker, ON_NEITHER)
-        maker.wait_for_credit()
-        maker.transfer(0, message(b"kept"))
-        maker.expect("disposition")
-        detach(maker)
-        maker.attach_receiver(address, handle=1)
-        maker.give_credit(1, handle=1)
-        sent = maker.expect("transfer")
-        assert sent.payload == message(b"kept")
-        maker.send(
-            "disposition", role=True, first=sent.fields["delivery_id"], settled=True,
-            state=composite("accepted"),
-        )  # fmt: skip
-        detach(maker, handle=1)
-        assert not exists(maker, address, handle=2)
-
-
-def test_a_policy_that_there_is_not(pinned: Server) -> None:
-    with opened(pinned) as client:
-        target = composite("target", dynamic=True, dynamic_node_properties=policy(0x2F))
-        answer = client.attach_sender("", target=target)
-        assert refusal(client, answer, "target") == "amqp:not-implemented"
 
 
 @pytest.mark.parametrize("capability", ["topic", "temporary-topic"])

@@ -293,15 +293,6 @@ def test_an_idle_server_rests(connect: Connect, figure: Figure) -> None:
 # -- expiry
 
 
-def test_messages_expire(clients: Clients, address: str) -> None:
-    producer = clients.producer(clients.connect(), address)
-    producer.publish("short", ttl=0.3)
-    producer.publish("long", ttl=600.0)
-    producer.publish("for ever")
-    clients.pause(0.6)
-    assert clients.drain_queue(clients.connect(), address) == ["long", "for ever"]
-
-
 def test_a_message_that_is_released_too_late(clients: Clients, address: str) -> None:
     producer = clients.producer(clients.connect(), address)
     consumer = clients.consumer(clients.connect(), address, credit=1)

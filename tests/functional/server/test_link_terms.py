@@ -6,11 +6,10 @@ import pytest
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode, symbols
-from quiver_fast.conform.wire.frames import Frame, composite, message
+from quiver_fast.conform.wire.codec import Value, symbols
+from quiver_fast.conform.wire.frames import Frame, composite
 
 SOLE = "sole-connection-for-container"
-ACCEPTED = composite("accepted")
 
 
 def opened(server: Server, **fields: object) -> FrameClient:
@@ -18,20 +17,6 @@ def opened(server: Server, **fields: object) -> FrameClient:
     client.open(**fields)
     client.begin()
     return client
-
-
-def publish(server: Server, address: str, *payloads: bytes) -> None:
-    with opened(server) as client:
-        client.attach_sender(address)
-        client.wait_for_credit()
-        for number, payload in enumerate(payloads):
-            client.transfer(number, payload)
-            client.expect("disposition")
-
-
-def answer(client: FrameClient, sent: Frame, state: Value, *, settled: bool = True) -> None:
-    number = sent.fields["delivery_id"]
-    client.send("disposition", role=True, first=number, settled=settled, state=state)
 
 
 # -- addresses of other servers' own
@@ -65,45 +50,6 @@ def test_a_queues_terminus_claims_nothing_that_is_not_kept(
         answered = attach(address, **{terminus: asked}).fields[terminus].fields
         assert answered.get("durable", 0) == 0
         assert answered["expiry_policy"] == "link-detach"
-
-
-# -- annotations of modified
-
-
-def annotations(pairs: dict[str, Value]) -> Value:
-    items = tuple((Value("symbol", key), value) for key, value in pairs.items())
-    return Value("map", items)
-
-
-def section(pairs: dict[str, Value]) -> bytes:
-    return encode(Value("described", (Value("ulong", 0x72), annotations(pairs))))
-
-
-@pytest.mark.parametrize("failed", [False, True])
-def test_annotations_of_modified_come_with_the_next_delivery(
-    server: Server, address: str, failed: bool
-) -> None:
-    before = section({"x-opt-kept": Value("string", "k"), "x-opt-seen": Value("uint", 1)})
-    publish(server, address, before + message(b"x"))
-    with opened(server) as client:
-        client.attach_receiver(address)
-        client.give_credit(2)
-        sent = client.expect("transfer")
-        assert sent.payload == before + message(b"x")
-        given = annotations({"x-opt-seen": Value("uint", 2), "x-opt-new": Value("boolean", True)})
-        answer(client, sent, composite("modified", delivery_failed=failed, annotations=given))
-        again = client.expect("transfer").payload
-        after = section({
-            "x-opt-kept": Value("string", "k"), "x-opt-seen": Value("uint", 2),
-            "x-opt-new": Value("boolean", True),
-        })  # fmt: skip
-        # A header before it says that it comes again.
-        content = after[after.index(b"x-opt-kept") - 2 :] + message(b"x")
-        assert again.endswith(content)
-        header = again[: len(again) - len(content)]
-        assert header.endswith(bytes((0, 0x53, 0x72)) + header[-9:])
-        assert header[3] == 0xC0
-        assert header[-9 - 3 - 1] == failed
 
 
 # -- container ids

@@ -11,11 +11,14 @@ from quiver_fast.conform.cases.messages import (
     body,
     comes,
     cut,
+    delivered,
+    fails,
+    intruder,
     next_of,
     section,
     settle,
 )
-from quiver_fast.conform.mutation import added, changed, dropped
+from quiver_fast.conform.mutation import changed, dropped
 from quiver_fast.conform.server import ACCEPTED, BODY, CONTROL, OTHER, Controller, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value, symbols
@@ -26,12 +29,6 @@ ERRORS = tuple(f"amqp:transaction:{name}" for name in ("unknown-id", "rollback",
 UNKNOWN = b"\xff" * 8
 A, B, C = (message(name) for name in (b"A", b"B", b"C"))
 MODIFIED = composite("modified", delivery_failed=True)
-
-
-def intruder(receiver: int) -> Any:
-    """Add a message to the first frames of the nth link."""
-    fields = {"handle": 0, "delivery_id": 0, "delivery_tag": b"x", "payload": message(b"X")}
-    return added("attach", "transfer", nth=receiver, **fields)
 
 
 def within(txn_id: bytes, outcome: Value | None = None) -> Value:
@@ -68,7 +65,7 @@ def taking(server: Server, *payloads: bytes, **source: Any) -> tuple[Controller,
     peer.attach_receiver(address, handle=1)
     peer.give_credit(len(payloads), handle=1, next_outgoing_id=peer.next_delivery)
     with preparing("receive messages"):
-        return work, txn_id, [peer.message()[0].fields["delivery_id"] for _ in payloads]
+        return work, txn_id, [delivered(peer)[0].fields["delivery_id"] for _ in payloads]
 
 
 # -- the coordinator
@@ -226,31 +223,6 @@ def rolled_back(server: Server, *ways: str) -> None:
 
 
 # -- work
-
-
-def outcome_of(found: Frame) -> Composite | None:
-    """Return the outcome in a disposition, within a transaction or not."""
-    state: Composite | None = found.fields.get("state")
-    if state is not None and state.name == "transactional_state":
-        state = state.fields.get("outcome")
-    return state
-
-
-def fails(peer: FrameClient, *conditions: str) -> None:
-    """Expect an outcome that is not accepted, or the end of the link, session or connection.
-
-    With ``conditions`` either has an error, with one of them.
-    """
-    while True:
-        found = next_of(peer, "disposition", *ENDS)
-        outcome = outcome_of(found)
-        taken = outcome is not None and outcome.name in ("accepted", "declared")
-        check(not taken, "a refusal", found)
-        error = (outcome or found).fields.get("error")
-        if error is not None or not conditions:
-            break
-    told = error.fields["condition"] if error is not None else ""
-    check(not conditions or told in conditions, " or ".join(conditions), found)
 
 
 TAKEN = changed("disposition", nth=3, state=ACCEPTED)
