@@ -71,6 +71,7 @@ def test_each_case_fails_by_its_own_mutation(
     with mutated(impatient, case, tmp_path) as (subject, mutant):
         result = judge(case, subject)
     assert mutant.happened, f"the fault was not made: {result}"
-    assert (result.case.id, result.verdict) == (case.id, DISPUTED_ if case.doubt else BROKEN)
+    due = DISPUTED_ if case.doubt else BROKEN
+    assert (result.case.id, result.verdict) == (case.id, due), result
     # No step that prepares has failed.
     assert result.reason == (case.doubt or None)

@@ -31,7 +31,14 @@ class ClientRelay(MutatingRelay):
             for one in (client, peer):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _start(lambda client=client, peer=peer: _copy(peer, client))
-            _start(lambda client=client, peer=peer: self._look(client, peer))
+            _start(lambda client=client, peer=peer: self._pass_on(client, peer))
+
+    def _pass_on(self, client: socket.socket, peer: socket.socket) -> None:
+        """Look at the frames; a reset ends them as a plain end does."""
+        try:
+            self._look(client, peer)
+        except ConnectionResetError:
+            peer.shutdown(socket.SHUT_WR)
 
 
 class Mutant:

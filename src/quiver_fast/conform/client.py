@@ -73,6 +73,11 @@ class Client:
         """What the program does: send, receive."""
         return self._subject.operations
 
+    @property
+    def told(self) -> bool:
+        """Whether we tell the program what to do: it is an arrow."""
+        return self._subject.who == "arrow"
+
     def meet(
         self, operation: str, until: str = "attach", *, revision: str = "",
         says: Mapping[str, Mapping[str, Any]] | None = None, keys: Mapping[str, Any] | None = None,
@@ -107,14 +112,16 @@ class Client:
         with socket.create_server((HOST, 0)) as free:
             port = free.getsockname()[1]
         self._run(operation, "", port, {"connection_mode": "server", **keys})
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + 2 * self._subject.patience
         while self._programs[-1].running and time.monotonic() < deadline:
             with contextlib.suppress(ConnectionRefusedError):
                 found = socket.create_connection((HOST, port), self._subject.patience)
                 self._sockets.append(found)
                 return FrameClient.on(found, self.trace, self._count())
             time.sleep(0.02)
-        raise Unexpected("it listens", self._why())
+        if self._programs[-1].running:
+            raise Unexpected("it listens", "it does not")
+        raise Unobservable(f"it does not listen: {self._why()}")
 
     def run(self, operation: str, port: int | str, revision: str = "", **keys: Any) -> End:
         """Run the program with a port where we are not; return its end."""
@@ -126,13 +133,13 @@ class Client:
         peer.serve()
         return self.end()
 
-    def end(self) -> End:
-        """Return the end of the last program.
+    def end(self, limit: float = _END_SECONDS) -> End:
+        """Return the end of the last program, which comes within so many seconds.
 
         Raises:
             Unexpected: it runs on.
         """
-        return self._programs[-1].end(_END_SECONDS)
+        return self._programs[-1].end(limit)
 
     def close(self) -> None:
         """End all programs and connections."""
@@ -150,7 +157,7 @@ class Client:
             program.kill()
 
     def _revision(self) -> str:
-        for name in REVISIONS if self._subject.who == "arrow" else ():
+        for name in REVISIONS if self.told else ():
             if name not in self.facts.absent:
                 return name
         return ""

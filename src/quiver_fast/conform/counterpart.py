@@ -315,7 +315,7 @@ class Counterpart(Talk):
         if outcome is not None and state is not None and state.name == "transactional_state":
             txn_id = state.fields["txn_id"]
             outcome = composite("transactional_state", txn_id=txn_id, outcome=outcome)
-        if outcome is not None and not said.get("settled"):
+        if outcome is not None and (link.control or not said.get("settled")):
             self.send(
                 "disposition", channel=frame.channel, role=True, first=self._delivery,
                 settled=True, state=outcome,

@@ -18,7 +18,10 @@ REVISIONS = ("v3", "v2", "v1")
 PATH = "conform"
 
 
-def words(revision: str, operation: str, host: str, port: int | str, **changes: Any) -> list[str]:
+def words(
+    revision: str, operation: str, host: str, port: int | str, *, backwards: bool = False,
+    **changes: Any,
+) -> list[str]:  # fmt: skip
     """Return the arguments of a revision of the arrow contract.
 
     Args:
@@ -26,6 +29,7 @@ def words(revision: str, operation: str, host: str, port: int | str, **changes: 
         operation: ``send`` or ``receive``.
         host: where the peer is.
         port: its port.
+        backwards: the last one comes first.
         changes: values by key, with ``_`` for ``-``; None leaves a key out.
     """
     keys: dict[str, Any] = {
@@ -38,7 +42,8 @@ def words(revision: str, operation: str, host: str, port: int | str, **changes: 
     if revision == "v1":
         order = "connection-mode operation host port path count body-size credit-window"
         return [tempfile.gettempdir(), *(str(keys[key]) for key in order.split())]
-    return [f"{key}={value}" for key, value in keys.items() if value is not None]
+    named = [f"{key}={value}" for key, value in keys.items() if value is not None]
+    return named[::-1] if backwards else named
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from types import ModuleType
 from quiver_fast.conform.case import Case
 from quiver_fast.conform.cases import (
     arrows,
+    client_transfers,
     clients,
     connections,
     links,
@@ -20,7 +21,7 @@ from quiver_fast.conform.cases import (
 
 MODULES = (
     connections, sessions, links, transfers, messages, nodes, transactions, security, clients,
-    arrows,
+    client_transfers, arrows,
 )  # fmt: skip
 
 

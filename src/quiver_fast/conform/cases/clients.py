@@ -7,12 +7,20 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from quiver_fast.conform.case import MUST, SHOULD, check, client, rows
+from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
 from quiver_fast.conform.client import Client
 from quiver_fast.conform.counterpart import ACCEPTED, Counterpart
-from quiver_fast.conform.mutation import added, changed, cut, dropped, held
+from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held
+from quiver_fast.conform.server import preparing
 from quiver_fast.conform.wire.codec import Value
-from quiver_fast.conform.wire.frames import Fields, Frame, composite, encode_frame
+from quiver_fast.conform.wire.frames import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    Fields,
+    Frame,
+    composite,
+    encode_frame,
+)
 
 FAILED = composite("error", condition="amqp:internal-error")
 ENDS = ("detach", "end", "close")
@@ -108,6 +116,12 @@ def first_transfers(client: Client) -> list[Fields]:
             found.append(each.fields)
         more = bool(each.fields.get("more"))
     return found
+
+
+def several(client: Client) -> None:
+    """Demand a client that sends several messages; an arrow does, as it is told."""
+    if not client.told and len(first_transfers(client)) < 5:
+        raise Unobservable("it does not send five messages")
 
 
 @rows(client, MUST, changed("transfer", delivery_tag=b"same"), table={
@@ -235,3 +249,111 @@ def heartbeats(client: Client) -> None:
         peer.socket.settimeout(2.5)
         for _ in range(2):
             peer.expect("empty")
+
+
+@rows(client, MUST, GOES_ON, table={
+    "2.3.1/4": ("The bytes between a frame's header and its data offset are skipped.",
+                b"\0\0\0\x0c\x03\0\0\0more"),
+    "2.4.5/4": ("Empty frames are taken.", b"\0\0\0\x08\x02\0\0\0" * 100),
+})  # fmt: skip
+def taken(client: Client, data: bytes) -> None:
+    for operation in client.operations:
+        peer = client.meet(operation)
+        peer.send_bytes(data)
+        goes_on(client, peer)
+
+
+def goes_on(client: Client, peer: Counterpart) -> None:
+    """Expect that the run ends without an error."""
+    end = client.finish(peer)
+    wrong = next((each for each in peer.frames if each.name in ENDS and each.condition), None)
+    check(wrong is None, "an end without an error", wrong)
+    check(end.code == 0, "exit code 0", f"exit code {end.code}: {end.stderr.strip()}")
+
+
+# -- transactions and security
+
+
+def in_transactions(client: Client, operation: str) -> list[Frame]:
+    """Return the frames of a run with transactions."""
+    found = client.course(operation, transaction_size=2).all("attach")
+    if not any(is_control(each) for each in found):
+        raise Unobservable("it attaches no coordinator")
+    return list(client.course(operation, transaction_size=2).frames)
+
+
+def is_control(attach: Frame) -> bool:
+    target = attach.fields.get("target")
+    return target is not None and target.name == "coordinator"
+
+
+@client("4.2/8", MUST, changed("transfer", nth=1, settled=True))
+def unsettled_declares(client: Client) -> None:
+    """Its declares and discharges are not settled."""
+    for operation in client.operations:
+        frames = in_transactions(client, operation)
+        handle = next(each.fields["handle"] for each in frames
+                      if each.name == "attach" and is_control(each))  # fmt: skip
+        for each in frames:
+            control = each.name == "transfer" and each.fields["handle"] == handle
+            check(not (control and each.fields.get("settled")), "an unsettled transfer", each)
+
+
+@client("4.2/7", SHOULD, changed("attach", source=composite("source", outcomes=["x"])))
+def control_outcomes(client: Client) -> None:
+    """The source of its control link takes the outcome rejected."""
+    for operation in client.operations:
+        for each in in_transactions(client, operation):
+            if each.name == "attach" and is_control(each):
+                outcomes = each.fields["source"].fields.get("outcomes") or ["amqp:rejected:list"]
+                check("amqp:rejected:list" in outcomes, "outcomes with rejected", each)
+
+
+@client("4.4.1/6", MUST, changed("transfer", state=None))
+def named_transactions(client: Client) -> None:
+    """Each transfer of a message in a transaction names it."""
+    frames = in_transactions(client, "send")
+    control = {each.fields["handle"] for each in frames
+               if each.name == "attach" and is_control(each)}  # fmt: skip
+    for each in frames:
+        if each.name == "transfer" and each.fields["handle"] not in control:
+            state = each.fields.get("state")
+            check(state is not None and state.name == "transactional_state",
+                  "transfer with a transactional-state", each)  # fmt: skip
+
+
+@client("4.4.3/1", MUST, dropped("close"))
+def acquires_nothing(client: Client) -> None:
+    """Acquisition in a transaction works, or it ends the link, not-implemented."""
+    several(client)
+    peer = client.meet("send", credit=0)
+    pair = (Value("symbol", "txn-id"), Value("binary", b"x"))
+    peer.grant(10, properties=Value("map", (pair,)))
+    peer.refused("detach", "amqp:not-implemented")
+
+
+@client("5.3.3.5/1", MUST, header(b"AMQP\x00\x00\x09\x01"))
+def headers_again(client: Client) -> None:
+    """After the outcome ok both sides send a header again, that of AMQP."""
+    for operation in client.operations:
+        authenticated(client.meet(operation, ""), 0).header(AMQP_HEADER)
+
+
+def authenticated(peer: Counterpart, code: int) -> Counterpart:
+    """Speak SASL up to the outcome."""
+    if peer.read_header() != SASL_HEADER:
+        raise Unobservable("it does not speak SASL")
+    peer.send_bytes(SASL_HEADER)
+    peer.send("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
+    with preparing("authenticate it"):
+        peer.expect("sasl_init")
+    peer.send("sasl_outcome", code=code)
+    return peer
+
+
+@client("5.3.3.6/3", MUST, held())
+def refused_credentials(client: Client) -> None:
+    """An outcome that is not ok ends its connection; no open follows."""
+    for operation in client.operations:
+        frames = authenticated(client.meet(operation, ""), 1).ended()
+        check(not frames, "the end of the connection", frames)

@@ -1,0 +1,302 @@
+"""Cases of clients that send and receive: windows, credit, deliveries, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
+from quiver_fast.conform.cases.clients import BAD_FLOW, ENDS, GOES_ON, goes_on, several
+from quiver_fast.conform.client import Client
+from quiver_fast.conform.counterpart import ACCEPTED, Counterpart, contract_message
+from quiver_fast.conform.mutation import Mutation, changed, dropped, twice
+from quiver_fast.conform.wire.codec import CodecError, Value, decode_all, encode
+from quiver_fast.conform.wire.frames import Frame, Unexpected, composite, message
+
+# -- sending
+
+
+@rows(client, MUST, twice("transfer"), table={
+    "2.5.6/1": ("It sends no transfer beyond our incoming-window, also of one large message.", {}),
+    "2.5.6/2": ("A flow gives the window again.", {}, dropped("transfer", nth=4)),
+})  # fmt: skip
+def within_the_window(client: Client, keys: dict[str, Any]) -> None:
+    several(client)
+    for window, size in ((1, 10), (3, 10), (1, 5000), (3, 5000)):
+        says = {"begin": {"incoming_window": window}, "open": {"max_frame_size": 1000}}
+        peer = client.meet("send", says=says, credit=0, keys={"body_size": size, **keys})
+        first = peer.theirs["begin"]["next_outgoing_id"]
+        for seen in range(0, 2 * window, window):
+            next_id = (first + seen) % 2**32
+            peer.grant(10, incoming_window=window, next_incoming_id=next_id)
+            # The last one of the messages is the last frame.
+            for _ in range(min(window, 5 - seen) if size < 1000 else window):
+                peer.expect("transfer")
+            peer.nothing("transfer")
+
+
+@client("2.6.7/2", MUST, twice("transfer"))
+def within_the_credit(client: Client) -> None:
+    """It never sends more than the credit."""
+    several(client)
+    peer = client.meet("send", credit=0)
+    for credit in (2, 3):
+        peer.grant(credit)
+        for _ in range(credit - (credit == 3) * 2):
+            peer.expect("transfer")
+        peer.nothing("transfer")
+
+
+@rows(client, MUST, dropped("flow"), table={
+    "2.6.7/7": ("A drain is answered by a flow.", 8, 8),
+    "2.6.7/8": ("A drain uses up what credit is left, and the delivery-count has it.", 8, 8,
+                changed("flow", delivery_count=0)),
+    "2.6.7/9": ("A drain without credit is answered too.", 0, 0, SHOULD),
+})  # fmt: skip
+def drained(client: Client, credit: int, count: int) -> None:
+    several(client)
+    peer = client.meet("send", credit=0)
+    start = peer.link["initial_delivery_count"]
+
+    def judge(found: Frame) -> bool | None:
+        if found.name != "flow" or "handle" not in found.fields:
+            return None if found.name not in ENDS else False
+        said = found.fields
+        return not said.get("link_credit") and said.get("delivery_count") == start + count
+
+    peer.grant(credit, drain=True)
+    peer.find(f"flow delivery-count={start + count} link-credit=0", judge)
+
+
+@client("2.7.1/2", MUST, changed("transfer", payload=lambda old: old + bytes(600)))
+def within_our_frame_size(client: Client) -> None:
+    """No frame is larger than our maximum of 512 bytes."""
+    for operation in client.operations:
+        peer = client.meet(operation, "begin", says={"open": {"max_frame_size": 512}},
+                           keys={"body_size": 2000}, size=2000)  # fmt: skip
+        peer.serve()
+        check(peer.largest <= 512, "frames of at most 512 bytes", f"one of {peer.largest} bytes")
+
+
+@client("2.7.3/10", MUST, Mutation("added", "attach", {"": "transfer", "handle": 0,
+        "delivery_id": 0, "delivery_tag": b"x", "payload": bytes(2000)}, 1))  # fmt: skip
+def within_our_message_size(client: Client) -> None:
+    """No message above our max-message-size comes."""
+    peer = client.meet("send", "begin", says={"attach": {"max_message_size": 1024}},
+                       keys={"body_size": 2000})  # fmt: skip
+    peer.serve()
+    size = 0
+    for each in peer.frames:
+        size += len(each.payload) if each.name == "transfer" else 0
+        check(size <= 1024, "messages of at most 1024 bytes", f"{size} bytes")
+        size = size if each.fields.get("more") else 0
+
+
+def settle(peer: Counterpart, first: int, last: int | None = None, **fields: Any) -> None:
+    """Send a disposition of a receiver."""
+    said = {"settled": True, "state": ACCEPTED, **fields}
+    peer.send("disposition", role=True, first=first, last=last, **said)
+
+
+@client("2.6.12/4", MUST, dropped("disposition"))
+def settled_in_turn(client: Client) -> None:
+    """An outcome that is not settled is answered by a settled one."""
+    peer = client.meet("send", "transfer", verdict=None)
+    number = peer.frames[-1].fields["delivery_id"]
+    settle(peer, number, settled=False)
+
+    def judge(found: Frame) -> bool | None:
+        if found.name != "disposition":
+            return None if found.name not in ENDS else False
+        return not found.fields.get("role") and bool(found.fields.get("settled"))
+
+    peer.find("disposition role=sender settled=true", judge)
+
+
+def all_at_once(peer: Counterpart, first: int) -> None:
+    settle(peer, first, first + 4)
+
+
+def in_reverse(peer: Counterpart, first: int) -> None:
+    for number in reversed(range(first, first + 5)):
+        settle(peer, number)
+
+
+def in_parts_that_overlap(peer: Counterpart, first: int) -> None:
+    settle(peer, first, first + 2)
+    settle(peer, first + 1, first + 4)
+
+
+def received_before(peer: Counterpart, first: int) -> None:
+    received = composite("received", section_number=0, section_offset=0)
+    settle(peer, first, first + 4, settled=False, state=received)
+    all_at_once(peer, first)
+
+
+def never_sent(peer: Counterpart, first: int) -> None:
+    settle(peer, first + 1000, first + 2000)
+    settle(peer, (first - 5) % 2**32, (first - 1) % 2**32)
+    all_at_once(peer, first)
+
+
+@rows(client, MUST, GOES_ON, table={
+    "2.7.6/1": ("A disposition for ids that never were is ignored.", never_sent),
+    "2.7.6/2": ("A disposition settles all of its range, whatever its shape.", all_at_once,
+                in_reverse, in_parts_that_overlap, received_before),
+})  # fmt: skip
+def settled_as_we_like(client: Client, *ways: Callable[[Counterpart, int], None]) -> None:
+    several(client)
+    for way in ways:
+        peer = client.meet("send", verdict=None)
+        first = peer.theirs["begin"]["next_outgoing_id"]
+        peer.serve("transfer", 5)
+        way(peer, first)
+        goes_on(client, peer)
+
+
+# -- receiving
+
+
+@client("2.5.6/3", MUST, GOES_ON)
+def ids_that_wrap(client: Client) -> None:
+    """Windows and first ids may be any uint, and ids wrap."""
+    first = 2**32 - 3
+    says = {"begin": {"next_outgoing_id": first}, "attach": {"initial_delivery_count": first}}
+    peer = client.meet("receive", says=says, stock=5)
+    goes_on(client, peer)
+
+
+def covered(peer: Counterpart, number: int) -> bool:
+    """Say whether the client told an outcome of a delivery."""
+    told = (each.fields for each in peer.frames if each.name == "disposition")
+    return any(each["first"] <= number <= each.get("last", each["first"]) for each in told)
+
+
+def in_parts(peer: Counterpart, payload: bytes, **last: Any) -> int:
+    number = peer.deliver(payload[:20], more=True)
+    fields = {"handle": peer.link["handle"], "delivery_id": number, **last}
+    peer.send("transfer", payload=payload[20:], **fields)
+    return number
+
+
+@client("2.6.14/1", MUST, changed("disposition", state=composite("rejected")))
+def several_frames(client: Client) -> None:
+    """A delivery of several frames is whole."""
+    peer = client.meet("receive", "flow", stock=0)
+    number = in_parts(peer, contract_message(1))
+    peer.outcome(number, "accepted")
+
+
+OUTCOME = {"": "disposition", "role": True, "first": 0, "settled": True, "state": ACCEPTED}
+# Of the first delivery, although it has none.
+EXTRA = Mutation("added", "flow", OUTCOME, 1)
+
+
+@rows(client, MUST, EXTRA, table={
+    "2.6.14/5": ("An aborted delivery never was, and its payload is ignored.",
+                 lambda peer: in_parts(peer, contract_message(1)[:20], aborted=True)),
+    "2.6.12/3": ("A settled delivery gets no outcome.",
+                 lambda peer: peer.deliver(settled=True)),
+    "2.7.5/7": ("A delivery is settled by any of its frames.",
+                lambda peer: in_parts(peer, contract_message(1), settled=True)),
+})  # fmt: skip
+def without_an_outcome(client: Client, deliver: Callable[[Counterpart], int]) -> None:
+    peer = client.meet("receive", "flow", stock=0)
+    number = deliver(peer)
+    peer.outcome(peer.deliver(), "accepted")
+    check(not covered(peer, number), f"no disposition for delivery {number}", peer.frames[-1])
+
+
+@client("2.6.12/2", MUST, dropped("disposition"))
+def an_outcome(client: Client) -> None:
+    """An unsettled delivery gets an outcome."""
+    peer = client.meet("receive", "flow", stock=0)
+    peer.outcome(peer.deliver(), "accepted", "rejected", "released", "modified")
+
+
+@rows(client, MUST, dropped("close"), table={
+    "2.7.1/7": ("A channel above its channel-max ends the connection.",),
+    "2.7.1/8": ("A channel above its channel-max is a framing-error.",
+                "amqp:connection:framing-error",
+                changed("close", error__condition="amqp:internal-error")),
+})  # fmt: skip
+def above_the_channel_max(client: Client, *conditions: str) -> None:
+    for operation in client.operations:
+        peer = client.meet(operation, credit=0, stock=0)
+        if peer.theirs["open"].get("channel_max", 65535) == 65535:
+            raise Unobservable("its channel-max is 65535")
+        peer.send("begin", channel=65535, **BAD_FLOW)
+        peer.refused("close", *conditions)
+
+
+@client("2.7.4/1", MUST, dropped("close"))
+def flow_for_no_link(client: Client) -> None:
+    """A flow for a handle without a link ends the session."""
+    for operation in client.operations:
+        peer = client.meet(operation, credit=0, stock=0)
+        peer.flow(handle=9, delivery_count=0, link_credit=1)
+        peer.refused("end")
+
+
+# -- messages
+
+
+def sections(client: Client) -> list[list[Value]]:
+    """Return the sections of the messages that it sends in one frame."""
+    sent = [each for each in client.course("send").all("transfer") if not each.fields.get("more")]
+    try:
+        return [decode_all(each.payload) for each in sent]
+    except CodecError as error:
+        raise Unexpected("a message", f"{error}") from None
+
+
+def code_of(section: Value) -> int:
+    return int(section.value[0].value)
+
+
+def part(message: list[Value], code: int) -> Value:
+    """Return the content of a section."""
+    found = next((each.value[1] for each in message if code_of(each) == code), None)
+    return found or Value("list", ())
+
+
+def in_order(message: list[Value]) -> bool:
+    codes = [code_of(each) for each in message]
+    return codes == sorted(codes) and any(code in (0x75, 0x76, 0x77) for code in codes)
+
+
+def legal_id(message: list[Value]) -> bool:
+    found = part(message, 0x73).value[:1]
+    return not found or found[0].kind in ("null", "ulong", "uuid", "binary", "string")
+
+
+def simple(message: list[Value]) -> bool:
+    pairs = part(message, 0x74).value
+    return all(key.kind == "string" and value.kind not in ("list", "map", "array", "described")
+               for key, value in pairs)  # fmt: skip
+
+
+def with_properties(section: Value) -> Callable[[bytes], bytes]:
+    """Return what puts a section in place of those before the body."""
+    return lambda old: encode(section) + message(b"x")
+
+
+def described(code: int, value: Value) -> Value:
+    return Value("described", (Value("ulong", code), value))
+
+
+LIST = Value("list", ())
+BAD_ID = described(0x73, Value("list", (Value("symbol", "x"),)))
+BAD_KEY = described(0x74, Value("map", ((Value("symbol", "x"), LIST),)))
+
+
+@rows(client, MUST, changed("transfer", payload=lambda old: message(b"x") + old), table={
+    "3.2/2": ("The sections of its messages are in order, and there is a body.", in_order),
+    "3.2.4/4": ("A message-id is a ulong, a uuid, binary or a string.", legal_id,
+                changed("transfer", payload=with_properties(BAD_ID))),
+    "3.2.5/2": ("Keys of application-properties are strings, and their values simple.", simple,
+                changed("transfer", payload=with_properties(BAD_KEY))),
+})  # fmt: skip
+def messages(client: Client, right: Callable[[list[Value]], bool]) -> None:
+    for each in sections(client):
+        check(right(each), "sections as the clause says", list(each))
