@@ -99,10 +99,11 @@ class Peer(FrameClient):
 
     def give_credit(self, credit: int, *, handle: int = 0, **fields: Any) -> None:
         """Give credit on the link that was attached last, from the ids at which the peer began."""
+        attach: Mapping[str, Any] = self.theirs.get("attach") or {}
         begun = {
             "next_incoming_id": self.theirs["begin"]["next_outgoing_id"],
             "next_outgoing_id": self.next_delivery,
-            "delivery_count": self.theirs["attach"].get("initial_delivery_count", 0),
+            "delivery_count": attach.get("initial_delivery_count", 0),
         }
         super().give_credit(credit, handle=handle, **{**begun, **fields})
 
