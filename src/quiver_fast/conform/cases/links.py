@@ -229,7 +229,7 @@ def incomplete(server: Server) -> None:
 
 @server("2.7.3/10", MUST, changed("transfer", payload=lambda old: old + bytes(200)), "queue")
 def too_large_for_us(server: Server) -> None:
-    """No message is larger than our max-message-size."""
+    """No message above our max-message-size comes."""
     server.filled(BODY, message(bytes(200)))
     peer = server.receiver(credit=10, max_message_size=100)
     _, payload = peer.message()

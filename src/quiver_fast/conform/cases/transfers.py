@@ -32,7 +32,7 @@ def no_credit(server: Server) -> None:
 
 
 @rows(server, MUST, twice("transfer"), "queue", table={
-    "2.6.7/2": ("No more comes than the credit.", 2, False),
+    "2.6.7/2": ("It never sends more than the credit.", 2, False),
     "2.6.7/3": ("A flow that repeats count and credit gives no more.", 1, True),
 })  # fmt: skip
 def no_more_than_credit(server: Server, credit: int, again: bool) -> None:
@@ -72,8 +72,8 @@ def any_credit(server: Server) -> None:
 
 
 @rows(server, MUST, dropped("flow"), "queue", table={
-    "2.6.7/7": ("A drain of an empty queue is answered by a flow.", 0, (10,)),
-    "2.6.7/8": ("A drain uses up all of the credit, and the delivery-count has it.",
+    "2.6.7/7": ("A drain is answered by a flow.", 0, (10,)),
+    "2.6.7/8": ("A drain uses up what credit is left, and the delivery-count has it.",
                 1, (*UINTS, 3), changed("flow", delivery_count=0)),
     "2.6.7/9": ("A drain without credit is answered too.", 0, (0,), SHOULD),
 })  # fmt: skip
@@ -138,7 +138,7 @@ def settlement(server: Server, *deliveries: list[dict[str, Any]]) -> None:
 
 @server("2.6.12/4", MUST, dropped("disposition", nth=2), "queue")
 def settled_in_turn(server: Server) -> None:
-    """An outcome that is not settled is answered by one that is."""
+    """An outcome that is not settled is answered by a settled one."""
     server.filled()
     peer = server.receiver(credit=1)
     number = peer.message()[0].fields["delivery_id"]
@@ -183,7 +183,7 @@ def interleaved(server: Server) -> None:
 
 @server("2.6.14/5", MUST, twice("transfer"), "queue")
 def aborted(server: Server) -> None:
-    """An aborted delivery never was, also where its last frame has a payload and says more."""
+    """An aborted delivery never was, and its payload is ignored."""
     for fields in ({}, {"more": True, "payload": HALVES[1]}):
         peer = server.sender()
         peer.transfer(0, HALVES[0], more=True)
@@ -287,7 +287,7 @@ def message_format(server: Server) -> None:
 
 @server("2.7.6/1", MUST, added("flow", "end", nth=2), "queue")
 def never_was(server: Server) -> None:
-    """A disposition for deliveries that never were is ignored."""
+    """A disposition for ids that never were is ignored."""
     peer = server.sender()
     for role in (True, False):
         peer.send("disposition", role=role, first=77, last=70_000, state=ACCEPTED)
@@ -297,7 +297,7 @@ def never_was(server: Server) -> None:
 
 @server("2.7.6/2", MUST, added("attach", "transfer", nth=3, **FOREIGN), "queue")
 def a_range(server: Server) -> None:
-    """A disposition of a range settles all of it."""
+    """A disposition settles all of its range, whatever its shape."""
     server.filled(BODY, BODY, BODY)
     peer = server.receiver(credit=3)
     first = peer.message()[0].fields["delivery_id"]
