@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from quiver_fast.conform.mutation import Mutation
@@ -121,10 +122,15 @@ def select(cases: Iterable[Case], only: Sequence[str]) -> list[Case]:
     known = list(cases)
     for one in only:
         if not any(_begins(case.id, one) for case in known):
-            near = difflib.get_close_matches(one, [case.id for case in known], 1, 0.0)
-            hint = f"; the nearest is {near[0]}" if near else ""
-            raise UsageError(f"there is no clause {one}{hint} (see --list)")
+            near = max((case.id for case in known), key=lambda name: _nearness(name, one))
+            raise UsageError(f"there is no clause {one}; the nearest is {near} (see --list)")
     return [case for case in known if not only or any(_begins(case.id, one) for one in only)]
+
+
+def _nearness(name: str, one: str) -> tuple[int, float]:
+    """Rank an id: the longest common beginning counts first, because ids begin with sections."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(name, one, strict=False))
+    return len([*same]), difflib.SequenceMatcher(None, name, one).ratio()
 
 
 def _begins(name: str, part: str) -> bool:
