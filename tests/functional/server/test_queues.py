@@ -34,14 +34,6 @@ def test_first_in_first_out(clients: Clients, address: str) -> None:
     assert consumer.accept(len(BODIES)) == BODIES
 
 
-def test_accepted_messages_are_gone(clients: Clients, address: str) -> None:
-    publish, consumer = both(clients, address, credit=20)
-    publish(*BODIES)
-    consumer.accept(len(BODIES))
-    consumer.close()
-    assert clients.drain_queue(clients.connect(), address) == []
-
-
 def test_no_more_than_credit_is_sent(clients: Clients, address: str) -> None:
     publish, consumer = both(clients, address, credit=3)
     publish(*BODIES)
@@ -125,18 +117,6 @@ def test_a_released_message_keeps_its_place(clients: Clients, address: str) -> N
     clients.sync(consumer.link.connection)
     consumer.link.flow(5)
     assert consumer.accept(5) == [0, 1, 3, 4, 5]
-
-
-def test_rejected_is_not_delivered_again(clients: Clients, address: str) -> None:
-    publish, consumer = both(clients, address, credit=2)
-    publish("bad", "good")
-    bad, good = consumer.take(2)
-    bad.reject()
-    good.release()
-    consumer.link.flow(5)
-    assert consumer.take_one().body == "good"
-    clients.pause()
-    assert consumer.bodies() == []
 
 
 def test_settled_without_an_outcome_is_done(clients: Clients, address: str) -> None:
