@@ -300,17 +300,15 @@ def _left_by(server: Server, way: str, name: str, outcome: Value) -> None:
         "queue")  # fmt: skip
 def no_default_outcome(server: Server) -> None:
     """A default-outcome that is no outcome is refused, or not told as in place."""
-    long = Value("map", ((Value("symbol", "a"), Value("string", "x" * 1100)),))
-    for odd in (RECEIVED, composite("declared", txn_id=b"x"), Value("string", "accepted"),
-                composite("modified", annotations=long)):  # fmt: skip
+    for odd in (RECEIVED, Value("string", "accepted")):
         peer = server.session()
         source = composite("source", address=server.queue(), default_outcome=odd)
         peer.send("attach", name="odd", handle=0, role=True, source=source,
                   target=composite("target"))  # fmt: skip
         said = answered(peer, "source")
         told = said.fields.get("default_outcome") if said is not None else None
-        outcome = isinstance(told, Composite) and told.name in OUTCOMES
-        check(told is None or outcome, "no such default-outcome", said)
+        told = told.name if isinstance(told, Composite) else told
+        check(told is None or told in OUTCOMES, "no such default-outcome", said)
 
 
 # -- the anonymous terminus
