@@ -82,14 +82,6 @@ def test_frames_behind_an_error_are_discarded(client: FrameClient) -> None:
     assert client.read_to_end() == []
 
 
-@pytest.mark.parametrize("channel", [0, 5, 1024])
-def test_a_begin_is_answered_with_its_channel(server: Server, channel: int) -> None:
-    """Part 2.7.2, remote-channel."""
-    with FrameClient(server.port) as client:
-        assert client.open().fields["channel_max"] >= channel
-        assert client.begin(channel).fields["remote_channel"] == channel
-
-
 def test_a_transfer_beyond_the_window_ends_the_session(client: FrameClient, address: str) -> None:
     """Part 2.5.6; the others of the connection go on, and the channel may be used again."""
     window = client.begin(1).fields["incoming_window"]
@@ -117,20 +109,6 @@ def test_frames_behind_an_ended_session_are_discarded(client: FrameClient, addre
 
 
 # -- links
-
-
-@pytest.mark.parametrize("closed", [False, True])
-@pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_a_detach_is_answered_in_kind(
-    client: FrameClient, address: str, role: str, closed: bool
-) -> None:
-    """Parts 2.6.4 and 2.6.6; the handle is free then."""
-    attach = client.attach_sender if role == "sender" else client.attach_receiver
-    attach(address)
-    client.send("detach", handle=0, closed=closed)
-    told = client.expect("detach")
-    assert (told.fields.get("closed", False), told.condition) == (closed, None)
-    attach(address)
 
 
 @pytest.mark.parametrize("terminus", ["null", "unknown"])
@@ -190,62 +168,3 @@ def test_settle_modes_are_known_ones(client: FrameClient, mode: str) -> None:
 
 
 # -- transfers
-
-
-@pytest.mark.parametrize("flags", [(True, None), (None, True), (True, True)])
-def test_a_delivery_is_settled_by_any_of_its_frames(
-    client: FrameClient, address: str, flags: tuple[bool | None, bool | None]
-) -> None:
-    """Part 2.7.5, settled: such a delivery has no outcome; the one behind it has."""
-    produce(client, address)
-    client.transfer(0, HALVES[0], more=True, settled=flags[0])
-    client.send("transfer", handle=0, settled=flags[1], payload=HALVES[1])
-    client.transfer(1, BODY)
-    assert outcome(client) == (1, "accepted")
-    assert body_of_next(client, address) == BODY
-
-
-def test_aborted_counts_more_than_more(client: FrameClient, address: str) -> None:
-    """Part 2.7.5, aborted: its own payload is nothing either, and the delivery is settled."""
-    produce(client, address)
-    client.transfer(0, HALVES[0], more=True)
-    client.send("transfer", handle=0, more=True, aborted=True, payload=HALVES[1])
-    client.transfer(1, message(b"next"))
-    assert outcome(client) == (1, "accepted")
-    assert body_of_next(client, address) == message(b"next")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"delivery_id": None}, {"delivery_tag": None}, {"delivery_tag": bytes(33)}],
-    ids=["no id", "no tag", "long tag"],
-)
-def test_a_first_transfer_has_id_and_tag(
-    client: FrameClient, address: str, fields: dict[str, Any]
-) -> None:
-    """Parts 2.7.5 and 2.8.7."""
-    produce(client, address)
-    client.transfer(0, BODY, **fields)
-    assert client.expect("close").condition == "amqp:invalid-field"
-
-
-def test_a_continuation_keeps_its_id(client: FrameClient, address: str) -> None:
-    """Part 2.7.5, delivery-id."""
-    produce(client, address)
-    client.transfer(0, HALVES[0], more=True)
-    client.send("transfer", handle=0, delivery_id=1, payload=HALVES[1])
-    assert client.expect("close").condition == "amqp:not-allowed"
-
-
-def test_the_tags_of_a_link_differ_while_unsettled(client: FrameClient, address: str) -> None:
-    """Part 2.6.12; and the ids of a session's deliveries follow one another (2.5.6)."""
-    produce(client, address)
-    for number in range(3):
-        client.transfer(number, BODY)
-        client.expect("disposition")
-    client.attach_receiver(address, handle=1)
-    client.give_credit(3, handle=1)
-    sent = [client.expect("transfer").fields for _ in range(3)]
-    assert [each["delivery_id"] for each in sent] == [0, 1, 2]
-    assert len({each["delivery_tag"] for each in sent}) == 3
-    assert {each["message_format"] for each in sent} == {0}

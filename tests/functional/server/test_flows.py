@@ -47,17 +47,6 @@ def next_transfer(client: FrameClient) -> None:
     assert frame.name == "transfer", frame
 
 
-@pytest.mark.parametrize("credit", UINTS)
-@pytest.mark.parametrize("window", UINTS)
-def test_credit_and_window_may_be_any_uint(
-    client: FrameClient, address: str, credit: int, window: int
-) -> None:
-    publish(client, address, 1)
-    client.attach_receiver(address)
-    client.give_credit(credit, incoming_window=window)
-    next_transfer(client)
-
-
 def test_a_window_comes_with_a_link(client: FrameClient, address: str) -> None:
     """Proton tells its user of no flow without one: skupper-router would wait for ever."""
     client.attach_sender(address, handle=9)
@@ -71,18 +60,6 @@ def test_a_window_comes_with_a_link(client: FrameClient, address: str) -> None:
     given = client.expect("flow").fields
     assert given["incoming_window"] == window
     assert given["handle"] in (0, 1)
-
-
-@pytest.mark.parametrize("credit", UINTS)
-def test_all_that_is_left_of_a_credit_is_drained(
-    client: FrameClient, address: str, credit: int
-) -> None:
-    publish(client, address, 1)
-    theirs = client.attach_receiver(address).fields["handle"]
-    client.give_credit(credit, drain=True)
-    next_transfer(client)
-    told = flow_of(client, theirs)
-    assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
 
 
 @pytest.mark.parametrize("there", [0, 2, 5])
@@ -100,23 +77,6 @@ def test_each_drain_is_answered(client: FrameClient, address: str, there: int, c
     client.send("flow", handle=0, delivery_count=credit, link_credit=0, drain=True, **SESSION)
     told = flow_of(client, theirs)
     assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
-
-
-@pytest.mark.parametrize("of", ["session", "consumer", "producer"])
-def test_echo_is_answered(client: FrameClient, address: str, of: str) -> None:
-    consumer = client.attach_receiver(address, handle=0).fields["handle"]
-    producer = client.attach_sender(address, handle=1).fields["handle"]
-    client.wait_for_credit()
-    link = {
-        "session": {},
-        "consumer": {"handle": 0, "delivery_count": 0, "link_credit": 7},
-        "producer": {"handle": 1, "delivery_count": 0, "available": 3},
-    }[of]
-    client.send("flow", echo=True, **SESSION, **link)
-    told = client.expect("flow").fields
-    assert told.get("handle") == {"session": None, "consumer": consumer, "producer": producer}[of]
-    if of == "consumer":
-        assert told["link_credit"] == 7
 
 
 def test_a_consumer_gets_no_message_that_is_too_large_for_it(server: Server, address: str) -> None:

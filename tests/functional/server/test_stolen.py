@@ -8,7 +8,7 @@ import pytest
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.frames import Frame, composite, message
+from quiver_fast.conform.wire.frames import composite, message
 
 STOLEN = "amqp:link:stolen"
 
@@ -161,15 +161,3 @@ def test_a_refused_attach_takes_no_name(client: FrameClient, address: str) -> No
     assert client.expect("attach").channel == 1
     assert client.expect("detach").channel == 1
     assert_works(client, "sender", 0)
-
-
-@both_roles
-def test_a_handle_in_use_ends_the_connection(client: FrameClient, address: str, role: str) -> None:
-    """Part 2.7.3."""
-    attach(client, role, "mine", address)
-    client.send(
-        "attach", name="other", handle=0, role=role == "receiver", initial_delivery_count=0,
-        source=composite("source", address=address), target=composite("target", address=address),
-    )  # fmt: skip
-    last: Frame = client.read_to_end()[-1]
-    assert (last.name, last.condition) == ("close", "amqp:session:handle-in-use")
