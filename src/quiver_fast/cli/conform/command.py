@@ -61,8 +61,9 @@ verdicts:
   unobservable          The clause cannot be judged here; the line tells why
 
 queues:
-  Each case has a queue of its own: a dynamic node. For a server without them give
-  --address; its '{}' is a number for each case. No other queue is touched.
+  Each case has a queue of its own, by the management of RabbitMQ 4, or a dynamic node.
+  For another server give --address; its '{}' is a number for each case. No other
+  queue is touched.
 
 clients:
   --client starts the command for each case, against a peer on this host. These words
