@@ -93,7 +93,10 @@ class Client:
             keys: of the contract.
             peer: attributes of the counterpart.
         """
+        revision = revision or self._revision()
         listener = self._start(operation, revision, keys or {})
+        # Of v3, ids are an option that is off.
+        peer = {"named": revision != "v3", **peer}
         return self._met(listener, self.trace, until, says or {}, peer)
 
     def course(self, operation: str, revision: str = "", **keys: Any) -> Course:
@@ -215,7 +218,7 @@ class Client:
     def _course(self, operation: str, revision: str, keys: Mapping[str, Any]) -> Course:
         trace = Trace()
         listener = self._start(operation, revision, keys)
-        peer = self._met(listener, trace, "open", {}, {})
+        peer = self._met(listener, trace, "open", {}, {"named": revision != "v3"})
         with preparing("serve it to its end"):
             peer.serve()
         end = self.end()

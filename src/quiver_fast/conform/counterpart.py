@@ -82,13 +82,15 @@ class Talk(FrameClient):
                 return
 
 
-def contract_message(number: int, size: int = 100) -> bytes:
-    """Return a message of the arrow contract: an id, a time, and a body of ``x``."""
+def contract_message(number: int, size: int = 100, *, named: bool = True) -> bytes:
+    """Return a message of the arrow contract: a time, a body of ``x``, and, if named, an id."""
     sent = (Value("string", "SendTime"), Value("long", time.time_ns() // 1_000_000))
     sections = {
         0x73: Value("list", (Value("string", f"conform-{number}"),)),
         0x74: Value("map", (sent,)),
     }
+    if not named:
+        del sections[0x73]
     described = (Value("described", (Value("ulong", code), it)) for code, it in sections.items())
     return b"".join(map(encode, described)) + message(b"x" * size)
 
@@ -129,6 +131,8 @@ class Counterpart(Talk):
         stock: how many messages there are for a client that receives.
         verdict: the outcome of what comes; None for no answer.
         offer: the SASL mechanisms.
+        size: the bytes of the bodies of our messages.
+        named: whether they have ids.
 
     Args:
         accepted: the connection.
@@ -151,7 +155,7 @@ class Counterpart(Talk):
         self.credit, self.stock = 100, 1000
         self.verdict: Value | None = ACCEPTED
         self.offer: Sequence[str] = ("ANONYMOUS",)
-        self.size = 100
+        self.size, self.named = 100, True
         self.__dict__ |= keys
         self._says = says
         self._links: dict[tuple[int, int], _Link] = {}
@@ -239,7 +243,7 @@ class Counterpart(Talk):
         number = session.outgoing
         link.count, link.credit = (link.count + 1) % 2**32, link.credit - 1
         session.outgoing = (number + 1) % 2**32
-        payload = payload or contract_message(link.count, self.size)
+        payload = payload or contract_message(link.count, self.size, named=self.named)
         self.transfer(number, payload, **{"handle": self.link["handle"], **transfer})
         return number
 
