@@ -124,16 +124,6 @@ def test_what_an_arrow_says_of_itself(courses: Courses, operation: str) -> None:
         assert "initial_delivery_count" in attach.fields
 
 
-def test_transfers_of_an_arrow(courses: Courses) -> None:
-    """Parts 2.6.12 and 2.7.5: ids that follow one another, tags that differ, a format."""
-    sent = [each.fields for each in courses["send"]["transfer"]]
-    assert [each["delivery_id"] for each in sent] == list(range(COUNT))
-    assert len({each["delivery_tag"] for each in sent}) == COUNT
-    assert {each["message_format"] for each in sent} == {0}
-    assert not any(each.get("settled") or each.get("resume") for each in sent)
-    assert all(len(each["delivery_tag"]) <= 32 for each in sent)
-
-
 def test_flows_and_outcomes_of_an_arrow(courses: Courses) -> None:
     """Part 2.7.4: a receiver's flow repeats the sender's count; part 2.7.6: its role."""
     flow = courses["receive"]["flow"][0].fields
@@ -177,20 +167,3 @@ def test_a_sender_acquires_nothing_in_a_transaction() -> None:
         end = run_pyfast(*arguments("send", peer.port, count=COUNT))
     assert "amqp:not-implemented" in told
     assert_error(end, "amqp:not-implemented")
-
-
-@BOTH
-def test_a_channel_above_our_maximum_closes_the_connection(operation: str) -> None:
-    """Part 2.7.1, channel-max."""
-    told: list[str | None] = []
-
-    def script(talk: Talk) -> None:
-        talk.answer_session()
-        talk.answer_attach(target=TARGET)
-        talk.send("begin", channel=65535, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
-        told.extend(each.condition for each in talk.read_to_end())
-
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, count=COUNT))
-    assert "amqp:connection:framing-error" in told
-    assert_error(end, "amqp:connection:framing-error")

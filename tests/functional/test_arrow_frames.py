@@ -144,60 +144,6 @@ def test_outcomes_that_a_peer_mixes() -> None:
     assert_error(end, "1 rejected, 5 released, 3 modified")
 
 
-@pytest.mark.parametrize("window", [1, 3])
-@pytest.mark.parametrize("size", [10, 5000])
-def test_a_sender_keeps_to_the_window(window: int, size: int) -> None:
-    """Part 2.5.6: no more transfers than the peer's incoming-window, given again by its flows."""
-
-    def script(talk: Talk) -> None:
-        talk.answer_header()
-        talk.expect("open")
-        talk.send("open", container_id="frames", max_frame_size=1000)
-        talk.expect("begin")
-        talk.send("begin", remote_channel=0, next_outgoing_id=0, incoming_window=window,
-                  outgoing_window=9)  # fmt: skip
-        talk.answer_attach(target=TARGET)
-        talk.give_credit(COUNT, incoming_window=window, next_incoming_id=0)
-        seen, whole = 0, 0
-        while whole < 5:
-            for _ in range(window):
-                frame = talk.expect("transfer")
-                whole += not frame.fields.get("more", False)
-                if whole == 5:
-                    break
-            seen += window
-            talk.socket.settimeout(0.05)
-            with pytest.raises(TimeoutError):
-                talk.socket.recv(1)
-            talk.socket.settimeout(10)
-            talk.send("flow", next_incoming_id=seen, incoming_window=window, next_outgoing_id=0,
-                      outgoing_window=9)  # fmt: skip
-        talk.send_bytes(answer(0, 4))
-        talk.read_until("end")
-
-    with FramePeer(script) as peer:
-        assert_clean(run_pyfast(*arguments("send", peer.port, count=5, body_size=size)))
-
-
-def test_a_drain_takes_back_what_is_left() -> None:
-    """Part 2.6.7: a sender without more to send uses the credit up, and says so."""
-
-    def script(talk: Talk) -> None:
-        ready_to_take(talk, COUNT)
-        take(talk, 10)
-        talk.give_credit(COUNT, drain=True, delivery_count=0)
-        while True:
-            flow = talk.read()
-            if flow.name == "flow" and flow.fields.get("link_credit", 0) == 0:
-                break
-        assert flow.fields["delivery_count"] == COUNT
-        talk.send_bytes(answer(0, 9))
-        talk.read_until("end")
-
-    with FramePeer(script) as peer:
-        assert_clean(run_pyfast(*arguments("send", peer.port, count=10, rate=1000)))
-
-
 def test_a_drain_is_answered_where_nothing_is_left_to_take_back() -> None:
     """Messages used the credit up, or there was none: a peer waits for the flow all the same."""
 
@@ -389,19 +335,8 @@ def test_parts_aborted_and_settled_deliveries_between_whole_ones() -> None:
 
 
 MALFORMED = {
-    "a transfer without a tag": encode_frame("transfer", handle=0, delivery_id=0),
-    "a transfer on no link": encode_frame(
-        "transfer", handle=9, delivery_id=0, delivery_tag=b"0", payload=b"x"
-    ),
-    "a transfer on no session": encode_frame(
-        "transfer", channel=7, handle=0, delivery_id=0, delivery_tag=b"0", payload=b"x"
-    ),
-    "a flow on no session": encode_frame(
-        "flow", channel=7, incoming_window=1, next_outgoing_id=0, outgoing_window=1
-    ),
     "a disposition without ids": encode_frame("disposition", role=True),
     "a frame of 7 bytes": b"\0\0\0\7\2\0\0\0",
-    "a frame beyond ours": b"\x7f\0\0\0\2\0\0\0",
 }
 
 

@@ -125,11 +125,6 @@ def heartbeats() -> list[float]:
     return waited
 
 
-def test_peer_that_asks_for_heartbeats_gets_them() -> None:
-    """A quiet arrow must send empty frames before the peer's idle time-out is over."""
-    assert len(heartbeats()) == 4
-
-
 @pytest.mark.measured
 def test_heartbeats_come_in_time(figure: Figure) -> None:
     figure("longest time between heartbeats", max(heartbeats()), at_most=IDLE_TIMEOUT, unit="s")

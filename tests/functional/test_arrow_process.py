@@ -197,14 +197,6 @@ def test_count_is_never_overshot(credit: int) -> None:
         assert max(peer.credit_seen) <= min(credit, 50)
 
 
-def test_sender_sends_exactly_the_count() -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=321))
-        assert_clean(end)
-        assert len(peer.messages) == 321
-    assert len(end.lines) == 321
-
-
 @pytest.mark.parametrize("rate", [20, 2000])
 def test_a_rate_is_that_of_the_send_times(rate: int) -> None:
     """They are those of the schedule, however late a busy machine sends."""

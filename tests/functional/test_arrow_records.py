@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.arrows import arguments, arguments_v2, pyfast, run_pair, run_pyfast
+from support.arrows import arguments_v2, pyfast, run_pair, run_pyfast
 from support.judgement import assert_clean
 from support.processes import Running, free_port
 from support.scripted_peer import ScriptedPeer
@@ -26,21 +26,6 @@ def masked(lines: list[str]) -> list[str]:
 
 
 # -- v3, today's upstream
-
-
-def test_v3_sender() -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=5))
-    assert_clean(end)
-    assert masked(end.lines) == ["T,0"] * 5
-    assert re.fullmatch(r"(\d{13},0\n){5}", end.stdout)
-
-
-def test_v3_receiver() -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=5))
-    assert_clean(end)
-    assert masked(end.lines) == ["T,T"] * 5
 
 
 @pytest.mark.parametrize("set_id", [0, 1])
@@ -65,48 +50,6 @@ def test_v2_pair(settlement: int) -> None:
     assert masked(pair.receiver.lines) == [f"{identifier},T,T" for identifier in ids]
 
 
-def test_v2_settlement_lines() -> None:
-    """Requirement 000: S for the first and every 256th thereafter, s for the others."""
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments_v2("send", peer.port, count=600, settlement=1))
-    assert_clean(end)
-    ids = [line.split(",")[0] for line in end.lines if line[0] not in "Ss"]
-    settled = [line for line in end.lines if line[0] in "Ss"]
-    sampled = {1, 257, 513}
-    expected = [
-        f"{'S' if number in sampled else 's'}{identifier},T"
-        for number, identifier in enumerate(ids, 1)
-    ]
-    assert masked(settled) == expected
-
-
-def test_v2_settlement_follows_its_transfer() -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments_v2("send", peer.port, count=300, settlement=1))
-    assert_clean(end)
-    at = {line.split(",")[0]: index for index, line in enumerate(end.lines)}
-    transfers = [identifier for identifier in at if identifier[0] not in "Ss"]
-    assert len(transfers) == 300
-    for identifier in transfers:
-        settled = at.get(f"S{identifier}", at.get(f"s{identifier}", -1))
-        assert settled > at[identifier]
-
-
-def test_v2_without_settlement_has_no_settlement_lines() -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments_v2("send", peer.port, count=300))
-    assert_clean(end)
-    assert len(end.lines) == 300
-    assert not any(line[0] in "Ss" for line in end.lines)
-
-
-def test_v2_receiver_takes_the_ids_of_others() -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments_v2("receive", peer.port, count=3))
-    assert_clean(end)
-    assert masked(end.lines) == ["peer-1,T,T", "peer-2,T,T", "peer-3,T,T"]
-
-
 # -- v1, positional
 
 
@@ -123,13 +66,6 @@ def test_v1_sender(tmp_path: Path) -> None:
     assert_clean(end)
     assert masked(end.lines) == [f"{identifier},T" for identifier in sent_ids]
     assert len(set(sent_ids)) == 5
-
-
-def test_v1_receiver(tmp_path: Path) -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*positional("client", "receive", peer.port, 3, tmp_path))
-    assert_clean(end)
-    assert masked(end.lines) == ["peer-1,T,T", "peer-2,T,T", "peer-3,T,T"]
 
 
 @pytest.mark.parametrize("server", ["send", "receive"])
