@@ -19,8 +19,6 @@ from quiver_fast.conform.wire.frames import (
 )
 
 BODY = message(b"whole")
-HALVES = (BODY[:4], BODY[4:])
-ACCEPTED = composite("accepted")
 WINDOWS = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
 
 
@@ -41,13 +39,6 @@ def outcome(client: FrameClient) -> tuple[int, str]:
     """Return the delivery and the state of the next disposition."""
     fields = client.expect("disposition").fields
     return fields["first"], fields["state"].name
-
-
-def body_of_next(client: FrameClient, address: str, *, handle: int = 8) -> bytes:
-    """Attach a consumer and return the payload of the first message of a queue."""
-    client.attach_receiver(address, handle=handle)
-    client.give_credit(1, handle=handle)
-    return client.expect("transfer").payload
 
 
 # -- connections and sessions

@@ -12,7 +12,6 @@ from quiver_fast.conform.wire.frames import composite, message
 
 SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0,
            "outgoing_window": 1000}  # fmt: skip
-UINTS = (1, 2**31 - 1, 2**31, 2**32 - 1)
 
 
 @pytest.fixture(name="client")

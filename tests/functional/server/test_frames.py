@@ -34,10 +34,7 @@ FRAMING = "amqp:connection:framing-error"
 DECODE = "amqp:decode-error"
 ILLEGAL_STATE = "amqp:illegal-state"
 NOT_ALLOWED = "amqp:not-allowed"
-NOT_IMPLEMENTED = "amqp:not-implemented"
 INVALID_FIELD = "amqp:invalid-field"
-UNATTACHED = "amqp:session:unattached-handle"
-WINDOW = "amqp:session:window-violation"
 
 # A queue of its own for each producer: what another test left is not in the way.
 addresses = (f"frames-{number}" for number in itertools.count())
