@@ -23,7 +23,9 @@ from quiver_fast.conform.wire.frames import Frame, Unexpected, composite, messag
 })  # fmt: skip
 def within_the_window(client: Client, keys: dict[str, Any]) -> None:
     several(client)
-    for window, size in ((1, 10), (3, 10), (1, 5000), (3, 5000)):
+    # We tell an arrow alone how large its messages are.
+    ways = ((1, 10), (3, 10), (1, 5000), (3, 5000))
+    for window, size in ways if client.told else ways[:2]:
         says = {"begin": {"incoming_window": window}, "open": {"max_frame_size": 1000}}
         peer = client.meet("send", says=says, credit=0, keys={"body_size": size, **keys})
         first = peer.theirs["begin"]["next_outgoing_id"]
