@@ -134,9 +134,9 @@ class MutatingRelay:
             rest += data
         # Bytes that are no frame pass as they are: those of TLS.
         client.sendall(rest)
-        if self.mutator.fault is not None and self.mutator.fault.kind == "held":
-            self.mutator.happened += 1
-        else:
+        kind = self.mutator.fault.kind if self.mutator.fault else ""
+        self.mutator.happened += kind == "held"
+        if kind not in ("held", "silenced"):
             client.shutdown(socket.SHUT_WR)
 
 
@@ -200,6 +200,7 @@ _PARTS: dict[str, Callable[[Mutation, bytes], Iterator[bytes | None]]] = {
     "dropped": lambda _fault, _unit: iter(()),
     "header": lambda fault, _unit: iter([fault.fields["data"]]),
     "late": _late,
+    "silenced": lambda _fault, _unit: iter(()),
     "twice": lambda _fault, unit: iter([unit, unit]),
 }
 

@@ -45,6 +45,11 @@ def dropped(name: str, nth: int = 0) -> Mutation:
     return Mutation("dropped", name, {}, nth)
 
 
+def silenced(name: str) -> Mutation:
+    """Leave a frame out, and swallow the end of the TCP connection."""
+    return Mutation("silenced", name, {})
+
+
 def twice(name: str) -> Mutation:
     """Send each frame of this name twice."""
     return Mutation("twice", name, {})
@@ -111,6 +116,7 @@ def _changed_words(one: Mutation) -> str:
 _WORDS: dict[str, Callable[[Mutation], str]] = {
     "changed": _changed_words,
     "dropped": lambda one: f"its {one.name} does not come",
+    "silenced": lambda one: f"its {one.name} does not come, nor the end of the connection",
     "twice": lambda one: f"its {one.name} comes twice",
     "swapped": lambda one: f"its {one.fields['second']} comes before its {one.name}",
     "late": lambda one: f"its {one.name} comes {one.fields['seconds']:g} s late",

@@ -97,15 +97,21 @@ class Peer(FrameClient):
             answer = super().attach_receiver(address, handle=handle, **fields)
             return self._taken_in(answer, "source")
 
-    def give_credit(self, credit: int, *, handle: int = 0, **fields: Any) -> None:
-        """Give credit on the link that was attached last, from the ids at which the peer began."""
-        attach: Mapping[str, Any] = self.theirs.get("attach") or {}
-        begun = {
+    def flow(self, **fields: Any) -> None:
+        """Send a flow with the state of the session, from the id at which the peer began."""
+        session = {
             "next_incoming_id": self.theirs["begin"]["next_outgoing_id"],
+            "incoming_window": 1000,
             "next_outgoing_id": self.next_delivery,
-            "delivery_count": attach.get("initial_delivery_count", 0),
+            "outgoing_window": 1000,
         }
-        super().give_credit(credit, handle=handle, **{**begun, **fields})
+        self.send("flow", **{**session, **fields})
+
+    def give_credit(self, credit: int, *, handle: int = 0, **fields: Any) -> None:
+        """Give credit on the link that was attached last, which has had no delivery yet."""
+        attach: Mapping[str, Any] = self.theirs.get("attach") or {}
+        link = {"delivery_count": attach.get("initial_delivery_count", 0), "link_credit": credit}
+        self.flow(handle=handle, **{**link, **fields})
 
     def wait_for_credit(self) -> int:
         """Wait for credit."""
@@ -135,7 +141,7 @@ def preparing(what: str) -> Iterator[None]:
 class Controller:
     """A session with a control link to the coordinator (part 4.2)."""
 
-    def __init__(self, peer: FrameClient) -> None:
+    def __init__(self, peer: Peer) -> None:
         self.peer = peer
 
     def ask(self, value: Value, **transfer: Any) -> Frame:
@@ -170,7 +176,7 @@ class Server:
         self._peers: list[Peer] = []
         self._queue = ""
 
-    def connect(self) -> FrameClient:
+    def connect(self) -> Peer:
         """Connect: TCP and TLS only."""
         target = self.target
         with preparing("connect"), self._subject.counting_failures():
@@ -182,7 +188,7 @@ class Server:
         self._peers.append(peer)
         return peer
 
-    def authenticated(self) -> FrameClient:
+    def authenticated(self) -> Peer:
         """Connect, and authenticate as the target says."""
         peer = self.connect()
         with preparing("authenticate"):
@@ -190,7 +196,7 @@ class Server:
                 raise Unobservable("it offers no SASL mechanism that fits")
         return peer
 
-    def opened(self, **open_: Any) -> FrameClient:
+    def opened(self, **open_: Any) -> Peer:
         """Connect, authenticate as the target says, and open."""
         peer = self.connect()
         with preparing("authenticate"):
@@ -199,19 +205,17 @@ class Server:
         peer.open(**{"container_id": name, "hostname": self.target.host, **open_})
         return peer
 
-    def session(self, **begin: Any) -> FrameClient:
+    def session(self, **begin: Any) -> Peer:
         """Begin a session on channel 0 of a new connection."""
         peer = self.opened()
         peer.begin(**begin)
         return peer
 
-    def sender(self, address: str | None = None, **attach: Any) -> FrameClient:
+    def sender(self, address: str | None = None, **attach: Any) -> Peer:
         """Attach a sending link, handle 0, to this case's queue or ``address``; it has credit."""
         return self._sending(address, **attach)
 
-    def receiver(
-        self, address: str | None = None, *, credit: int = 0, **attach: Any
-    ) -> FrameClient:
+    def receiver(self, address: str | None = None, *, credit: int = 0, **attach: Any) -> Peer:
         """Attach a receiving link, handle 0, to this case's queue or ``address``."""
         peer = self.session()
         peer.attach_receiver(self.queue() if address is None else address, **attach)
@@ -219,7 +223,7 @@ class Server:
             peer.give_credit(credit)
         return peer
 
-    def both(self, **attach: Any) -> FrameClient:
+    def both(self, **attach: Any) -> Peer:
         """Attach a sender (handle 0) and a receiver (handle 1, no credit) of this case's queue."""
         peer = self._sending(None, **attach)
         peer.attach_receiver(self.queue(), handle=1, **attach)
@@ -279,7 +283,7 @@ class Server:
             with contextlib.suppress(OSError):
                 peer.socket.shutdown(socket.SHUT_RDWR)
 
-    def _sending(self, address: str | None, **attach: Any) -> FrameClient:
+    def _sending(self, address: str | None, **attach: Any) -> Peer:
         peer = self.session()
         peer.attach_sender(self.queue() if address is None else address, **attach)
         peer.wait_for_credit()

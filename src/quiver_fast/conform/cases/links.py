@@ -184,7 +184,8 @@ def no_unsettled(said: Fields) -> bool:
 def attach_says(server: Server, ours: dict[str, Any], right: Callable[[Fields], bool]) -> None:
     peer = server.session()
     peer.send("attach", **attach(True, server.queue(), **ours))
-    said = peer.expect("attach")
+    with preparing("attach a receiver"):
+        said = peer.expect("attach")
     check(right(said.fields), "an attach as the clause says", said)
 
 
@@ -219,6 +220,8 @@ def incomplete(server: Server) -> None:
     address = server.queue()
     peer = server.session()
     peer.send("attach", **attach(True, address, unsettled=UNSETTLED, incomplete_unsettled=True))
+    with preparing("attach with such a map"):
+        peer.expect("attach")
     peer.give_credit(1)
     server.filled()
     peer.nothing("transfer")

@@ -217,7 +217,7 @@ class FrameClient:
             conditions: if there are any, the error has one of them.
 
         Raises:
-            Unexpected: no such frame comes, or after a close the connection does not end.
+            Unexpected: no such frame comes.
         """
 
         def judge(found: Frame) -> bool | None:
@@ -228,8 +228,15 @@ class FrameClient:
         found = self._find(f"{least} with {' or '.join(conditions) or 'an error'}", judge)
         if found.name == "close":
             self.send("close")
-            self.ended()
         return found
+
+    def over(self) -> None:
+        """Expect that it ends the connection, by a close with an error or without a word."""
+        try:
+            self.refused("close")
+        except Unexpected as error:
+            if error.found != _END:
+                raise
 
     def nothing(self, *names: str) -> None:
         """Expect that for `quiet` seconds none of these frames comes; others are read over."""
