@@ -104,6 +104,7 @@ def check_counts(results: list[dict[str, Any]]) -> None:
         assert (one["count"], one["unreceived"], one["duplicate"]) == (2000, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(BENCH_SECONDS)
 @pytest.mark.peer("broker_j")
 def test_the_bench_starts_a_real_broker(tmp_path: Path) -> None:

@@ -158,7 +158,11 @@ def test_an_end_without_records(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "unit", "hashed"),
-    [((1, 1), "ms", False), ((3, 1), "us", True), ((2, 3), "ns", False)],
+    [
+        pytest.param((1, 1), "ms", False, marks=pytest.mark.slow),
+        pytest.param((3, 1), "us", True, marks=pytest.mark.slow),
+        ((2, 3), "ns", False),
+    ],
 )
 def test_the_ledger_of_a_run_with_failures(
     spark: SparkSession, tmp_path: Path, shape: tuple[int, int], unit: str, hashed: bool
