@@ -127,9 +127,9 @@ class Ledger:
         self.accepted: dict[int, str] = {}
         # By message: who holds it unsettled.
         self.held: dict[int, tuple[Session, Link]] = {}
-        # Two who hold a message: wrong, unless one of them has ended. Whose frames came first is
-        # not known.
-        self.doubted: list[tuple[tuple[Session, Link], tuple[Session, Link]]] = []
+        # What would be wrong, unless one of these has ended: it may have had the message first.
+        # Whose frames came first is not known.
+        self.doubted: list[tuple[str, list[tuple[Session, Link]]]] = []
         self.consumed: set[int] = set()
         # Addresses whose messages may be lost with a link: it asked for settled deliveries. With
         # "" those of all: a link of the server's names no queue.
@@ -139,10 +139,14 @@ class Ledger:
 
     def came(self, session: Session, link: Link, number: int, settled: bool) -> None:
         """Note a delivery of a queue's message to a consumer that does not browse."""
+        here = session, link
         if number in self.held and number not in self.returned:
-            self.doubted.append((self.held[number], (session, link)))
+            holders = [self.held[number], here]
+            self.doubted.append(("a message is with two consumers at once", holders))
         elif number in self.consumed and number not in self.returned:
-            raise Wrong("a message is delivered after its acceptance")
+            # A settled delivery does not go back to the queue, not even with its session.
+            holders = [] if settled else [here]
+            self.doubted.append(("a message is delivered after its acceptance", holders))
         self.returned.discard(number)
         if settled:
             self.consumed.add(number)
@@ -173,9 +177,9 @@ class Ledger:
     def settle(self) -> None:
         """Judge doubts, when the frames of all connections were read."""
         doubted, self.doubted = self.doubted, []
-        for both in doubted:
-            if not any(s.over or s.theirs_ended or link.theirs_ended for s, link in both):
-                raise Wrong("a message is with two consumers at once")
+        for what, holders in doubted:
+            if not any(s.over or s.theirs_ended or link.theirs_ended for s, link in holders):
+                raise Wrong(what)
 
     def judge(self, address: str, found: list[int]) -> None:
         """Compare the rest of a queue with the messages that nobody consumed."""
