@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 from support.client_controls import arrow_subject, mutated
+from support.verdicts import answers, expected, refusals
 
-from buildtools.not_kept import NOT_KEPT
-from quiver_fast.conform.case import BROKEN, DISPUTED_, KEPT, Case
+from quiver_fast.conform.case import BROKEN, DISPUTED_, Case
 from quiver_fast.conform.cases import CASES
 from quiver_fast.conform.client import ClientSubject
 from quiver_fast.conform.runner import judge, run
 
 ARROW = [case for case in CASES if case.who in ("client", "arrow")]
-FOLDER = Path(__file__).parents[1] / "support" / "conform_answers"
-# Of each refusal of ours its frame and condition: cases demand less.
-ANSWERS: dict[str, str] = json.loads((FOLDER / "clients.json").read_text())
+ANSWERS = answers("clients")
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +32,11 @@ def name_of(case: Case) -> str:
     return f"{case.who}-{case.id}"
 
 
-def expected(case: Case) -> str:
-    row = NOT_KEPT.get(case.id)
-    return BROKEN if row and row.who in ("arrow", "both") else KEPT
-
-
-def refusal(answer: str) -> str | None:
-    """Return the name and the condition of a frame with an error; None for another."""
-    found = re.match(r"([\w-]+) .*\bcondition=([\w:.-]+)", answer)
-    return f"{found[1]} {found[2]}" if found else None
-
-
 @pytest.mark.parametrize("case", ARROW, ids=name_of)
 def test_a_case(case: Case, ours: ClientSubject) -> None:
     result = judge(case, ours)
     assert result.verdict == expected(case), result
-    assert refusal(result.answer) == ANSWERS.get(case.id), result
+    assert refusals(result) == ANSWERS.get(case.id, ""), result
 
 
 def test_each_answer_is_a_cases() -> None:

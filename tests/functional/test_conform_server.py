@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import random
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.certificates import Certificates
 from support.controls import Controls, kind_of
 from support.mutant import MutatingRelay
+from support.verdicts import answers, expected, refusals
 
-from buildtools.not_kept import NOT_KEPT
-from quiver_fast.conform.case import BROKEN, KEPT, Case
+from quiver_fast.conform.case import Case
 from quiver_fast.conform.cases import CASES
 from quiver_fast.conform.runner import judge, run
 
 SERVER = [case for case in CASES if case.who == "server"]
 PLAIN = [case for case in SERVER if kind_of(case) == "plain"]
-FOLDER = Path(__file__).parents[1] / "support" / "conform_answers"
-# Of each refusal of ours its frame and condition: cases demand less.
-ANSWERS: dict[str, str] = {
-    key: answer
-    for name in ("transport", "others")
-    for key, answer in json.loads((FOLDER / f"{name}.json").read_text()).items()
-}
+ANSWERS = answers("transport", "others")
 
 
 @pytest.fixture(scope="module")
@@ -38,22 +29,11 @@ def controls(
     found.close()
 
 
-def expected(case: Case) -> str:
-    row = NOT_KEPT.get(case.id)
-    return BROKEN if row and row.who in ("server", "both") else KEPT
-
-
-def refusal(answer: str) -> str | None:
-    """Return the name and the condition of a frame with an error; None for another."""
-    found = re.match(r"([\w-]+) .*\bcondition=([\w:.-]+)", answer)
-    return f"{found[1]} {found[2]}" if found else None
-
-
 @pytest.mark.parametrize("case", SERVER, ids=lambda case: case.id)
 def test_a_case(case: Case, controls: Controls) -> None:
     result = judge(case, controls.subject(case))
     assert result.verdict == expected(case), result
-    assert refusal(result.answer) == ANSWERS.get(case.id)
+    assert refusals(result) == ANSWERS.get(case.id, "")
     controls.check(case)
 
 

@@ -42,7 +42,6 @@ class Result:
     Attributes:
         expected: of a broken clause; so is `found`.
         reason: why the clause is disputed, or cannot be observed.
-        answer: the last frame that the case accepted, as text.
         fault: whether the case itself failed.
     """
 
@@ -51,7 +50,6 @@ class Result:
     expected: str | None = None
     found: str | None = None
     reason: str | None = None
-    answer: str = ""
     trace: Trace = field(default_factory=Trace)
     seconds: float = 0.0
     fault: bool = False
@@ -105,7 +103,7 @@ def judge(case: Case, subject: Any, seconds: float = CASE_SECONDS) -> Result:
     took = time.monotonic() - began
     if took >= seconds:
         told = {"verdict": UNOBSERVABLE, "reason": f"it took more than {seconds:.0f} s"}
-    return Result(case, answer=view.trace.answer, trace=view.trace, seconds=took, **told)
+    return Result(case, trace=view.trace, seconds=took, **told)
 
 
 def _broken(case: Case, product: str, error: Unexpected) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from quiver_fast.conform.server import ACCEPTED, BODY, OTHER, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value, decode, encode
 from quiver_fast.conform.wire.frames import Composite, Frame, Unexpected, composite, message, plain
-from quiver_fast.conform.wire.trace import sections, shown, text
+from quiver_fast.conform.wire.trace import sections, text
 
 HEADER, ANNOTATIONS, PROPERTIES, APPLICATION = 0x70, 0x72, 0x73, 0x74
 DATA, SEQUENCE, VALUE, FOOTER = 0x75, 0x76, 0x77, 0x78
@@ -71,8 +71,6 @@ def next_of(peer: FrameClient, *names: str) -> Frame:
         raise Unexpected(due, "silence") from None
     except (EOFError, OSError):
         raise Unexpected(due, END) from None
-    if peer.trace is not None:
-        peer.trace.answer = shown(found)
     return found
 
 

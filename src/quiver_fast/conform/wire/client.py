@@ -206,8 +206,6 @@ class FrameClient:
             raise Unexpected(due, _END) from None
         if found not in wanted:
             raise Unexpected(due, _header(found))
-        if self.trace is not None:
-            self.trace.answer = _header(found)
 
     def refused(self, least: str, *conditions: str) -> Frame:
         """Expect a detach, end or close with an error, whatever comes before it.
@@ -319,8 +317,6 @@ class FrameClient:
             raise Unexpected(due, _END) from None
         finally:
             self.socket.settimeout(patience)
-        if self.trace is not None:
-            self.trace.answer = shown(found)
         return found
 
     # -- steps of a conversation

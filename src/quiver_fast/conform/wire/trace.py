@@ -40,12 +40,11 @@ class Traced(NamedTuple):
 
 
 class Trace(list[Traced]):
-    """All that went by in a case; `answer` is the last frame that an expectation accepted."""
+    """All that went by in a case."""
 
     def __init__(self) -> None:
         super().__init__()
         self.began = time.monotonic()
-        self.answer = ""
 
 
 def shown(frame: Frame | Traced) -> str:
