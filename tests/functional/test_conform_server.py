@@ -9,7 +9,7 @@ import pytest
 from support.certificates import Certificates
 from support.controls import Controls, kind_of
 from support.mutant import MutatingRelay
-from support.verdicts import answers, expected, refusals
+from support.verdicts import answers, expected, in_order, refusals
 
 from quiver_fast.conform.case import Case
 from quiver_fast.conform.cases import CASES
@@ -34,6 +34,7 @@ def test_a_case(case: Case, controls: Controls) -> None:
     result = judge(case, controls.subject(case))
     assert result.verdict == expected(case), result
     assert refusals(result) == ANSWERS.get(case.id, "")
+    assert in_order(result), result.trace
     controls.check(case)
 
 

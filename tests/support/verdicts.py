@@ -42,6 +42,23 @@ def refusals(result: Result) -> str:
     return ", ".join(each if count == 1 else f"{count} {each}" for count, each in rows)
 
 
+def in_order(result: Result) -> bool:
+    """Say whether it begins each connection by an open; nothing follows its close, on channel 0.
+
+    Parts 2.4.1 and 2.4.3, in whatever a case does to it.
+    """
+    connections: dict[int, list[Traced]] = {}
+    for one in result.trace:
+        if not (one.sent or one.name == "header" or one.name.startswith("sasl_")):
+            connections.setdefault(one.connection, []).append(one)
+    return all(
+        frames[0].name == "open"
+        and all(one.name != "close" for one in frames[:-1])
+        and (frames[-1].name != "close" or frames[-1].channel == 0)
+        for frames in connections.values()
+    )
+
+
 def _error(frame: Traced) -> Composite | None:
     """Return the error of a frame, or of the outcome in it."""
     state = frame.fields.get("state")

@@ -330,6 +330,9 @@ def no_outcome(server: Server) -> None:
                 changed("transfer", nth=2, payload=header(first_acquirer=YES) + BODY)),
     "3.4.5/1": ("The delivery-count of a message that is modified, delivery-failed, grew by 1.",
                 FAILED, {"delivery_count": 1}, changed("transfer", nth=2, payload=BODY)),
+    "3.4.5/4": ("A message that is modified, not delivery-failed, comes again as it is.",
+                composite("modified"), {"delivery_count": 0},
+                changed("transfer", nth=2, payload=COUNTED)),
 })  # fmt: skip
 def once_more(server: Server, state: Value, fields: dict[str, Any]) -> None:
     for settled in (True, False):
