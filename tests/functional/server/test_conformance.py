@@ -1,4 +1,4 @@
-"""Clauses of part 2 that no other test holds; `docs/internals/conformance.md` has all."""
+"""Answers of ours that no case of quiver-conform demands of every server (parts 2 to 4)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.sections import delivery, receiver, send, sender, settle
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value
-from quiver_fast.conform.wire.frames import (
-    AMQP_HEADER,
-    SASL_HEADER,
-    composite,
-    encode_frame,
-    message,
-)
+from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.frames import composite, message
 
 BODY = message(b"whole")
-WINDOWS = {"next_outgoing_id": 0, "incoming_window": 9, "outgoing_window": 9}
 
 
 @pytest.fixture(name="client")
@@ -28,75 +22,6 @@ def opened_client(server: Server) -> Iterator[FrameClient]:
         client.open()
         client.begin()
         yield client
-
-
-def produce(client: FrameClient, address: str, **fields: Any) -> None:
-    client.attach_sender(address, **fields)
-    client.wait_for_credit()
-
-
-def outcome(client: FrameClient) -> tuple[int, str]:
-    """Return the delivery and the state of the next disposition."""
-    fields = client.expect("disposition").fields
-    return fields["first"], fields["state"].name
-
-
-# -- connections and sessions
-
-
-@pytest.mark.parametrize("tunnel", [1, 2, 4, 255])
-def test_a_tunnel_that_is_not_there_gets_our_header_and_the_door(
-    server: Server, tunnel: int
-) -> None:
-    """Parts 2.2 and 5.2: also that of TLS, which begins without a header here (5.2.1)."""
-    with FrameClient(server.port) as client:
-        client.send_bytes(b"AMQP" + bytes((tunnel, 1, 0, 0)))
-        assert client.read_header() in (AMQP_HEADER, SASL_HEADER)
-        client.read_to_end()
-
-
-def test_a_close_comes_on_any_channel_and_is_answered_on_the_first(client: FrameClient) -> None:
-    """Part 2.4.3; the answer is the last frame."""
-    client.send("close", channel=7)
-    last = client.read_to_end()[-1]
-    assert (last.name, last.channel, last.condition) == ("close", 0, None)
-
-
-def test_frames_behind_an_error_are_discarded(client: FrameClient) -> None:
-    """Part 2.4.6, DISCARDING: after a close of ours nothing is answered."""
-    client.attach_sender("behind")
-    client.send("transfer", handle=0)
-    client.send("begin", channel=4, **WINDOWS)
-    client.send("attach", name="late", handle=0, role=True)
-    assert client.expect("close").condition == "amqp:invalid-field"
-    client.send("close")
-    assert client.read_to_end() == []
-
-
-def test_a_transfer_beyond_the_window_ends_the_session(client: FrameClient, address: str) -> None:
-    """Part 2.5.6; the others of the connection go on, and the channel may be used again."""
-    window = client.begin(1).fields["incoming_window"]
-    client.attach_sender(address, channel=1)
-    client.wait_for_credit()
-    part = {"channel": 1, "handle": 0, "delivery_id": 0, "delivery_tag": b"0", "more": True}
-    client.send_bytes(encode_frame("transfer", payload=b"\0", **part) * (window + 1))
-    assert client.expect("end").condition == "amqp:session:window-violation"
-    client.send("end", channel=1)
-    client.begin(1)
-    produce(client, address, channel=1)
-
-
-def test_frames_behind_an_ended_session_are_discarded(client: FrameClient, address: str) -> None:
-    """Parts 2.5.4 and 2.5.5."""
-    client.begin(1)
-    client.send("flow", channel=1, handle=9, delivery_count=0, link_credit=1, **WINDOWS)
-    assert client.expect("end").condition == "amqp:session:unattached-handle"
-    client.send("transfer", channel=1, handle=9, delivery_id=0, delivery_tag=b"0", payload=BODY)
-    client.send("attach", channel=1, name="late", handle=3, role=True)
-    client.send("end", channel=1)
-    produce(client, address)
-    client.transfer(0, BODY)
-    assert outcome(client) == (0, "accepted")
 
 
 # -- links
@@ -111,44 +36,45 @@ def test_a_link_without_a_target_is_detached(client: FrameClient, terminus: str)
     assert client.expect("detach").fields["closed"]
 
 
-@pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_an_incomplete_map_of_deliveries_is_refused(
-    client: FrameClient, address: str, role: str
-) -> None:
-    """Part 2.7.3: nothing new may be sent to such a link, and nothing old is resumed."""
-    attach = client.attach_sender if role == "sender" else client.attach_receiver
-    attach(address, unsettled=Value("map", ()), incomplete_unsettled=True)
+def test_an_incomplete_map_of_a_sender_is_refused(client: FrameClient, address: str) -> None:
+    """Part 2.7.3: nothing old is resumed."""
+    client.attach_sender(address, unsettled=Value("map", ()), incomplete_unsettled=True)
     assert client.expect("detach").condition == "amqp:invalid-field"
-
-
-def test_a_map_of_deliveries_finds_none_here(client: FrameClient, address: str) -> None:
-    """Part 2.6.13: our attach has none of them, so they are settled for the peer."""
-    received = composite("received", section_number=0, section_offset=0)
-    unsettled = Value("map", ((Value("binary", b"tag"), received),))
-    assert "unsettled" not in client.attach_receiver(address, unsettled=unsettled).fields
 
 
 def test_a_delivery_is_not_resumed(client: FrameClient, address: str) -> None:
     """Part 2.7.5, resume: no tag is in an unsettled map here."""
-    produce(client, address)
+    client.attach_sender(address)
+    client.wait_for_credit()
     client.transfer(0, BODY, resume=True)
     assert client.expect("detach").condition == "amqp:not-implemented"
 
 
+def test_an_outcome_of_the_consumers_own_counts(server: Server, address: str) -> None:
+    """It is not replaced by the default-outcome of the source (part 3.5.3)."""
+    with sender(server.port, address) as client:
+        send(client, [(0, BODY)])
+    with receiver(server.port, address, default_outcome=composite("released")) as client:
+        delivery(client)
+        settle(client, "accepted", 0, 0)
+        client.send("close")
+        client.read_to_end()
+    with sender(server.port, address) as client, receiver(server.port, address) as reader:
+        send(client, [(1, BODY)])
+        assert delivery(reader) == (1, BODY)
+
+
 @pytest.mark.parametrize("mode", [0, 1, 2])
-@pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_the_settle_mode_of_a_sender_is_that_of_both(
-    client: FrameClient, address: str, role: str, mode: int
-) -> None:
-    """Part 2.7.3; transfers to a consumer are settled by it (2.7.5)."""
-    attach = client.attach_sender if role == "sender" else client.attach_receiver
-    assert attach(address, snd_settle_mode=mode).fields["snd_settle_mode"] == mode
-    if role == "receiver":
-        produce(client, address, handle=1)
-        client.transfer(0, BODY, handle=1)
-        client.expect("disposition")
-        client.give_credit(1)
-        assert client.expect("transfer").fields.get("settled", False) == (mode == 1)
+def test_the_settle_modes_of_a_link(client: FrameClient, address: str, mode: int) -> None:
+    """Part 2.7.3."""
+    said = client.attach_sender(address, snd_settle_mode=mode, rcv_settle_mode=1).fields
+    client.wait_for_credit()
+    # We settle first for every mode that the producer asks for, and say so.
+    assert (said["snd_settle_mode"], said.get("rcv_settle_mode", 0)) == (mode, 0)
+    said = client.attach_receiver(address, handle=1, rcv_settle_mode=mode % 2).fields
+    assert said.get("rcv_settle_mode", 0) == mode % 2
+    client.transfer(0, BODY)
+    assert client.expect("disposition").fields["settled"]
 
 
 @pytest.mark.parametrize("mode", ["snd_settle_mode", "rcv_settle_mode"])
@@ -158,4 +84,87 @@ def test_settle_modes_are_known_ones(client: FrameClient, mode: str) -> None:
     assert client.expect("close").condition == "amqp:invalid-field"
 
 
-# -- transfers
+# -- nodes
+
+
+@pytest.mark.parametrize("durable", [1, 2])
+@pytest.mark.parametrize(
+    "policy", [None, "link-detach", "session-end", "connection-close", "never"]
+)
+@pytest.mark.parametrize("terminus", ["source", "target"])
+def test_a_terminus_is_told_as_it_is(
+    client: FrameClient, address: str, terminus: str, policy: str | None, durable: int
+) -> None:
+    """Part 2.6.3: a queue's terminus ends with its link under every policy (3.5.5, 3.5.6)."""
+    asked = {"address": address, "durable": durable, "expiry_policy": policy, "timeout": 600}
+    attach = client.attach_receiver if terminus == "source" else client.attach_sender
+    told = attach(address, **{terminus: composite(terminus, **asked)}).fields[terminus].fields
+    assert told["expiry_policy"] == "link-detach"
+    assert (told.get("durable", 0), told.get("timeout", 0)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "told"),
+    [("queue", None, "move"), ("queue", "move", "move"), ("queue", "copy", "copy"),
+     ("queue", "odd", "move"), ("topic", None, "copy"), ("topic", "move", "move")],
+)  # fmt: skip
+def test_a_source_names_its_distribution_mode(
+    client: FrameClient, address: str, name: str, asked: str | None, told: str
+) -> None:
+    """Part 3.5.3: the sending end has two of them, so it says which."""
+    mode = asked and Value("symbol", asked)
+    source = composite("source", address=f"{name}-{address}", distribution_mode=mode)
+    attach = client.attach_receiver("", source=source)
+    assert attach.fields["source"].fields["distribution_mode"] == told
+
+
+# A map of a default-outcome is kept with its link; it has a limit.
+LONG = Value("map", ((Value("symbol", "a"), Value("string", "x" * 1100)),))
+
+
+def test_a_default_outcome_that_is_too_long_is_refused(client: FrameClient, address: str) -> None:
+    outcome = composite("modified", annotations=LONG)
+    source = composite("source", address=address, default_outcome=outcome)
+    client.attach_receiver(address, source=source)
+    assert client.expect("detach").condition == "amqp:invalid-field"
+
+
+def test_the_rest_of_a_source_with_a_default_outcome_is_echoed_too(
+    client: FrameClient, address: str
+) -> None:
+    fields: dict[str, Any] = {"address": address, "distribution_mode": Value("symbol", "copy")}
+    plain = client.attach_receiver(address, source=composite("source", **fields))
+    client.send("detach", handle=0, closed=True)
+    client.expect("detach")
+    fields["default_outcome"] = composite("modified", delivery_failed=True)
+    found = client.attach_receiver(address, source=composite("source", **fields), name="b")
+    assert found.fields["name"] == "b"
+    echoed = dict(found.fields["source"].fields)
+    assert echoed.pop("default_outcome").fields == {"delivery_failed": True}
+    assert echoed == plain.fields["source"].fields
+    assert set(found.fields) == set(plain.fields)
+
+
+# -- transactions
+
+
+def test_the_coordinator_says_what_it_can(client: FrameClient) -> None:
+    """Part 4.5.1; a transaction is its connection's, and its id is not empty (4.5.4)."""
+    said = client.attach_sender("", target=composite("coordinator")).fields["target"].fields
+    assert said["capabilities"] == [
+        "amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn",
+    ]  # fmt: skip
+    client.wait_for_credit()
+    request = Value("described", (Value("ulong", 0x77), composite("declare")))
+    client.transfer(0, encode(request))
+    assert client.expect("disposition").fields["state"].fields["txn_id"]
+
+
+def test_other_properties_of_a_flow_acquire_nothing(client: FrameClient, address: str) -> None:
+    """Part 4.4.3 speaks of the symbol txn-id alone."""
+    client.attach_receiver(address)
+    text = (Value("string", "txn-id"), Value("binary", b"x"))
+    for pair in ((Value("symbol", "other"), Value("uint", 1)), text):
+        client.give_credit(1, properties=Value("map", (pair,)))
+    client.send("detach", handle=0)
+    assert client.expect("detach").condition is None

@@ -39,13 +39,6 @@ def flow_of(client: FrameClient, handle: int) -> dict[str, object]:
             return fields
 
 
-def next_transfer(client: FrameClient) -> None:
-    frame = client.read()
-    while frame.name == "flow":
-        frame = client.read()
-    assert frame.name == "transfer", frame
-
-
 def test_a_window_comes_with_a_link(client: FrameClient, address: str) -> None:
     """Proton tells its user of no flow without one: skupper-router would wait for ever."""
     client.attach_sender(address, handle=9)
@@ -61,21 +54,14 @@ def test_a_window_comes_with_a_link(client: FrameClient, address: str) -> None:
     assert given["handle"] in (0, 1)
 
 
-@pytest.mark.parametrize("there", [0, 2, 5])
-@pytest.mark.parametrize("credit", [0, 2, 3])
-def test_each_drain_is_answered(client: FrameClient, address: str, there: int, credit: int) -> None:
+def test_a_second_drain_is_answered(client: FrameClient, address: str) -> None:
     """go-amqp's DrainCredit waits for a flow, also where no credit is left to return."""
-    publish(client, address, there)
     theirs = client.attach_receiver(address).fields["handle"]
-    client.give_credit(credit, drain=True)
-    for _ in range(min(there, credit)):
-        next_transfer(client)
-    told = flow_of(client, theirs)
-    assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
-    # And the next one too, which finds nothing to return.
-    client.send("flow", handle=0, delivery_count=credit, link_credit=0, drain=True, **SESSION)
-    told = flow_of(client, theirs)
-    assert (told["delivery_count"], told.get("link_credit", 0)) == (credit, 0)
+    client.give_credit(2, drain=True)
+    for _ in range(2):
+        told = flow_of(client, theirs)
+        assert (told["delivery_count"], told.get("link_credit", 0)) == (2, 0)
+        client.send("flow", handle=0, delivery_count=2, link_credit=0, drain=True, **SESSION)
 
 
 def test_a_consumer_gets_no_message_that_is_too_large_for_it(server: Server, address: str) -> None:

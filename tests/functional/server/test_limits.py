@@ -222,16 +222,6 @@ IDLE_SECONDS = 5
 
 
 @pytest.mark.slow
-def test_the_server_keeps_the_peers_idle_timeout(connect: Connect) -> None:
-    """Part 2.4.5: empty frames in time, so that a peer that wants them stays."""
-    _, clients = connect(idle_timeout=0)
-    connection = clients.connect(heartbeat=float(IDLE_SECONDS))
-    clients.pause(3.0 * IDLE_SECONDS)
-    assert connection.state & Endpoint.REMOTE_ACTIVE
-    clients.producer(connection, "queue0").publish("x")
-
-
-@pytest.mark.slow
 def test_a_peer_that_keeps_the_servers_idle_timeout_stays(connect: Connect) -> None:
     _, clients = connect(idle_timeout=IDLE_SECONDS)
     connection = clients.connect()

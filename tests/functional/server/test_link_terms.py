@@ -40,18 +40,6 @@ def test_a_dollar_that_was_configured(start: object) -> None:
 # -- settlement
 
 
-@pytest.mark.parametrize("terminus", ["source", "target"])
-def test_a_queues_terminus_claims_nothing_that_is_not_kept(
-    server: Server, address: str, terminus: str
-) -> None:
-    with opened(server) as client:
-        asked = composite(terminus, address=address, durable=2, expiry_policy="never")
-        attach = client.attach_receiver if terminus == "source" else client.attach_sender
-        answered = attach(address, **{terminus: asked}).fields[terminus].fields
-        assert answered.get("durable", 0) == 0
-        assert answered["expiry_policy"] == "link-detach"
-
-
 # -- container ids
 
 

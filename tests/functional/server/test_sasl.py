@@ -42,32 +42,15 @@ def use(client: FrameClient) -> None:
     assert client.expect("disposition").fields["state"].name == "accepted"
 
 
-def test_plain(client: FrameClient) -> None:
-    assert client.authenticate("PLAIN", PLAIN).fields == {"code": OK}
-    use(client)
-
-
 @pytest.mark.parametrize(
     ("mechanism", "response"),
-    [("PLAIN", b"\0alice\0wrong"), ("ANONYMOUS", b""), ("EXTERNAL", b""), ("SCRAM-SHA-256", b"")],
+    [("PLAIN", b"\0alice\0wrong"), ("ANONYMOUS", b""), ("SCRAM-SHA-256", b"")],
 )
 def test_a_refused_client_gets_the_outcome_and_the_door(
     client: FrameClient, mechanism: str, response: bytes
 ) -> None:
     assert client.authenticate(mechanism, response).fields == {"code": AUTH}
     assert client.read_to_end() == []
-
-
-def test_amqp_frames_among_sasl_frames_do_nothing(server: Server, client: FrameClient) -> None:
-    """The engine takes them before authentication; nothing may come of that."""
-    client.exchange_header(SASL_HEADER)
-    client.expect("sasl_mechanisms")
-    early = [
-        encode_frame("open", container_id="x"),
-        encode_frame("begin", next_outgoing_id=0, incoming_window=9, outgoing_window=9),
-    ]
-    client.send_bytes(b"".join(early))
-    assert {frame.name for frame in client.read_to_end()} <= {"sasl_outcome"}
 
 
 INIT = encode_frame("sasl_init", mechanism="PLAIN", initial_response=PLAIN)
@@ -79,7 +62,6 @@ OPEN = encode_frame("open", container_id="x")
     [
         pytest.param(AMQP_HEADER + OPEN + INIT, id="a header of AMQP"),
         pytest.param(SASL_HEADER + INIT, id="a header twice"),
-        pytest.param(frame(b"", kind=1) + INIT, id="an empty frame"),
         pytest.param(frame(b"") + INIT, id="an empty frame of AMQP"),
         pytest.param(frame(INIT[8:], kind=2), id="a frame of no type"),
         pytest.param(encode_frame("sasl_outcome", code=0) + AMQP_HEADER + OPEN, id="an outcome"),
