@@ -10,7 +10,6 @@ from proton import Terminus
 from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
 from support.frame_peer import FramePeer, ended
 from support.judgement import ERROR_SECONDS, assert_clean, assert_error
-from support.measured import Figure
 from support.network import breaking_proxy
 from support.processes import run
 from support.scripted_peer import (
@@ -125,11 +124,6 @@ def heartbeats() -> list[float]:
     return waited
 
 
-@pytest.mark.measured
-def test_heartbeats_come_in_time(figure: Figure) -> None:
-    figure("longest time between heartbeats", max(heartbeats()), at_most=IDLE_TIMEOUT, unit="s")
-
-
 # An arrow that has less patience than ours, which is the first of its arguments.
 IMPATIENT = """
 import sys
@@ -172,15 +166,6 @@ def test_bad_message_amid_good_ones_keeps_their_records() -> None:
 
 
 # -- outcomes
-
-
-@pytest.mark.parametrize("outcome", ["rejected", "released", "modified"])
-def test_outcomes_other_than_accepted_are_counted(outcome: str) -> None:
-    every_tenth = ScriptedPeer(outcome=lambda n: outcome if n % 10 == 0 else "accepted")
-    with every_tenth as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=100))
-    assert_error(end, f"10 {outcome}")
-    assert len(end.lines) == 100
 
 
 def test_every_kind_of_outcome_has_its_own_count() -> None:

@@ -169,15 +169,6 @@ def test_records_appear_within_a_second_or_so(figure: Figure) -> None:
 
 
 @BOTH
-def test_duration_expiry_is_success(operation: str) -> None:
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments(operation, peer.port, rate=500, count=0, duration=1))
-    assert_clean(end)
-    assert end.lines
-    assert 1.0 <= end.seconds < 30
-
-
-@BOTH
 def test_duration_expiry_between_arrows_leaves_nothing_unsettled(operation: str) -> None:
     pair = run_pair("pyfast", "pyfast", count=0, duration=1, server=operation)
     for end in (pair.sender, pair.receiver):
@@ -248,14 +239,6 @@ def test_a_rate_below_one_for_each_of_two_ends() -> None:
     assert_clean(end)
     times = sorted(int(line.split(",")[0]) for line in end.lines)
     assert [round((time - times[0]) / 10) for time in times] == [0, 40, 80]
-
-
-def test_received_times_are_not_before_sent_times() -> None:
-    pair = run_pair("pyfast", "pyfast", count=500)
-    pair.check(500)
-    for line in pair.receiver.lines:
-        sent, received = map(int, line.split(","))
-        assert 0 <= received - sent < 10_000
 
 
 def test_peer_that_leaves_at_the_end_of_a_timed_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ def test_a_case(case: Case, ours: ClientSubject) -> None:
     result = judge(case, ours)
     assert result.verdict == expected(case), result
     assert refusals(result) == ANSWERS.get(case.id, ""), result
+
+
+def test_our_arrow_names_the_host_that_it_connects_to(ours: ClientSubject) -> None:
+    """2.7.1/12 takes an open without a name."""
+    with closing(ours.view()) as view:
+        assert view.course("send").one("open").fields["hostname"] == "127.0.0.1"
 
 
 def test_each_answer_is_a_cases() -> None:

@@ -90,13 +90,6 @@ def test_positions(server: str) -> None:
     assert pair.sender.lines[0].split(",")[0] == "1"
 
 
-def test_settlement() -> None:
-    pair = run_pair("impl", "impl", contract=second, count=20, settlement=1)
-    pair.check(20)
-    settled = [line for line in pair.sender.lines if line[0] in "Ss"]
-    assert [line.split(",")[0] for line in settled] == ["S1", *(f"s{n}" for n in range(2, 21))]
-
-
 @pytest.fixture(name="port", scope="module")
 def server_on_a_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     port, ready = free_port(), tmp_path_factory.mktemp("server") / "ready"
