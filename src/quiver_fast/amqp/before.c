@@ -11,7 +11,21 @@
 
 static const uint8_t UNKNOWN_TUNNEL[HEADER_SIZE] = {'A', 'M', 'Q', 'P', TLS_TUNNEL, 1, 0, 1};
 
+/* A header that begins no SASL gets the header that has to be first, and the end (part 2.2). The
+ * engine ends the connection, and says nothing. */
+static enum amqp_event demand_sasl(amqp_plane_t *plane) {
+  static const uint8_t SKIPPING[HEADER_SIZE] = {'A', 'M', 'Q', 'P', AMQP_PROPER, 1, 0, 0};
+  static const uint8_t DEMANDED[HEADER_SIZE] = {'A', 'M', 'Q', 'P', SASL_LAYER, 1, 0, 0};
+  uint8_t *room = amqp_output_room(&plane->output, HEADER_SIZE);
+  if (!room) return AMQP_NO_MEMORY;
+  memcpy(room, DEMANDED, HEADER_SIZE);
+  amqp_output_add(&plane->output, room + HEADER_SIZE);
+  return hand_over(plane, (amqp_bytes_t) {SKIPPING, HEADER_SIZE});
+}
+
 static enum amqp_event next_header(amqp_plane_t *plane, amqp_bytes_t bytes) {
+  if (plane->demands_sasl && plane->layer == AMQP_LAYER_NONE && bytes.start[4] != SASL_LAYER)
+    return demand_sasl(plane);
   /* The engine does not answer the header of a TLS tunnel. It answers an unknown header with its
    * own and ends, so it gets one of another revision instead (parts 2.2 and 5.2). */
   if (bytes.start[4] == TLS_TUNNEL)
@@ -33,7 +47,7 @@ static enum amqp_event next_of_sasl(amqp_plane_t *plane, amqp_bytes_t bytes) {
     return refuse(plane, AMQP_OF_CONNECTION, "amqp:connection:framing-error",
       "no SASL frame where one is due: the peer skipped authentication");
   if (!frame.size) return AMQP_NOTHING;
-  return hand_over(plane, (amqp_bytes_t) {bytes.start, frame.size});
+  return amqp_hand_over_frame(plane, &frame);
 }
 
 /* The engine gets headers, frames of SASL, and any other first bytes of a peer. */

@@ -326,6 +326,7 @@ cdef extern from "plane.h" nogil:
     ctypedef struct amqp_plane_t:
         uint32_t max_frame_size
         bint lenient
+        bint demands_sasl
         bint held
         amqp_code shortened
         bint unfit

@@ -2,6 +2,7 @@
 
 #include "fitting.h"
 #include "plane_parts.h"
+#include "symbols.h"
 
 #include <stdlib.h>
 
@@ -320,6 +321,14 @@ static amqp_session_end_t *unanswered(amqp_plane_t *plane, const amqp_frame_t *f
   return session && session->phase[AMQP_OURS] == AMQP_BEFORE ? session : NULL;
 }
 
+enum amqp_event amqp_hand_over_frame(amqp_plane_t *plane, const amqp_frame_t *frame) {
+  enum amqp_fault fault;
+  plane->passed = frame->size;
+  plane->control =
+    amqp_number_symbols(plane->input.buffer + plane->input.from, frame, &fault);
+  return fault ? refuse_frame(plane, fault) : AMQP_FOR_ENGINE;
+}
+
 static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *frame) {
   const uint8_t *start = plane->input.buffer + plane->input.from;
   bool memory;
@@ -342,7 +351,7 @@ static enum amqp_event next_control(amqp_plane_t *plane, const amqp_frame_t *fra
   if (fault) return refuse_frame(plane, fault);
   if (!memory) return AMQP_NO_MEMORY;
   if (plane->endpoints.detached_displaced) return AMQP_NOTHING;
-  return hand_over(plane, (amqp_bytes_t) {start, frame->size});
+  return amqp_hand_over_frame(plane, frame);
 }
 
 /* ---- One frame after the other */

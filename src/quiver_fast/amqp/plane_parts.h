@@ -30,6 +30,9 @@ static inline enum amqp_event hand_over(amqp_plane_t *plane, amqp_bytes_t bytes)
   return AMQP_FOR_ENGINE;
 }
 
+/* Hand the frame at the input's start over, with numbers as descriptors. */
+enum amqp_event amqp_hand_over_frame(amqp_plane_t *plane, const amqp_frame_t *frame);
+
 /* Return the next event before AMQP's header. */
 enum amqp_event amqp_next_before(amqp_plane_t *plane, amqp_bytes_t bytes);
 

@@ -143,6 +143,7 @@ cdef class Security:
         pnx_sasl_set_implementation(transport, &sasl_callbacks, <void *>exchange)
         if exchange.server and not self.serves_strangers():
             pn_transport_require_auth(transport, True)
+            plane.demands_sasl = True
         return 0
 
 

@@ -75,6 +75,16 @@ def test_what_is_not_due_within_sasl_ends_the_connection(client: FrameClient, st
     assert {frame.name for frame in client.read_to_end()} <= {"sasl_outcome"}
 
 
+@pytest.mark.parametrize("said", [AMQP_HEADER, AMQP_HEADER + OPEN, b"AMQP\x02\x01\0\0"])
+def test_a_client_that_skips_sasl_gets_its_header_and_the_end(
+    client: FrameClient, said: bytes
+) -> None:
+    """Part 2.2: the protocol id that the server accepts."""
+    client.send_bytes(said)
+    client.header(SASL_HEADER)
+    assert client.read_to_end() == []
+
+
 @pytest.mark.parametrize("stray", [INIT, OPEN, SASL_HEADER + INIT], ids=["init", "open", "header"])
 def test_only_amqps_header_follows_the_outcome(client: FrameClient, stray: bytes) -> None:
     assert client.authenticate("PLAIN", PLAIN).fields == {"code": OK}

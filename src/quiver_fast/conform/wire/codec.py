@@ -83,38 +83,39 @@ def symbols(*names: str) -> Value:
     return Value("array", ("symbol", tuple(Value("symbol", name) for name in names)))
 
 
-def encode(value: Value) -> bytes:
-    """Return a value's shortest encoding."""
+def encode(value: Value, *, wide: bool = False) -> bytes:
+    """Return a value's shortest encoding, or its longest."""
     kind, plain = value
     for code, constant in CONSTANTS.items():
         # Booleans equal numbers in Python: the type must be the same too.
-        if (kind, plain) == constant and type(plain) is type(constant.value):
+        if (kind, plain) == constant and type(plain) is type(constant.value) and (
+            kind == "null" or not wide
+        ):  # fmt: skip
             return bytes([code])
     if kind == "described":
         descriptor, inner = plain
-        return bytes([DESCRIBED]) + encode(descriptor) + encode(inner)
-    if kind in SMALL and SMALL[kind][2] <= plain <= SMALL[kind][3]:
+        return bytes([DESCRIBED]) + encode(descriptor, wide=wide) + encode(inner, wide=wide)
+    if not wide and kind in SMALL and SMALL[kind][2] <= plain <= SMALL[kind][3]:
         code, layout, _, _ = SMALL[kind]
         return struct.pack(">B" + layout, code, plain)
     if kind in FIXED:
         return bytes([FIXED[kind][0]]) + _body(value)
-    narrow, wide = (VARIABLE | COMPOUND)[kind]
     # The count of a compound value has the width of its size.
-    for code, layout in ((narrow, "B"), (wide, "I")):
-        body = _sized_body(value, layout)
+    for code, layout in [*zip((VARIABLE | COMPOUND)[kind], "BI", strict=True)][wide:]:
+        body = _sized_body(value, layout, wide=wide)
         if body is not None:
             return bytes([code]) + body
     raise CodecError(f"too large: {kind}")
 
 
-def _sized_body(value: Value, layout: str) -> bytes | None:
+def _sized_body(value: Value, layout: str, *, wide: bool = False) -> bytes | None:
     """Return size, count if any, and content; None if they do not fit the layout."""
     kind, plain = value
     content: bytes
     if kind in VARIABLE:
         count, content = b"", plain if kind == "binary" else plain.encode(CHARSETS[kind])
     else:
-        number, content = _items(value)
+        number, content = _items(value, wide)
         if layout == "B" and number > 255:
             return None
         count = struct.pack(">" + layout, number)
@@ -124,13 +125,11 @@ def _sized_body(value: Value, layout: str) -> bytes | None:
     return struct.pack(">" + layout, size) + count + content
 
 
-def _items(value: Value) -> tuple[int, bytes]:
+def _items(value: Value, wide: bool) -> tuple[int, bytes]:
     kind, plain = value
-    if kind == "list":
-        return len(plain), b"".join(map(encode, plain))
-    if kind == "map":
-        flat = [each for pair in plain for each in pair]
-        return len(flat), b"".join(map(encode, flat))
+    if kind != "array":
+        flat = plain if kind == "list" else [each for pair in plain for each in pair]
+        return len(flat), b"".join(encode(each, wide=wide) for each in flat)
     element, values = plain
     code = FIXED[element][0] if element in FIXED else (VARIABLE | COMPOUND)[element][1]
     return len(values), bytes([code]) + b"".join(map(_body, values))

@@ -87,7 +87,10 @@ COMPOSITES: dict[str, tuple[int, str]] = {
 FIELDS = {
     name: [field.split(":") for field in fields.split()] for name, (_, fields) in COMPOSITES.items()
 }
-NAMES = {code: name for name, (code, _) in COMPOSITES.items()}
+SYMBOLS = {name: f"amqp:{name.replace('_', '-')}:list" for name in COMPOSITES}
+# By number and by symbol (part 1.1.2).
+NAMES: dict[int | str, str] = {code: name for name, (code, _) in COMPOSITES.items()}
+NAMES |= {symbol: name for name, symbol in SYMBOLS.items()}
 # Performatives that may come at any time, so a wait for another one skips them.
 PASSING = {"empty", "flow"}
 
@@ -164,6 +167,20 @@ def composite(name: str, /, **fields: Any) -> Value:
         values.pop()
     code = Value("ulong", COMPOSITES[name][0])
     return Value("described", (code, Value("list", tuple(values))))
+
+
+def by_symbols(value: Value) -> Value:
+    """Return a value whose composites are described by symbols."""
+    if value.kind == "described":
+        descriptor, inner = value.value
+        name = NAMES.get(descriptor.value)
+        descriptor = Value("symbol", SYMBOLS[name]) if name else descriptor
+        return Value("described", (descriptor, by_symbols(inner)))
+    if value.kind == "list":
+        return Value("list", tuple(map(by_symbols, value.value)))
+    if value.kind == "map":
+        return Value("map", tuple((key, by_symbols(each)) for key, each in value.value))
+    return value
 
 
 def frame(body: bytes, *, kind: int = AMQP, channel: int = 0) -> bytes:
