@@ -14,21 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.conform.case import Unobservable
+from quiver_fast.conform.case import Unobservable, check
 from quiver_fast.conform.counterpart import Counterpart
-from quiver_fast.conform.program import PATH, REVISIONS, End, Program, words
+from quiver_fast.conform.program import HOST, PATH, REVISIONS, End, Program, words
 from quiver_fast.conform.server import Facts, preparing
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.frames import Fields, Frame, Unexpected
 from quiver_fast.conform.wire.trace import Trace
 
-HOST = "127.0.0.1"
 # A program may take long to start.
 _START_SECONDS = 15.0
-_END_SECONDS = 15.0
+_END_SECONDS = 10.0
 # Until a second connection that a program made is there.
 _STRAY_SECONDS = 0.1
-_SENDS = {"v3": r"\d+,0", "v2": r"[^,]+,\d+", "v1": r"[^,]+,\d+"}
+_SENDS = {"v3": r"\d+,0", "v2": r"[^,]+,\d{13}", "v1": r"[^,]+,\d{13}"}
 
 
 @dataclass(frozen=True)
@@ -126,14 +125,44 @@ class Client:
             raise Unexpected("it listens", "it does not")
         raise Unobservable(f"it does not listen: {self._why()}")
 
-    def run(self, operation: str, port: int | str, revision: str = "", **keys: Any) -> End:
-        """Run the program with a port where we are not; return its end."""
-        self._run(operation, revision, port, keys)
-        return self.end()
+    def reaches(self, listener: socket.socket, port: str, **keys: Any) -> bool:
+        """Run a program that sends; say whether it connects to this listener."""
+        listener.settimeout(_STRAY_SECONDS)
+        self._run("send", "", port, keys)
+        return self._accepted(listener) is not None
+
+    def refused(self, operation: str) -> End:
+        """Run the program where nobody listens; return its end."""
+        self._sockets.append(socket.socket())
+        self._sockets[-1].bind((HOST, 0))
+        self._run(operation, "", self._sockets[-1].getsockname()[1], {})
+        self._programs[-1].wait(_END_SECONDS / 2)
+        return self.gives_up(self._sockets[-1])
+
+    def gives_up(self, listener: socket.socket | None = None) -> End:
+        """Return the end of the last program; one that connects again is unobservable."""
+        listener = listener or self._listener
+        program, deadline = self._programs[-1], time.monotonic() + _END_SECONDS
+        listener.settimeout(_STRAY_SECONDS)
+        while program.running and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                listener.listen()
+                self._sockets.append(listener.accept()[0])
+                raise Unobservable("it connects again and again")
+        end = program.end(0)
+        check(not end.late, "it ends", f"it runs on after {_END_SECONDS:g} s")
+        return end
 
     def finish(self, peer: Counterpart) -> End:
-        """Serve a program to its end."""
-        peer.serve()
+        """Serve a program to its end.
+
+        Raises:
+            Unexpected: it falls silent before.
+        """
+        try:
+            peer.serve()
+        except TimeoutError:
+            raise Unexpected("its end", "silence") from None
         return self.end()
 
     def end(self, limit: float = _END_SECONDS) -> End:
@@ -142,7 +171,9 @@ class Client:
         Raises:
             Unexpected: it runs on.
         """
-        return self._programs[-1].end(limit)
+        end = self._programs[-1].end(limit)
+        check(not end.late, "it ends", end.late)
+        return end
 
     def close(self) -> None:
         """End all programs and connections."""
@@ -169,8 +200,9 @@ class Client:
         if operation not in self.operations:
             raise Unobservable(f"it does not {operation}")
         listener = socket.create_server((HOST, 0))
-        listener.settimeout(_START_SECONDS)
+        listener.settimeout(_STRAY_SECONDS)
         self._sockets.append(listener)
+        self._listener = listener
         port = self._subject.place(listener.getsockname()[1])
         self._run(operation, revision, port, keys)
         return listener
@@ -187,11 +219,8 @@ class Client:
         self, listener: socket.socket, trace: Trace, until: str,
         says: Mapping[str, Mapping[str, Any]], peer: Mapping[str, Any],
     ) -> Counterpart:  # fmt: skip
-        try:
-            accepted = listener.accept()[0]
-        except OSError:
-            raise Unobservable(f"it does not connect: {self._why()}") from None
-        self._sockets.append(accepted)
+        if (accepted := self._accepted(listener)) is None:
+            raise Unobservable(f"it does not connect: {self._why()}")
         patience = self._subject.patience
         found = Counterpart(accepted, trace, self._count(), patience, says, **peer)
         found.quiet = self._subject.quiet
@@ -201,6 +230,18 @@ class Client:
                 if found.serve(until) is None:
                     raise EOFError
         return found
+
+    def _accepted(self, listener: socket.socket) -> socket.socket | None:
+        """Return the program's connection, if it makes one before it ends."""
+        program, deadline = self._programs[-1], time.monotonic() + _START_SECONDS
+        waits = True
+        while waits:
+            # Once more behind the end: it may have connected before.
+            waits = program.running and time.monotonic() < deadline
+            with contextlib.suppress(TimeoutError):
+                self._sockets.append(listener.accept()[0])
+                return self._sockets[-1]
+        return None
 
     def _count(self) -> int:
         self._peers += 1
@@ -221,9 +262,8 @@ class Client:
         peer = self._met(listener, trace, "open", {}, {"named": revision != "v3"})
         with preparing("serve it to its end"):
             peer.serve()
-        end = self.end()
+        end = self._programs[-1].end(_END_SECONDS)
         connections = 1
-        listener.settimeout(_STRAY_SECONDS)
         with contextlib.suppress(OSError):
             while connections < 10:
                 self._sockets.append(listener.accept()[0])
@@ -302,7 +342,7 @@ class ClientSubject:
     ) -> tuple[list[str], Mapping[str, str]]:
         """Return the command and the environment for a run."""
         if self.who == "arrow":
-            own = words(revision, operation, HOST, port, **keys)
+            own = words(revision, operation, port, **keys)
             return [*self.command, *own], self.environ
         url = f"amqp://{HOST}:{port}/{PATH}"
         values = {"{host}": HOST, "{port}": str(port), "{url}": url, "{address}": PATH}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quiver_fast.conform.case import Unobservable
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import CodecError, Value, decode, encode
 from quiver_fast.conform.wire.frames import (
@@ -125,6 +127,7 @@ class Counterpart(Talk):
 
     Attributes:
         link: the client's first attach to a node; its role tells what the client is.
+        channel: of its session.
         frames: all that it sent, in order.
         largest: the bytes of the largest of them.
         credit: how much a client that sends has at a time; 0 for what the case gives.
@@ -149,7 +152,7 @@ class Counterpart(Talk):
     ) -> None:  # fmt: skip
         accepted.settimeout(patience)
         self._take(accepted, trace, number)
-        self.link = Fields("attach", {})
+        self.link, self.channel = Fields("attach", {}), 0
         self.frames: list[Frame] = []
         self.largest = 0
         self.credit, self.stock = 100, 1000
@@ -167,7 +170,7 @@ class Counterpart(Talk):
             "flow": self._flowed, "transfer": self._transferred,
             "disposition": self._settled, "detach": self._detached,
             "end": lambda frame: self.send("end", channel=frame.channel),
-            "close": lambda _frame: self.send("close"),
+            "close": self._closed,
         }  # fmt: skip
 
     def greet(self) -> None:
@@ -195,6 +198,8 @@ class Counterpart(Talk):
             except CodecError as error:
                 raise Unexpected("a frame", f"a malformed one: {error}") from None
             except (EOFError, ConnectionError):
+                # Some clients wait for it.
+                self.socket.close()
                 return None
             self._acts.get(found.name, _ignored)(found)
             count -= found.name == until
@@ -216,12 +221,33 @@ class Counterpart(Talk):
         self.largest = max(self.largest, len(data))
         return data
 
+    def send(self, name: str, /, **fields: Any) -> None:
+        """Write one frame; those of a session go to that of the first link."""
+        if name not in ("open", "begin", "close"):
+            fields = {"channel": self.channel, **fields}
+        super().send(name, **fields)
+
+    def take(self, count: int) -> None:
+        """Expect so many transfers, and answer them.
+
+        Raises:
+            Unexpected: fewer come.
+            Unobservable: it ends before.
+        """
+        with contextlib.suppress(TimeoutError):
+            if self.serve("transfer", count) is not None:
+                return
+        if any(each.name in ("detach", "end", "close") for each in self.frames):
+            raise Unobservable("it ends before it has sent its messages")
+        raise Unexpected(f"{count} of transfer", "silence, or the end of the connection")
+
     def say(self, name: str, /, **fields: Any) -> None:
         """Send a frame with the fields that the case wants."""
         self.send(name, **{**fields, **self._says.get(name, {})})
 
-    def flow(self, channel: int = 0, **link: Any) -> None:
+    def flow(self, channel: int | None = None, **link: Any) -> None:
         """Send a flow with the session as it is."""
+        channel = self.channel if channel is None else channel
         session = self._sessions[channel]
         ids = {"next_incoming_id": session.incoming, "next_outgoing_id": session.outgoing}
         windows = {"incoming_window": _WINDOW, "outgoing_window": _WINDOW}
@@ -234,12 +260,22 @@ class Counterpart(Talk):
         self.flow(**{**link, **flow})
 
     def find(self, due: str, judge: Callable[[Frame], bool | None]) -> Frame:
-        """Expect a frame: true accepts it, false does not, None reads it over."""
-        return self._find(due, judge)
+        """Expect a frame: true accepts it, false does not, None answers it and reads on."""
+
+        def answered(found: Frame) -> bool | None:
+            verdict = judge(found)
+            if verdict is None:
+                self._acts.get(found.name, _ignored)(found)
+            return verdict
+
+        return super()._find(due, answered)
+
+    _find = find
 
     def deliver(self, payload: bytes = b"", **transfer: Any) -> int:
         """Send a message on the first link; return its number."""
-        session, link = self._sessions[0], self._links[0, self.link["handle"]]
+        session = self._sessions[self.channel]
+        link = self._links[self.channel, self.link["handle"]]
         number = session.outgoing
         link.count, link.credit = (link.count + 1) % 2**32, link.credit - 1
         session.outgoing = (number + 1) % 2**32
@@ -248,6 +284,11 @@ class Counterpart(Talk):
         return number
 
     # -- one answer each
+
+    def _closed(self, _frame: Frame) -> None:
+        self.send("close")
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
 
     def _opened(self, _frame: Frame) -> None:
         self.say("open", container_id="quiver-conform", channel_max=255)
@@ -277,7 +318,7 @@ class Counterpart(Talk):
             target=_terminus("target", target), **modes, **first,
         )  # fmt: skip
         if not (control or self.link):
-            self.link = said
+            self.link, self.channel = said, frame.channel
             link.count = self._says.get("attach", first).get("initial_delivery_count", 0)
         if not receives:
             self._give(frame.channel, said["handle"], link)

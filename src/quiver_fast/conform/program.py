@@ -7,34 +7,29 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quiver_fast.conform.wire.frames import Unexpected
-
 REVISIONS = ("v3", "v2", "v1")
-PATH = "conform"
+HOST, PATH = "127.0.0.1", "conform"
 
 
 def words(
-    revision: str, operation: str, host: str, port: int | str, *, backwards: bool = False,
-    **changes: Any,
-) -> list[str]:  # fmt: skip
+    revision: str, operation: str, port: int | str, *, backwards: bool = False, **changes: Any
+) -> list[str]:
     """Return the arguments of a revision of the arrow contract.
 
     Args:
         revision: ``v1``, ``v2`` or ``v3``.
         operation: ``send`` or ``receive``.
-        host: where the peer is.
-        port: its port.
+        port: where the peer is.
         backwards: the last one comes first.
         changes: values by key, with ``_`` for ``-``; None leaves a key out.
     """
     keys: dict[str, Any] = {
         "connection-mode": "client", "channel-mode": "active", "operation": operation,
-        "id": "conform", "host": host, "port": port, "path": PATH, "duration": 0, "count": 5,
+        "id": "conform", "host": HOST, "port": port, "path": PATH, "duration": 0, "count": 5,
         "body-size": 100, "credit-window": 10, "transaction-size": 0, "durable": 0,
     }  # fmt: skip
     keys |= {"settlement": 0} if revision == "v2" else {"rate": 0, "set-message-id": 0}
@@ -48,12 +43,21 @@ def words(
 
 @dataclass(frozen=True)
 class End:
-    """How a program ended."""
+    """How a program ended.
+
+    Attributes:
+        late: what it did in place of an end, which came from us; empty if it ended itself.
+    """
 
     code: int
     stdout: str
     stderr: str
-    seconds: float
+    late: str
+
+    @property
+    def said(self) -> str:
+        """The exit code and the reason."""
+        return self.late or f"exit code {self.code}: {self.stderr.strip()}"
 
     @property
     def lines(self) -> list[str]:
@@ -73,7 +77,6 @@ class Program:
         # Open for the life of this object, which closes them.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
-        self._began = time.monotonic()
         # A group of its own: what it starts ends with it.
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, env=environ,
@@ -85,19 +88,18 @@ class Program:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def end(self, limit: float) -> End:
-        """Return how it ended.
+    def wait(self, limit: float) -> None:
+        """Wait for its end, or so many seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(limit)
 
-        Raises:
-            Unexpected: it runs on.
-        """
-        try:
-            code = self._process.wait(limit)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise Unexpected("it ends", f"it runs on after {limit:g} s") from None
-        seconds = time.monotonic() - self._began
-        return End(code, _all(self._out.fileno()), _all(self._err.fileno()), seconds)
+    def end(self, limit: float) -> End:
+        """Return how it ended, within so many seconds."""
+        self.wait(limit)
+        late = f"it runs on after {limit:g} s" if self.running else ""
+        self.kill()
+        code = self._process.returncode
+        return End(code, _all(self._out.fileno()), _all(self._err.fileno()), late)
 
     def kill(self) -> None:
         """End it, and what it started, at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import socket
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver_fast.conform.case import CONTRACT, Unobservable, arrow, check, rows
-from quiver_fast.conform.client import HOST, Client
+from quiver_fast.conform.client import Client
 from quiver_fast.conform.mutation import (
     Mutation,
     added,
@@ -22,6 +23,7 @@ from quiver_fast.conform.mutation import (
     word,
 )
 from quiver_fast.conform.program import PATH, End
+from quiver_fast.conform.server import preparing
 from quiver_fast.conform.wire.codec import Value, decode_all, encode
 from quiver_fast.conform.wire.frames import Fields, Frame, composite
 
@@ -48,16 +50,21 @@ def records(client: Client, revision: str, operation: str, pattern: str) -> None
     check(bool(lines) and all(re.fullmatch(pattern, each) for each in lines), pattern, lines)
 
 
-@rows(arrow, CONTRACT, word("count", "6"), table={
-    "contract.count/1": ("A sender sends, and records, exactly as many messages as count.", "send"),
-    "contract.count/2": ("A receiver records exactly as many messages as count.", "receive"),
-})  # fmt: skip
-def counts(client: Client, operation: str) -> None:
-    course = client.course(operation)
+@arrow("contract.count/1", CONTRACT, word("count", "6"))
+def sent_count(client: Client) -> None:
+    """A sender sends, and records, exactly as many messages as count."""
+    course = client.course("send")
     check(len(course.end.lines) == 5, "5 records", course.end.lines)
-    if operation == "send":
-        sent = course.all("transfer")
-        check(len(sent) == 5, "5 transfers", len(sent))
+    sent = course.all("transfer")
+    check(len(sent) == 5, "5 transfers", len(sent))
+
+
+@arrow("contract.count/2", CONTRACT, word("count", "6"),
+       doubt="the contract does not speak of messages that were under way")  # fmt: skip
+def received_count(client: Client) -> None:
+    """A receiver records exactly as many messages as count."""
+    records = client.course("receive").end.lines
+    check(len(records) == 5, "5 records", records)
 
 
 @rows(arrow, CONTRACT, exits(2), table={
@@ -69,17 +76,20 @@ def counts(client: Client, operation: str) -> None:
 def arguments(client: Client, revision: str, backwards: bool) -> None:
     for operation in client.operations:
         end = client.course(operation, revision, backwards=backwards).end
-        check(end.code == 0, "exit code 0", f"exit code {end.code}: {end.stderr.strip()}")
+        check(end.code == 0, "exit code 0", end.said)
 
 
-@arrow("contract.input/6", CONTRACT, exits(0))
+@arrow("contract.input/6", CONTRACT, word("port", "1"),
+       doubt="the contract of v3 names - and does not tell its meaning")  # fmt: skip
 def default_port(client: Client) -> None:
-    """A port of - is the default one: where nobody listens, the run fails."""
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", 5672)) == 0:
-            raise Unobservable("something listens on 127.0.0.1:5672")
-    end = client.run("send", "-")
-    check(end.code != 0, "an exit code other than 0", "exit code 0")
+    """A port of - is 5672."""
+    # Nobody else listens there.
+    host = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(256)}.1"
+    with preparing(f"listen at {host}:5672"):
+        listener = socket.create_server((host, 5672))
+    with listener:
+        reached = client.reaches(listener, "-", host=host)
+    check(reached, f"a connection to {host}:5672", "none")
 
 
 @rows(arrow, CONTRACT, word("duration", "0"), table={
@@ -93,7 +103,7 @@ def duration(client: Client, operation: str) -> None:
     with contextlib.suppress(TimeoutError):
         peer.serve()
     end = client.end(3)
-    check(end.code == 0, "exit code 0", f"exit code {end.code}: {end.stderr.strip()}")
+    check(end.code == 0, "exit code 0", end.said)
 
 
 @rows(arrow, CONTRACT, output(r"\d{10},", "1,"), table={
@@ -116,7 +126,7 @@ def whole_lines(client: Client) -> None:
     """Each line ends with a newline, and all are there at the end."""
     for operation in client.operations:
         said = client.course(operation).end.stdout
-        check(said.endswith("\n") and said.count("\n") == 5, "5 whole lines", said)
+        check(said.endswith("\n") and said.count("\n") >= 5, "5 whole lines", said)
 
 
 @rows(arrow, CONTRACT, output("^S", "s"), table={
@@ -166,13 +176,7 @@ def success(client: Client) -> None:
     """The exit code of a run that succeeds is 0."""
     for operation in client.operations:
         end = client.course(operation).end
-        check(end.code == 0, "exit code 0", f"exit code {end.code}")
-
-
-def refuse_the_connection(client: Client, operation: str) -> End:
-    with socket.create_server((HOST, 0)) as free:
-        port = free.getsockname()[1]
-    return client.run(operation, port)
+        check(end.code == 0, "exit code 0", end.said)
 
 
 def refuse_the_link(client: Client, operation: str) -> End:
@@ -198,12 +202,12 @@ def close_with_an_error(client: Client, operation: str) -> End:
 def cut_the_connection(client: Client, operation: str) -> End:
     peer = client.meet(operation, credit=0, stock=0)
     peer.socket.close()
-    return client.end()
+    return client.gives_up()
 
 
 @rows(arrow, CONTRACT, exits(0), table={
     "contract.exit/2": ("The exit code is not 0 if the connection is refused.",
-                        refuse_the_connection),
+                        Client.refused),
     "contract.exit/3": ("The exit code is not 0 if the link is refused.", refuse_the_link),
     "contract.exit/4": ("The exit code is not 0 if the peer closes with an error.",
                         close_with_an_error),
@@ -370,5 +374,7 @@ def batches(client: Client) -> None:
 @arrow("contract.rate/1", CONTRACT, word("rate", "0"))
 def rate(client: Client) -> None:
     """Messages at a rate take at least (count - 1) / rate seconds."""
-    end = client.course("send", rate=4).end
-    check(end.seconds >= 1, "1 s or more", f"{end.seconds:.2f} s")
+    trace = client.course("send", rate=4).trace
+    at = [each.at for each in trace if each.name == "transfer"]
+    # The first one may be late.
+    check(at[-1] - at[0] >= 0.8, "4 a second", f"{len(at)} in {at[-1] - at[0]:.2f} s")

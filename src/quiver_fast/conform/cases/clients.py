@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
+from quiver_fast.conform.cases.connections import BEGIN, FRAME_MAX, UNLIMITED
 from quiver_fast.conform.client import Client
-from quiver_fast.conform.counterpart import ACCEPTED, Counterpart
-from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held
+from quiver_fast.conform.counterpart import ACCEPTED, Counterpart, contract_message
+from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held, silenced
 from quiver_fast.conform.server import preparing
 from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import (
@@ -19,7 +20,7 @@ from quiver_fast.conform.wire.frames import (
     Fields,
     Frame,
     composite,
-    encode_frame,
+    frame,
 )
 
 FAILED = composite("error", condition="amqp:internal-error")
@@ -124,15 +125,24 @@ def several(client: Client) -> None:
         raise Unobservable("it does not send five messages")
 
 
-@rows(client, MUST, changed("transfer", delivery_tag=b"same"), table={
-    "2.6.12/1": ("Delivery-tags differ while unsettled, and delivery-ids follow one another.",
-                 lambda sent: len({each["delivery_tag"] for each in sent}) == len(sent)
-                 and [each["delivery_id"] - sent[0]["delivery_id"] for each in sent]
-                 == list(range(len(sent)))),
+@client("2.6.12/1", MUST, changed("transfer", delivery_tag=b"same"))
+def tags_differ(client: Client) -> None:
+    """Delivery-tags differ while unsettled, and delivery-ids follow one another."""
+    several(client)
+    peer = client.meet("send", verdict=None)
+    with preparing("have messages without an outcome"):
+        peer.take(2)
+    sent = [each.fields for each in peer.frames if "delivery_id" in each.fields]
+    tags = {each["delivery_tag"] for each in sent}
+    following = [each["delivery_id"] - sent[0]["delivery_id"] for each in sent]
+    check(len(tags) == len(sent), "tags that differ", sent)
+    check(following == [*range(len(sent))], "delivery-ids that follow one another", sent)
+
+
+@rows(client, MUST, changed("transfer", message_format=None), table={
     "2.7.5/6": ("The first transfer of a delivery has an id, a tag of at most 32 bytes, a format.",
                 lambda sent: all(len(each["delivery_tag"]) <= 32 and "delivery_id" in each
-                                 and "message_format" in each for each in sent),
-                changed("transfer", message_format=None)),
+                                 and "message_format" in each for each in sent)),
     "2.7.5/11": ("A transfer of a new delivery does not say resume.",
                  lambda sent: not any(each.get("resume") for each in sent),
                  changed("transfer", resume=True)),
@@ -146,7 +156,12 @@ def transfers(client: Client, right: Callable[[list[Fields]], bool]) -> None:
 def fields_of_flows(client: Client) -> None:
     """Its flows have next-incoming-id and the windows of the session."""
     due = {"next_incoming_id", "incoming_window", "next_outgoing_id", "outgoing_window"}
-    for each in client.course("receive").all("flow"):
+    later = [each for each in client.course("receive", count=30).all("flow")
+             # It has read our begin, if it counts what came.
+             if each.fields.get("delivery_count")]  # fmt: skip
+    if not later:
+        raise Unobservable("it sends no flow behind a delivery")
+    for each in later:
         check(due <= {*each.fields}, "flow with the four of the session", each)
 
 
@@ -155,7 +170,9 @@ def repeats_the_count(client: Client) -> None:
     """A receiver repeats the delivery-count of the sender in its flows."""
     peer = client.meet("receive", "flow", says={"attach": {"initial_delivery_count": 7}}, stock=0)
     flow = next(each for each in peer.frames if each.name == "flow" and "handle" in each.fields)
-    check(flow.fields.get("delivery_count") == 7, "flow delivery-count=7", flow)
+    if "delivery_count" not in flow.fields:
+        raise Unobservable("it gives credit before it has read our attach")
+    check(flow.fields["delivery_count"] == 7, "flow delivery-count=7", flow)
 
 
 @client("2.7.6/4", MUST, changed("disposition", role=False))
@@ -179,40 +196,69 @@ def another_header(client: Client) -> None:
 
 
 BAD_FLOW: dict[str, Any] = {"incoming_window": 1, "next_outgoing_id": 0, "outgoing_window": 1}
-TRANSFER: dict[str, Any] = {"handle": 0, "delivery_id": 0, "delivery_tag": b"0", "payload": b"x"}
+TRANSFER: dict[str, Any] = {
+    "handle": 0, "delivery_id": 0, "delivery_tag": b"0", "message_format": 0,
+    "payload": contract_message(1),
+}  # fmt: skip
+
+
+BAD_FRAMES = {"transfer": TRANSFER, "flow": BAD_FLOW}
 
 
 def head(size: int) -> bytes:
     return struct.pack(">IBBH", size, 2, 0, 0)
 
 
-@rows(client, MUST, dropped("close"), table={
-    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", "close", [head(7)]),
-    "2.7.1/3": ("A frame above its maximum ends the connection.", "close",
-                [head(0x7F000000)]),
-    "2.5.5/3": ("Another frame on a channel without a session is refused.",
-                "close", [encode_frame("transfer", channel=7, **TRANSFER),
-                          encode_frame("flow", channel=7, **BAD_FLOW)]),
+@rows(client, MUST, cut("close"), table={
+    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", Counterpart.over,
+                silenced("close")),
+    "2.4.3/6": ("Before it ends the connection for an error it writes a close.",
+                lambda peer: peer.refused("close")),
 })  # fmt: skip
-def malformed(client: Client, least: str, wrong: list[bytes]) -> None:
-    for operation, data in itertools.product(client.operations, wrong):
+def malformed(client: Client, judge: Callable[[Counterpart], object]) -> None:
+    for operation in client.operations:
         peer = client.meet(operation, credit=0, stock=0)
-        peer.send_bytes(data)
-        peer.refused(least)
+        peer.send_bytes(head(7))
+        judge(peer)
 
 
-@rows(client, MUST, dropped("close"), table={
-    "2.7.5/1": ("The first transfer of a delivery without a delivery-id is refused.",
-                {"delivery_id": None}),
-    "2.7.5/2": ("The first transfer without a delivery-tag, or with a long one, is refused.",
-                {"delivery_tag": None}, {"delivery_tag": bytes(33)}),
-    "2.7.7/1": ("A frame for a handle without a link is refused.", {"handle": 9}),
-})  # fmt: skip
+@client("2.7.1/3", MUST, dropped("close"))
+def above_the_maximum(client: Client) -> None:
+    """A frame above its maximum ends the connection."""
+    for operation in client.operations:
+        peer = client.meet(operation, credit=0, stock=0)
+        size = peer.theirs["open"].get("max_frame_size", UNLIMITED) + 1
+        if size > FRAME_MAX + 1:
+            raise Unobservable(f"its max-frame-size is {size - 1:,}")
+        peer.send_bytes(frame(BEGIN + bytes(size - 8 - len(BEGIN)), channel=9))
+        peer.refused("close")
+
+
+@client("2.5.5/3", MUST, dropped("close"), doubt="no sentence names the answer")
+def no_session(client: Client) -> None:
+    """Another frame on a channel without a session is refused."""
+    for operation, (name, fields) in itertools.product(client.operations, BAD_FRAMES.items()):
+        peer = client.meet(operation, credit=0, stock=0)
+        peer.send(name, channel=9, **fields)
+        peer.refused("close")
+
+
 def bad_transfer(client: Client, *wrong: dict[str, Any]) -> None:
     for fields in wrong:
         peer = client.meet("receive", "flow", stock=0)
         peer.send("transfer", **{**TRANSFER, **fields})
         peer.refused("detach")
+
+
+first_transfer = rows(client, MUST, dropped("close"), table={
+    "2.7.5/1": ("The first transfer of a delivery without a delivery-id is refused.",
+                {"delivery_id": None}),
+    "2.7.5/2": ("The first transfer without a delivery-tag, or with a long one, is refused.",
+                {"delivery_tag": None}, {"delivery_tag": bytes(33)}),
+}, doubt="the clause binds the sender; no sentence names the answer")(bad_transfer)  # fmt: skip
+no_link = rows(client, SHOULD, dropped("close"), table={
+    "2.7.7/1": ("A frame for a handle without a link is refused.", {"handle": 9}),
+}, doubt="no sentence names the answer")(bad_transfer)  # fmt: skip
 
 
 def answers(peer: Counterpart, name: str) -> None:
@@ -247,8 +293,9 @@ def heartbeats(client: Client) -> None:
     for operation in client.operations:
         peer = client.meet(operation, says={"open": {"idle_time_out": 2000}}, credit=0, stock=0)
         peer.socket.settimeout(2.5)
-        for _ in range(2):
-            peer.expect("empty")
+        # The first one may be a flow that was on its way.
+        for _ in range(3):
+            peer.any_frame()
 
 
 @rows(client, MUST, GOES_ON, table={
@@ -270,7 +317,7 @@ def goes_on(client: Client, peer: Counterpart) -> None:
     end = client.finish(peer)
     wrong = next((each for each in peer.frames if each.name in ENDS and each.condition), None)
     check(wrong is None, "an end without an error", wrong)
-    check(end.code == 0, "exit code 0", f"exit code {end.code}: {end.stderr.strip()}")
+    check(end.code == 0, "exit code 0", end.said)
 
 
 # -- transactions and security
