@@ -186,8 +186,9 @@ def refuse_the_link(client: Client, operation: str) -> End:
         said = frame.fields
         role = not said.get("role")
         count = {} if role else {"initial_delivery_count": 0}
-        peer.send("attach", name=said["name"], handle=0, role=role, **count)
-        peer.send("detach", handle=0, closed=True, error=NOT_FOUND)
+        own = {"channel": frame.channel, "handle": 0}
+        peer.send("attach", name=said["name"], role=role, **own, **count)
+        peer.send("detach", closed=True, error=NOT_FOUND, **own)
 
     peer.instead("attach", refuse)
     return client.finish(peer)
@@ -269,7 +270,7 @@ def waits(client: Client) -> None:
 def link(client: Client, right: Callable[[str, Fields], bool]) -> None:
     for operation in client.operations:
         peer = client.meet(operation, "begin")
-        found = peer.until("attach")
+        found = peer.find("attach", lambda each: each.name == "attach" or None)
         check(right(operation, found.fields), "attach as the clause says", found)
 
 
