@@ -166,10 +166,35 @@ ranges = rows(client, MUST, GOES_ON, table={
 @client("2.5.6/3", MUST, GOES_ON)
 def ids_that_wrap(client: Client) -> None:
     """Windows and first ids may be any uint, and ids wrap."""
-    first = 2**32 - 3
-    says = {"begin": {"next_outgoing_id": first}, "attach": {"initial_delivery_count": first}}
-    peer = client.meet("receive", says=says, stock=5)
-    goes_on(client, peer)
+    for first in (2**31 - 3, 2**32 - 3):
+        says = {"begin": {"next_outgoing_id": first}, "attach": {"initial_delivery_count": first}}
+        goes_on(client, client.meet("receive", says=says, stock=5))
+
+
+def any_credit(client: Client, *uints: int) -> None:
+    several(client)
+    for number in uints:
+        window = {"incoming_window": number}
+        says = {"begin": window, "flow": window}
+        goes_on(client, client.meet("send", says=says, credit=number))
+
+
+small_credit = rows(client, MUST, GOES_ON, table={
+    "2.6.7/4": ("Credit and window may be large.", 1, 2**31 - 1),
+})(any_credit)  # fmt: skip
+large_credit = rows(client, MUST, GOES_ON, table={
+    "2.6.7/10": ("Credit and window may be any uint.", 2**31, 2**32 - 1),
+}, doubt="serial numbers of 32 bits do not add so much (RFC 1982)")(any_credit)  # fmt: skip
+
+
+@client("2.7.1/13", MUST, GOES_ON)
+def largest_limits(client: Client) -> None:
+    """The limits in our open, begin and attach may be as large as their types."""
+    most = 2**32 - 1
+    says = {"open": {"max_frame_size": most, "channel_max": 65535, "idle_time_out": most},
+            "begin": {"handle_max": most}, "attach": {"max_message_size": 2**64 - 1}}  # fmt: skip
+    for operation in client.operations:
+        goes_on(client, client.meet(operation, says=says))
 
 
 def covered(peer: Counterpart, number: int) -> bool:

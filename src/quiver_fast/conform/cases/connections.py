@@ -208,6 +208,23 @@ def our_frame_size(server: Server) -> None:
     check(peer.largest <= 512, "frames of at most 512 bytes", f"one of {peer.largest}")
 
 
+@server("2.7.1/13", MUST, dropped("transfer"), "queue")
+def largest_limits(server: Server) -> None:
+    """The limits in our open, begin and attach may be as large as their types."""
+    address = server.filled()
+    peer = greeted(server)
+    peer.send("open", container_id="quiver-conform", max_frame_size=UNLIMITED,
+              channel_max=65535, idle_time_out=UNLIMITED)  # fmt: skip
+    peer.expect("open")
+    peer.send("begin", handle_max=UNLIMITED, **WINDOWS)
+    peer.expect("begin")
+    peer.send("attach", name="x", handle=0, role=True, target=composite("target"),
+              source=composite("source", address=address), max_message_size=2**64 - 1)  # fmt: skip
+    peer.expect("attach")
+    peer.give_credit(1)
+    peer.message()
+
+
 @rows(server, MUST, dropped("close"), table={
     "2.7.1/3": ("A frame above its maximum ends the connection.",),
     "2.7.1/4": ("A frame above its maximum is a framing-error.", "amqp:connection:framing-error",

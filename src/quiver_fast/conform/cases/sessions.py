@@ -198,7 +198,7 @@ def any_uint(server: Server) -> None:
         # A larger one cannot be added to an id (RFC 1982).
         window = min(number, 2**31 - 1)
         peer.begin(next_outgoing_id=number, incoming_window=window, outgoing_window=window)
-        peer.attach_sender(server.queue())
+        peer.attach_sender(server.queue(), initial_delivery_count=number)
         peer.wait_for_credit()
         for delivery in (number, (number + 1) % 2**32):
             peer.transfer(delivery, OTHER)
