@@ -25,11 +25,17 @@ def pairs(kind: str, content: bytes) -> Value:
     return Value("map", ((Value(kind, "key"), Value("binary", content)),))
 
 
+def opened(port: int, **fields: object) -> FrameClient:
+    """Return a client with a session; these are fields of its open."""
+    client = FrameClient(port)
+    client.open(**fields)
+    client.begin()
+    return client
+
+
 @contextlib.contextmanager
 def sender(port: int, address: str, **target: object) -> Iterator[FrameClient]:
-    with FrameClient(port) as client:
-        client.open(container_id="sends")
-        client.begin()
+    with opened(port, container_id="sends") as client:
         client.attach_sender(address, target=composite("target", address=address, **target))
         client.wait_for_credit()
         yield client
@@ -37,9 +43,7 @@ def sender(port: int, address: str, **target: object) -> Iterator[FrameClient]:
 
 @contextlib.contextmanager
 def receiver(port: int, address: str, **source: object) -> Iterator[FrameClient]:
-    with FrameClient(port) as client:
-        client.open(container_id="receives")
-        client.begin()
+    with opened(port, container_id="receives") as client:
         client.attach_receiver(address, source=composite("source", address=address, **source))
         client.give_credit(100)
         yield client
@@ -53,6 +57,19 @@ def send(client: FrameClient, messages: Iterable[Sent], *, frames: int = 1) -> N
             more = part is not parts[-1]
             client.transfer(number, part, more=more, message_format=form)
         assert outcome(client) == "accepted", payload
+
+
+def put(port: int, address: str, *payloads: bytes) -> None:
+    """Put messages into a queue."""
+    with sender(port, address) as client:
+        send(client, [(0, each) for each in payloads])
+
+
+def declare(client: FrameClient, number: int, *, handle: int = 0) -> bytes:
+    """Declare a transaction by a delivery on the link to the coordinator; return its id."""
+    client.transfer(number, section(0x77, composite("declare")), handle=handle)
+    txn_id: bytes = client.expect("disposition").fields["state"].fields["txn_id"]
+    return txn_id
 
 
 def outcome(client: FrameClient) -> str | None:

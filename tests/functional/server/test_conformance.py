@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.sections import delivery, receiver, send, sender, settle
+from support.sections import declare, delivery, opened, receiver, send, sender, settle
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import composite, message
 
 BODY = message(b"whole")
@@ -18,9 +18,7 @@ BODY = message(b"whole")
 
 @pytest.fixture(name="client")
 def opened_client(server: Server) -> Iterator[FrameClient]:
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
+    with opened(server.port) as client:
         yield client
 
 
@@ -155,9 +153,7 @@ def test_the_coordinator_says_what_it_can(client: FrameClient) -> None:
         "amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn",
     ]  # fmt: skip
     client.wait_for_credit()
-    request = Value("described", (Value("ulong", 0x77), composite("declare")))
-    client.transfer(0, encode(request))
-    assert client.expect("disposition").fields["state"].fields["txn_id"]
+    assert declare(client, 0)
 
 
 def test_other_properties_of_a_flow_acquire_nothing(client: FrameClient, address: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from support.sections import opened
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -16,9 +17,7 @@ SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0
 
 @pytest.fixture(name="client")
 def opened_client(server: Server) -> Iterator[FrameClient]:
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
+    with opened(server.port) as client:
         yield client
 
 

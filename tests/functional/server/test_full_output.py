@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.sections import section
+from support.sections import section, sender
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -22,11 +22,7 @@ TTL = section(
 
 def fill(server: Server, address: str, payload: bytes, count: int) -> None:
     """Send messages, within credit and window."""
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
-        client.attach_sender(address)
-        client.wait_for_credit()
+    with sender(server.port, address) as client:
         for number in range(count):
             client.transfer(number, payload)
             if number % 30 == 29 or number == count - 1:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.server import Server
+from support.sections import opened, properties_to, settle
+from support.server import Server, running_server
 
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value, symbols
@@ -20,13 +21,6 @@ def policy(code: int | str) -> Value:
     descriptor = Value("ulong", code) if isinstance(code, int) else Value("symbol", code)
     described = Value("described", (descriptor, Value("list", ())))
     return Value("map", ((Value("symbol", "lifetime-policy"), described),))
-
-
-def opened(server: Server) -> FrameClient:
-    client = FrameClient(server.port)
-    client.open()
-    client.begin()
-    return client
 
 
 def make(client: FrameClient, code: int | str | None, *capabilities: str) -> str:
@@ -63,15 +57,13 @@ def detach(client: FrameClient, handle: int = 0) -> None:
 @pytest.fixture(scope="module")
 def pinned(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Make a server whose only addresses are `queue0` and dynamic ones."""
-    from support.server import running_server
-
     with running_server(tmp_path_factory.mktemp("pinned"), addresses=",") as server:
         yield server
 
 
 @pytest.mark.parametrize("code", [ON_CLOSE, "amqp:delete-on-close:list"])
 def test_delete_on_close_detaches_who_is_left(pinned: Server, code: int | str) -> None:
-    with opened(pinned) as maker, opened(pinned) as user:
+    with opened(pinned.port) as maker, opened(pinned.port) as user:
         address = make(maker, code)
         user.attach_receiver(address, handle=0)
         user.attach_sender(address, handle=1)
@@ -84,7 +76,7 @@ def test_delete_on_close_detaches_who_is_left(pinned: Server, code: int | str) -
 
 
 def test_delete_on_close_by_the_connections_end(pinned: Server) -> None:
-    with opened(pinned) as maker, opened(pinned) as user:
+    with opened(pinned.port) as maker, opened(pinned.port) as user:
         address = make(maker, ON_CLOSE, "temporary-queue")
         user.attach_receiver(address)
         maker.socket.close()
@@ -92,7 +84,7 @@ def test_delete_on_close_by_the_connections_end(pinned: Server) -> None:
 
 
 def test_others_do_not_end_a_node_of_delete_on_close(pinned: Server) -> None:
-    with opened(pinned) as maker, opened(pinned) as user:
+    with opened(pinned.port) as maker, opened(pinned.port) as user:
         address = make(maker, ON_CLOSE)
         user.attach_receiver(address)
         detach(user)
@@ -100,7 +92,7 @@ def test_others_do_not_end_a_node_of_delete_on_close(pinned: Server) -> None:
 
 
 def test_delete_on_no_messages(pinned: Server) -> None:
-    with opened(pinned) as maker, opened(pinned) as user:
+    with opened(pinned.port) as maker, opened(pinned.port) as user:
         address = make(maker, ON_NO_MESSAGES)
         maker.wait_for_credit()
         maker.transfer(0, message(b"x"))
@@ -108,17 +100,14 @@ def test_delete_on_no_messages(pinned: Server) -> None:
         detach(maker)
         user.attach_receiver(address)
         user.give_credit(1)
-        sent = user.expect("transfer")
-        user.send(
-            "disposition", role=True, first=sent.fields["delivery_id"], settled=True,
-            state=composite("accepted"),
-        )  # fmt: skip
+        number = user.expect("transfer").fields["delivery_id"]
+        settle(user, "accepted", number, number)
         assert user.expect("detach").condition == DELETED
         assert not exists(maker, address, handle=1)
 
 
 def test_an_empty_node_of_delete_on_no_messages_goes_with_its_maker(pinned: Server) -> None:
-    with opened(pinned) as maker, opened(pinned) as user:
+    with opened(pinned.port) as maker, opened(pinned.port) as user:
         address = make(maker, ON_NO_MESSAGES)
         user.attach_receiver(address)
         detach(maker)
@@ -127,7 +116,7 @@ def test_an_empty_node_of_delete_on_no_messages_goes_with_its_maker(pinned: Serv
 
 @pytest.mark.parametrize("capability", ["topic", "temporary-topic"])
 def test_a_temporary_topic_gives_each_consumer_all(pinned: Server, capability: str) -> None:
-    with opened(pinned) as maker, opened(pinned) as one, opened(pinned) as two:
+    with opened(pinned.port) as maker, opened(pinned.port) as one, opened(pinned.port) as two:
         address = make(maker, ON_CLOSE, capability)
         for client in (one, two):
             client.attach_receiver(address)
@@ -144,7 +133,7 @@ def test_a_temporary_topic_gives_each_consumer_all(pinned: Server, capability: s
 
 
 def test_a_temporary_queue_shares_among_its_consumers(pinned: Server) -> None:
-    with opened(pinned) as maker, opened(pinned) as one, opened(pinned) as two:
+    with opened(pinned.port) as maker, opened(pinned.port) as one, opened(pinned.port) as two:
         address = make(maker, ON_CLOSE, "temporary-queue")
         for client in (one, two):
             client.attach_receiver(address)
@@ -158,20 +147,14 @@ def test_a_temporary_queue_shares_among_its_consumers(pinned: Server) -> None:
 
 def test_what_waits_for_a_deleted_node(pinned: Server) -> None:
     """A message by the anonymous terminus finds it no more."""
-    with opened(pinned) as maker, opened(pinned) as user:
+    with opened(pinned.port) as maker, opened(pinned.port) as user:
         address = make(maker, ON_CLOSE)
         user.attach_sender("", handle=0, target=composite("target"))
         user.wait_for_credit()
-        properties = Value("described", (
-            Value("ulong", 0x73),
-            Value("list", (Value("null", None), Value("null", None), Value("string", address))),
-        ))  # fmt: skip
-        from quiver_fast.conform.wire.codec import encode
-
-        user.transfer(0, encode(properties) + message(b"1"))
+        user.transfer(0, properties_to(address, 60_000) + message(b"1"))
         assert user.expect("disposition").fields["state"].name == "accepted"
         detach(maker)
-        user.transfer(1, encode(properties) + message(b"2"))
+        user.transfer(1, properties_to(address, 60_000) + message(b"2"))
         state = user.expect("disposition").fields["state"]
         assert state.name == "rejected"
         assert state.fields["error"].fields["condition"] == "amqp:not-found"
@@ -179,7 +162,7 @@ def test_what_waits_for_a_deleted_node(pinned: Server) -> None:
 
 def test_a_deleted_nodes_name_may_be_anothers(server: Server) -> None:
     """The end of a node that was deleted does not take its name from the one that has it now."""
-    with opened(server) as maker, opened(server) as user, opened(server) as other:
+    with opened(server.port) as maker, opened(server.port) as user, opened(server.port) as other:
         address = make(maker, ON_CLOSE)
         user.attach_receiver(address, handle=0)
         detach(maker)

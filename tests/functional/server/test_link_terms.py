@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.sections import opened
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -12,19 +13,12 @@ from quiver_fast.conform.wire.frames import Frame, composite
 SOLE = "sole-connection-for-container"
 
 
-def opened(server: Server, **fields: object) -> FrameClient:
-    client = FrameClient(server.port)
-    client.open(**fields)
-    client.begin()
-    return client
-
-
 # -- addresses of other servers' own
 
 
 @pytest.mark.parametrize("address", ["$management", "$cbs", "$", "$anything/else"])
 def test_addresses_that_begin_with_a_dollar(server: Server, address: str) -> None:
-    with opened(server) as client:
+    with opened(server.port) as client:
         assert client.attach_sender(address).fields.get("target") is None
         assert client.expect("detach").condition == "amqp:not-found"
         assert client.attach_receiver(address, handle=1).fields.get("source") is None
@@ -33,7 +27,7 @@ def test_addresses_that_begin_with_a_dollar(server: Server, address: str) -> Non
 
 def test_a_dollar_that_was_configured(start: object) -> None:
     server = start(addresses="$mine")  # type: ignore[operator]
-    with opened(server) as client:
+    with opened(server.port) as client:
         assert client.attach_sender("$mine").fields["target"].fields["address"] == "$mine"
 
 
@@ -60,18 +54,18 @@ def test_a_container_id_of_which_there_is_one(server: Server) -> None:
             second.send("close")
             assert second.read_to_end() == []
         # Neither another id nor one that did not ask is in the way.
-        with opened(server, **wants("somebody")), opened(server, container_id="only-me"):
+        with opened(server.port, **wants("somebody")), opened(server.port, container_id="only-me"):
             pass
         first.send("close")
         first.expect("close")
-        with opened(server, **wants("only-me")) as again:
+        with opened(server.port, **wants("only-me")) as again:
             again.attach_sender("free-again")
 
 
 def test_a_container_id_is_free_when_its_connection_is_cut(server: Server) -> None:
-    with opened(server, **wants("cut")):
+    with opened(server.port, **wants("cut")):
         pass
-    with opened(server, **wants("cut")) as again:
+    with opened(server.port, **wants("cut")) as again:
         again.attach_sender("after-the-cut")
 
 
@@ -100,7 +94,7 @@ def test_capabilities_of_a_node(
         if topic and side == "source"
         else {"topic" if topic else "queue"}
     )
-    with opened(server) as client:
+    with opened(server.port) as client:
         made: dict[str, object] = {"address": name}
         if node == "topic":
             made["capabilities"] = Value("symbol", "topic")
@@ -126,7 +120,7 @@ def test_capabilities_of_a_node(
 
 
 def test_capabilities_of_the_anonymous_terminus(server: Server) -> None:
-    with opened(server) as client:
+    with opened(server.port) as client:
         asked = symbols("queue", "topic", "qd.streaming-deliveries")
         target = composite("target", capabilities=asked)
         frame = client.attach_sender("", target=target)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.sections import declare, delivery, section
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import composite, message
 
 Start = Callable[..., Server]
@@ -33,23 +34,13 @@ def attached(server: Server, address: str, *messages: bytes) -> FrameClient:
     return client
 
 
-def received(client: FrameClient) -> bytes:
-    """Return the next message, of any number of frames."""
-    payload = b""
-    while True:
-        found = client.expect("transfer")
-        payload += found.payload
-        if not found.fields.get("more"):
-            return payload
-
-
 def last_of(client: FrameClient, count: int, size: int) -> bytes:
     """Modify a message so often, each time with a new key; return it as it is in the end."""
-    found = received(client)
+    found = delivery(client)[1]
     for number in range(count):
         state = composite("modified", annotations=annotations((f"key-{number}", "v" * size)))
         client.send("disposition", role=True, first=number, settled=True, state=state)
-        found = received(client)
+        found = delivery(client)[1]
     return found
 
 
@@ -81,18 +72,18 @@ def test_a_key_that_is_there_can_change_at_the_limit(start: Start) -> None:
         last_of(client, 20, 500)
         state = composite("modified", annotations=annotations(("key-0", "w" * 500)))
         client.send("disposition", role=True, first=20, settled=True, state=state)
-        assert b"w" * 500 in received(client)
+        assert b"w" * 500 in delivery(client)[1]
 
 
 def test_the_messages_of_a_queue_together(start: Start) -> None:
     """Annotations do not make a queue much larger than its limit."""
     with attached(start(queue_limit=65536), "q", *[BODY] * 20) as client:
         for _ in range(20):
-            received(client)
+            delivery(client)[1]
         text = annotations(("key", "v" * 20_000))
         state = composite("modified", annotations=text)
         client.send("disposition", role=True, first=0, last=19, settled=True, state=state)
-        found = [received(client) for _ in range(20)]
+        found = [delivery(client)[1] for _ in range(20)]
     assert 1 <= sum(len(each) > 20_000 for each in found) <= 3
     assert all(each.endswith(BODY) for each in found)
 
@@ -102,24 +93,17 @@ def test_in_a_transaction(start: Start, fail: bool) -> None:
     """The limit holds there too, and a rollback leaves the message as it was."""
     with attached(start(max_message_size=7000), "q", BODY, BODY) as client:
         for _ in range(2):
-            received(client)
+            delivery(client)[1]
         client.attach_sender("", handle=2, target=composite("coordinator"))
         client.wait_for_credit()
-        client.transfer(2, amqp_value(composite("declare")), handle=2)
-        declared = client.expect("disposition").fields["state"]
-        transaction = Value("binary", declared.fields["txn_id"])
+        transaction = declare(client, 2, handle=2)
         for number, size in enumerate((500, 7000)):
             outcome = composite("modified", annotations=annotations(("key", "v" * size)))
             state = composite("transactional_state", txn_id=transaction, outcome=outcome)
             client.send("disposition", role=True, first=number, settled=True, state=state)
-        client.transfer(
-            3, amqp_value(composite("discharge", txn_id=transaction, fail=fail)), handle=2
-        )
+        discharge = composite("discharge", txn_id=transaction, fail=fail)
+        client.transfer(3, section(0x77, discharge), handle=2)
         frames = [client.read() for _ in range(3)]
     found = [frame.payload for frame in frames if frame.name == "transfer"]
     assert sorted(b"key" in each for each in found) == [False, not fail]
     assert max(map(len, found)) < 2000
-
-
-def amqp_value(value: Value) -> bytes:
-    return encode(Value("described", (Value("ulong", 0x77), value)))

@@ -10,6 +10,7 @@ from proton import Delivery
 from support.clients import Clients
 from support.judgement import assert_error
 from support.processes import free_port, run
+from support.sections import opened
 from support.server import Server, command, running_server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -65,9 +66,7 @@ def test_any_name_of_a_remote_queue_survives_a_restart(tmp_path: Path) -> None:
 
 @pytest.fixture
 def frames(server: Server) -> Iterator[FrameClient]:
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
+    with opened(server.port) as client:
         yield client
 
 

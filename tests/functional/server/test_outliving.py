@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.bystander import Bystander
+from support.sections import declare, put
 from support.server import Server, running_server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode, symbols
+from quiver_fast.conform.wire.codec import Value, symbols
 from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     SASL_HEADER,
@@ -134,14 +135,6 @@ def test_a_begin_that_answers_an_ended_session(client: FrameClient) -> None:
 # ---- A state of a delivery does not point into the input beyond its frame
 
 
-def fill(client: FrameClient, address: str, handle: int, *bodies: bytes) -> None:
-    client.attach_sender(address, handle=handle)
-    client.wait_for_credit()
-    for number, body in enumerate(bodies):
-        client.transfer(number, message(body), handle=handle)
-        client.expect("disposition")
-
-
 def free_input(*clients: FrameClient) -> None:
     """Make the server free the input's buffer that it kept: two connections need one each."""
     frame = encode_frame("flow", **WINDOWS, next_incoming_id=0, echo=True)
@@ -175,7 +168,7 @@ def test_a_state_that_is_not_final_and_then_none(tmp_path: Path, state: str, siz
         for each in (client, one, other):
             each.open(max_frame_size=131072)
             each.begin()
-        fill(client, "states", 0, b"a" * 100)
+        put(server.port, "states", message(b"a" * 100))
         client.attach_receiver("states", handle=1)
         client.give_credit(1, handle=1, next_incoming_id=0)
         number = client.expect("transfer").fields["delivery_id"]
@@ -267,10 +260,7 @@ def test_a_subscription_that_is_left_and_taken_again(
         assert [each.condition for each in found] == [None] * 2 * times
         assert sorted(each.name for each in found) == ["attach"] * times + ["detach"] * times
         client.give_credit(1)
-        with FrameClient(server.port) as producer:
-            producer.open()
-            producer.begin()
-            fill(producer, "topic/news", 0, b"hello")
+        put(server.port, "topic/news", message(b"hello"))
         assert client.expect("transfer").payload.endswith(b"hello")
 
 
@@ -293,7 +283,10 @@ def test_attach_detach_attach_before_the_files_are_there(tmp_path: Path) -> None
 
 def parts(client: FrameClient, address: str) -> int:
     """Receive the first frames of a message whose rest waits for the session's window."""
-    fill(client, address, 0, b"z" * 20000)
+    client.attach_sender(address)
+    client.wait_for_credit()
+    client.transfer(0, message(b"z" * 20000))
+    client.expect("disposition")
     client.attach_receiver(address, handle=1)
     client.give_credit(1, handle=1, incoming_window=2)
     first = client.expect("transfer")
@@ -341,10 +334,7 @@ def test_a_refused_consumer_gives_way_to_others(server: Server, address: str, wh
             bad.send("transfer", handle=9, delivery_id=1, delivery_tag=b"t")
             assert bad.expect("end").condition == UNATTACHED
         good.give_credit(10, handle=1)
-        with FrameClient(server.port) as producer:
-            producer.open()
-            producer.begin()
-            fill(producer, address, 0, b"0", b"1", b"2", b"3")
+        put(server.port, address, *(message(b"%d" % number) for number in range(4)))
         found = [good.expect("transfer").payload[-1:] for _ in range(4)]
         assert found == [b"0", b"1", b"2", b"3"]
 
@@ -399,10 +389,7 @@ def test_the_name_of_a_refused_link_is_free(client: FrameClient, address: str, o
     handles = {each.fields["handle"] for each in found if each.name == "attach"}
     (handle,) = handles - {detached.fields["handle"]}
     client.give_credit(1, handle=1)
-    with FrameClient(client.socket.getpeername()[1]) as producer:
-        producer.open()
-        producer.begin()
-        fill(producer, address, 0, b"hello")
+    put(client.socket.getpeername()[1], address, message(b"hello"))
     assert client.expect("transfer").fields["handle"] == handle
 
 
@@ -503,8 +490,7 @@ def test_a_subscription_whose_consumer_left_before_its_transaction(
     client.begin()
     client.attach_sender("", handle=0, target=composite("coordinator"))
     client.wait_for_credit()
-    client.transfer(0, amqp_value(composite("declare")), handle=0)
-    transaction = client.expect("disposition").fields["state"].fields["txn_id"]
+    transaction = declare(client, 0)
     shared = composite("source", address=topic, capabilities=symbols("shared"))
     client.attach_receiver(topic, handle=1, name="sub", source=shared)
     client.give_credit(1, handle=1)
@@ -534,10 +520,6 @@ def test_a_subscription_whose_consumer_left_before_its_transaction(
     # With a durable subscription it would wait for its end.
     client.transfer(2, message(b"the first part"), handle=3, more=True)
     assert client.expect("transfer").fields["more"]
-
-
-def amqp_value(value: Value) -> bytes:
-    return encode(Value("described", (Value("ulong", 0x77), value)))
 
 
 def selector(text: str) -> Value:

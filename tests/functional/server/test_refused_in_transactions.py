@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sections import (
+    declare,
+    halves,
+    opened,
+    properties_to,
+    section,
+    sender,
+)
+from support.sections import settle as settle_all
 from support.server import Server, running_server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import composite, message
 
 Start = Callable[..., Server]
@@ -20,9 +29,7 @@ def declared(client: FrameClient, number: int) -> Value:
     """Declare a transaction with a session's delivery of that number; return its id."""
     if number == 0:
         attach_coordinator(client)
-    client.transfer(number, request(composite("declare")), handle=9)
-    state = client.expect("disposition").fields["state"]
-    return Value("binary", state.fields["txn_id"])
+    return Value("binary", declare(client, number, handle=9))
 
 
 def attach_coordinator(client: FrameClient) -> None:
@@ -34,15 +41,10 @@ def attach_coordinator(client: FrameClient) -> None:
     client.wait_for_credit()
 
 
-def request(what: Value) -> bytes:
-    return encode(Value("described", (Value("ulong", 0x77), what)))
-
-
 def discharged(client: FrameClient, identity: Value, number: int) -> Any:
     """Commit; return the coordinator's answer."""
-    client.transfer(
-        number, request(composite("discharge", txn_id=identity, fail=False)), handle=9
-    )  # fmt: skip
+    discharge = composite("discharge", txn_id=identity, fail=False)
+    client.transfer(number, section(0x77, discharge), handle=9)
     while True:
         found = client.until("disposition").fields
         if found["first"] == number:
@@ -51,8 +53,7 @@ def discharged(client: FrameClient, identity: Value, number: int) -> Any:
 
 def to(address: str) -> bytes:
     """Return a message to an address."""
-    fields = Value("list", (Value("null", None), Value("null", None), Value("string", address)))
-    return encode(Value("described", (Value("ulong", 0x73), fields))) + message(b"x")
+    return properties_to(address, 3_600_000) + message(b"x")
 
 
 REFUSED = {
@@ -85,9 +86,7 @@ def test_a_refused_message(
 ) -> None:
     """Part 4.4.4.1: nobody hears that a settled one is refused, so its transaction fails."""
     target, payload, why = REFUSED[what]
-    with FrameClient(either.port) as client:
-        client.open()
-        client.begin()
+    with opened(either.port) as client:
         client.attach_sender(
             address, target=composite("target", **({"address": address} if target else {}))
         )
@@ -130,11 +129,7 @@ def test_a_refused_message(
 def test_a_message_beyond_the_limit(start: Start, address: str, settled: bool) -> None:
     """Its link ends, and its transaction fails; another one goes on."""
     server = start(max_message_size=1000)
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
-        client.attach_sender(address)
-        client.wait_for_credit()
+    with sender(server.port, address) as client:
         one, two = (declared(client, number) for number in range(2))
         state = composite("transactional_state", txn_id=one)
         client.transfer(2, message(b"x" * 2000), settled=settled, state=state)
@@ -146,11 +141,7 @@ def test_a_message_beyond_the_limit(start: Start, address: str, settled: bool) -
 
 
 def test_a_refused_message_of_no_transaction(either: Server, address: str) -> None:
-    with FrameClient(either.port) as client:
-        client.open()
-        client.begin()
-        client.attach_sender(address)
-        client.wait_for_credit()
+    with sender(either.port, address) as client:
         unknown = composite("transactional_state", txn_id=Value("binary", b"\xff" * 8))
         client.transfer(0, b"\x00\x53\x99\x45", settled=True, state=unknown)
         assert client.expect("detach").condition == "amqp:transaction:unknown-id"
@@ -220,11 +211,7 @@ def test_a_message_that_is_dropped(
     either: Server, address: str, lose: Callable[..., int], settled: bool
 ) -> None:
     """Part 4.4.4.1: a discharge must not succeed if a message of its transaction is lost."""
-    with FrameClient(either.port) as client:
-        client.open()
-        client.begin()
-        client.attach_sender(address)
-        client.wait_for_credit()
+    with sender(either.port, address) as client:
         identity = declared(client, 0)
         state = composite("transactional_state", txn_id=identity)
         number = lose(client, state, settled=settled)
@@ -235,11 +222,7 @@ def test_a_message_that_is_dropped(
 
 
 def test_a_message_that_its_sender_aborted_is_not_lost(server: Server, address: str) -> None:
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
-        client.attach_sender(address)
-        client.wait_for_credit()
+    with sender(server.port, address) as client:
         identity = declared(client, 0)
         state = composite("transactional_state", txn_id=identity)
         number = refused_link(client)
@@ -297,7 +280,7 @@ def test_a_message_that_waits_for_room(
             number -= 1
         elif end == "rollback":
             client.transfer(
-                number, request(composite("discharge", txn_id=identity, fail=True)), handle=9
+                number, section(0x77, composite("discharge", txn_id=identity, fail=True)), handle=9
             )
             assert outcome_of(client, number) == "accepted"
         else:
@@ -321,16 +304,10 @@ def outcome_of(client: FrameClient, number: int) -> str:
             return str(found["state"].name)
 
 
-def halves(payload: bytes) -> list[bytes]:
-    return [payload[: len(payload) // 2], payload[len(payload) // 2 :]]
-
-
 def received(server: Server, address: str, *, settle: bool = False) -> int:
     """Return the number of messages in a queue; accept them if they should leave it."""
     count = 0
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
+    with opened(server.port) as client:
         client.attach_receiver(address)
         client.give_credit(100, drain=True)
         while True:
@@ -339,10 +316,7 @@ def received(server: Server, address: str, *, settle: bool = False) -> int:
             if frame.name == "flow" and frame.fields.get("link_credit") == 0:
                 break
         if settle:
-            accepted = composite("accepted")
-            client.send(
-                "disposition", role=True, first=0, last=count - 1, settled=True, state=accepted
-            )
+            settle_all(client, "accepted", 0, count - 1)
             client.send("close")
             client.until("close")
     return count

@@ -17,6 +17,7 @@ from support.sections import (
     CHUNK,
     Sent,
     annotations_of,
+    declare,
     delivery,
     halves,
     outcome,
@@ -155,8 +156,7 @@ class Ways:
         start = self.fixture("stored")
         with sender(start().port, self.address) as client:
             client.attach_sender("", handle=1, target=composite("coordinator"))
-            client.transfer(0, section(0x77, composite("declare")), handle=1)
-            txn_id = client.expect("disposition").fields["state"].fields["txn_id"]
+            txn_id = declare(client, 0, handle=1)
             state = composite("transactional_state", txn_id=txn_id)
             for number, (form, payload) in enumerate(messages, 1):
                 client.transfer(number, payload, message_format=form, state=state)

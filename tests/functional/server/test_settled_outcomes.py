@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.sections import sender
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -38,11 +39,7 @@ OUTCOMES["declared"] = (composite("declared", txn_id=b"x"), "accepted", {})
 @pytest.fixture
 def client(server: Server, address: str) -> Iterator[FrameClient]:
     """A consumer with one unsettled message."""
-    with FrameClient(server.port) as connection:
-        connection.open()
-        connection.begin()
-        connection.attach_sender(address)
-        connection.wait_for_credit()
+    with sender(server.port, address) as connection:
         connection.transfer(0, message(b"x"))
         connection.expect("disposition")
         connection.attach_receiver(address, handle=1)

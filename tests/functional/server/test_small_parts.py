@@ -9,11 +9,11 @@ import pytest
 from support.measured import Figure
 from support.metrics import scrape
 from support.processes import free_port
+from support.sections import declare, section
 from support.server import Server
 from support.streams import rss
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode
 from quiver_fast.conform.wire.frames import composite, message
 from tests.functional.server.test_chains import DURABLE, QUEUE, parts_of
 
@@ -117,9 +117,7 @@ def test_messages_of_a_transaction_count(start: Start) -> None:
     with begun(start(metrics_port=metrics)) as client:
         client.attach_sender("", target=composite("coordinator"))
         client.wait_for_credit()
-        client.transfer(0, described(composite("declare")))
-        declared = client.expect("disposition").fields["state"]
-        transaction = Value("binary", declared.fields["txn_id"])
+        transaction = declare(client, 0)
         client.attach_sender("q", handle=1)
         client.wait_for_credit()
         before = held(metrics)
@@ -129,13 +127,9 @@ def test_messages_of_a_transaction_count(start: Start) -> None:
         client.expect("disposition")
         synced(client)
         assert held(metrics) > before + 50 * RECORD
-        client.transfer(51, described(composite("discharge", txn_id=transaction, fail=True)))
+        client.transfer(51, section(0x77, composite("discharge", txn_id=transaction, fail=True)))
         synced(client)
         assert held(metrics) == before
-
-
-def described(value: Value) -> bytes:
-    return encode(Value("described", (Value("ulong", 0x77), value)))
 
 
 def test_parts_of_a_stored_message_are_few(start: Start, tmp_path: Path) -> None:

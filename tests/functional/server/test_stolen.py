@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from support.sections import opened, outcome, put, settle
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -15,9 +16,7 @@ STOLEN = "amqp:link:stolen"
 
 @pytest.fixture
 def client(server: Server) -> Iterator[FrameClient]:
-    with FrameClient(server.port) as client:
-        client.open(container_id="thief")
-        client.begin()
+    with opened(server.port, container_id="thief") as client:
         yield client
 
 
@@ -29,42 +28,23 @@ def attach(client: FrameClient, role: str, name: str, address: str, **fields: ob
     assert client.expect("attach").fields["name"] == name
 
 
-def detached(client: FrameClient, *, channel: int = 0) -> None:
+def detached(client: FrameClient) -> None:
     """See that the link of handle 0 was stolen, and confirm its end."""
     found = client.expect("detach")
-    assert (found.condition, found.channel) == (STOLEN, channel)
+    assert found.condition == STOLEN
     assert found.fields["closed"]
-    client.send("detach", channel=channel, handle=0, closed=True)
+    client.send("detach", handle=0, closed=True)
 
 
-def outcome(client: FrameClient) -> str:
-    return str(client.expect("disposition").fields["state"].name)
-
-
-def assert_works(client: FrameClient, role: str, number: int, **where: int) -> None:
+def assert_works(client: FrameClient, role: str, number: int, *, handle: int = 0) -> None:
     """Send or receive a message on a link."""
-    handle, channel = where.get("handle", 0), where.get("channel", 0)
     if role == "sender":
-        client.transfer(number, message(b"x"), handle=handle, channel=channel)
+        client.transfer(number, message(b"x"), handle=handle)
         assert outcome(client) == "accepted"
         return
-    client.give_credit(1, handle=handle, channel=channel)
+    client.give_credit(1, handle=handle)
     assert client.expect("transfer").fields["handle"] == handle
-    client.send(
-        "disposition", channel=channel, role=True, first=number, settled=True,
-        state=composite("accepted"),
-    )  # fmt: skip
-
-
-def fill(server: Server, address: str, count: int) -> None:
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
-        client.attach_sender(address)
-        client.wait_for_credit()
-        for number in range(count):
-            client.transfer(number, message(b"x"))
-            assert outcome(client) == "accepted"
+    settle(client, "accepted", number, number)
 
 
 both_roles = pytest.mark.parametrize("role", ["sender", "receiver"])
@@ -72,7 +52,7 @@ both_roles = pytest.mark.parametrize("role", ["sender", "receiver"])
 
 @both_roles
 def test_in_one_session(server: Server, client: FrameClient, address: str, role: str) -> None:
-    fill(server, address, 3)
+    put(server.port, address, *[message(b"x")] * 3)
     attach(client, role, "mine", address)
     attach(client, role, "mine", address, handle=1)
     detached(client)
@@ -86,32 +66,10 @@ def test_in_one_session(server: Server, client: FrameClient, address: str, role:
     assert client.read_to_end()[-1].condition is None
 
 
-@both_roles
-def test_in_two_sessions(server: Server, client: FrameClient, address: str, role: str) -> None:
-    fill(server, address, 1)
-    client.begin(channel=1)
-    attach(client, role, "mine", address)
-    attach(client, role, "mine", address, channel=1)
-    detached(client)
-    assert_works(client, role, 0, channel=1)
-
-
-@both_roles
-def test_in_two_connections(server: Server, client: FrameClient, address: str, role: str) -> None:
-    fill(server, address, 1)
-    attach(client, role, "mine", address)
-    with FrameClient(server.port) as other:
-        other.open(container_id="thief")
-        other.begin()
-        attach(other, role, "mine", address)
-        detached(client)
-        assert_works(other, role, 0)
-
-
 def test_what_a_stolen_link_had_is_released(
     server: Server, client: FrameClient, address: str
 ) -> None:
-    fill(server, address, 1)
+    put(server.port, address, message(b"x"))
     attach(client, "receiver", "mine", address)
     client.give_credit(1)
     client.expect("transfer")
@@ -143,9 +101,7 @@ def test_others_keep_their_links(server: Server, client: FrameClient, address: s
     attach(client, "receiver", "mine", address, handle=1)
     attach(client, "sender", "other", address, handle=2)
     for container in ("another", "", ""):
-        other = FrameClient(server.port)
-        other.open(container_id=container)
-        other.begin()
+        other = opened(server.port, container_id=container)
         attach(other, "sender", "mine", address)
     for number, handle in enumerate((0, 2)):
         assert_works(client, "sender", number, handle=handle)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.sections import opened
 from support.server import Server, running_server
 
 from quiver_fast.conform.wire.client import FrameClient
@@ -110,9 +111,7 @@ def test_both_ways_are_one(server: Server, course: list[str]) -> None:
         for n, kind in enumerate(course)
         if kind not in ("aborted", "settled")
     }
-    with FrameClient(server.port) as client:
-        client.open()
-        client.begin()
+    with opened(server.port) as client:
         client.attach_sender(address)
         assert client.wait_for_credit() >= len(course)
         client.send_bytes(b"".join(transfers(kind, n) for n, kind in enumerate(course)))
