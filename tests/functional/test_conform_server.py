@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.certificates import Certificates
-from support.controls import Controls, kind_of
+from support.controls import OPEN, Controls, kind_of
+from support.metrics import scrape
 from support.mutant import MutatingRelay
+from support.processes import free_port, wait_until
+from support.server import running_server
 from support.verdicts import answers, expected, in_order, refusals
 
 from quiver_fast.conform.case import Case
 from quiver_fast.conform.cases import CASES
 from quiver_fast.conform.runner import judge, run
+from quiver_fast.conform.server import ServerSubject, Target
 
 SERVER = [case for case in CASES if case.who == "server"]
 PLAIN = [case for case in SERVER if kind_of(case) == "plain"]
@@ -42,10 +48,22 @@ def test_each_answer_is_a_cases() -> None:
     assert ANSWERS.keys() - {case.id for case in SERVER} == set()
 
 
-def test_cases_are_independent(controls: Controls) -> None:
-    """Of others at the same time, of their order, and of faults in every third one."""
+def test_cases_are_independent_and_leave_nothing(tmp_path: Path) -> None:
+    """Of others at the same time, of their order; no queue, link or connection stays."""
     shuffled = random.Random(54).sample(PLAIN, len(PLAIN))
-    report = run(shuffled, controls.subject(shuffled[0]), jobs=8, seconds=120)
+    port = free_port()
+
+    def there() -> list[float]:
+        found = scrape(port)
+        return [found.sum(f"quiver_server_{name}") for name in ("connections", "links", "queues")]
+
+    with running_server(tmp_path, **OPEN, metrics_port=port) as server:
+        target = Target("localhost", server.port, patience=3.0)
+        with contextlib.closing(ServerSubject(target)) as subject:
+            before = there()
+            report = run(shuffled, subject, jobs=8, seconds=120)
+            assert subject.stayed == []
+            wait_until(lambda: there() == before, f"what was there before: {before}")
     verdicts = {one.case.id: one.verdict for one in report.results}
     assert report.reason is None
     assert verdicts == {case.id: expected(case) for case in PLAIN}
