@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.sections import opened
+from support.sections import delivery, opened, put, settle
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.frames import composite, message
+from quiver_fast.conform.wire.frames import message
 
 SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0,
            "outgoing_window": 1000}  # fmt: skip
@@ -19,15 +19,6 @@ SESSION = {"next_incoming_id": 0, "incoming_window": 1000, "next_outgoing_id": 0
 def opened_client(server: Server) -> Iterator[FrameClient]:
     with opened(server.port) as client:
         yield client
-
-
-def publish(client: FrameClient, address: str, count: int) -> None:
-    """Send messages over a link of handle 9."""
-    client.attach_sender(address, handle=9)
-    client.wait_for_credit()
-    for number in range(count):
-        client.transfer(number, message(b"%d" % number), handle=9)
-        client.expect("disposition")
 
 
 def flow_of(client: FrameClient, handle: int) -> dict[str, object]:
@@ -65,19 +56,13 @@ def test_a_second_drain_is_answered(client: FrameClient, address: str) -> None:
 
 def test_a_consumer_gets_no_message_that_is_too_large_for_it(server: Server, address: str) -> None:
     """It is told, and the message is there for others (part 2.7.3, max-message-size)."""
-    with FrameClient(server.port) as producer, FrameClient(server.port) as consumer:
-        producer.open(container_id="sends")
-        producer.begin()
-        publish(producer, address, 1)
-        large = message(bytes(200))
-        producer.transfer(1, large, handle=9)
-        producer.expect("disposition")
-        consumer.open(container_id="receives")
-        consumer.begin()
+    large = message(bytes(200))
+    put(server.port, address, message(b"0"), large)
+    with opened(server.port, container_id="receives") as consumer:
         consumer.attach_receiver(address, max_message_size=100)
         consumer.give_credit(10)
-        assert consumer.expect("transfer").payload == message(b"0")
-        consumer.send("disposition", role=True, first=0, settled=True, state=composite("accepted"))
+        assert delivery(consumer)[1] == message(b"0")
+        settle(consumer, "accepted", 0, 0)
         found = consumer.expect("detach")
         assert found.condition == "amqp:link:message-size-exceeded"
         consumer.attach_receiver(address, handle=1, max_message_size=len(large))

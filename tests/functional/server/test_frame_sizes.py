@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import struct
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,9 +10,9 @@ from support.certificates import Certificates
 from support.server import Server, running_server
 from support.streams import head
 
-from quiver_fast.conform.wire.client import FrameClient, read_exactly
+from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value
-from quiver_fast.conform.wire.frames import Frame, composite, decode_frame
+from quiver_fast.conform.wire.frames import Frame, composite
 
 Start = Callable[..., Server]
 
@@ -31,10 +30,9 @@ class SmallClient(FrameClient):
 
     def read(self) -> Frame:
         """Read one frame, and see that it is not too large."""
-        size = read_exactly(self.socket, 4)
-        (number,) = struct.unpack(">I", size)
-        assert number <= self.limit, f"a frame of {number} bytes, and the limit is {self.limit}"
-        return decode_frame(size + read_exactly(self.socket, number - 4))
+        found = super().read()
+        assert self.largest <= self.limit
+        return found
 
     def begin_with(self, limit: int) -> None:
         """Open with this limit, and begin a session."""
@@ -136,9 +134,7 @@ class TestAttach:
 
     def test_a_larger_limit_gets_it_all(self, connect: Connect, address: str) -> None:
         client = connect()
-        client.limit = 4096
-        client.open(max_frame_size=4096)
-        client.begin()
+        client.begin_with(4096)
         for number, part in enumerate(["filter", "default outcome", "target"]):
             fields = LONG_ATTACHES[part](address)
             attach = client.attach_receiver("", handle=number, name=part, **fields)
@@ -187,9 +183,7 @@ class TestErrors:
     ) -> None:
         """The producer hears the beginning of it, without the details."""
         consumer, producer = connect(), connect()
-        consumer.limit = 65536
-        consumer.open()
-        consumer.begin()
+        consumer.begin_with(65536)
         consumer.attach_receiver(address)
         consumer.give_credit(10)
         producer.begin_with(limit)

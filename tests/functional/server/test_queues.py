@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from proton import Delivery, Message
+from proton import Delivery
 from proton.reactor import AtMostOnce
 from support.clients import Clients, Consumer
 from support.departures import port_of, wait_until_gone
@@ -169,18 +169,6 @@ def test_a_large_message_comes_again_whole(clients: Clients, address: str) -> No
     consumer.link.close()
     clients.pause()
     assert clients.consumer(clients.connect(), address, credit=1).accept(1) == [body]
-
-
-def test_a_message_that_stops_halfway_is_forgotten(clients: Clients, address: str) -> None:
-    publish, consumer = both(clients, address, credit=5)
-    producer = clients.producer(clients.connect(), address)
-    clients.wait(lambda: producer.link.credit > 0, "credit")
-    producer.link.delivery("half")
-    producer.link.stream(Message(body=b"x" * 200_000).encode()[:100_000])
-    clients.pause()
-    clients.cut(producer.link.connection)
-    publish("after")
-    assert consumer.accept(1) == ["after"]
 
 
 @pytest.mark.parametrize("settled", [False, True])

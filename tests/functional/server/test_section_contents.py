@@ -148,7 +148,8 @@ def test_contents_change_a_byte(server: Server, address: str, frames: int) -> No
     """Whole messages are compared with the one before: each byte that decides is one of these."""
     good = b"".join((
         mapped(0x72, KEY, NESTED, KEY, DESCRIBED, KEY, b"\xe0\x06\x02\xa1\x01a\x01b"),
-        raw(0x73, 0xC0, 3, b"\x53\x07\xa0\x01b" + TEXT), mapped(0x74, TEXT, b"\x56\x01"), DATA,
+        raw(0x73, 0xC0, 3, b"\x53\x07\xa0\x01b" + TEXT),
+        mapped(0x74, TEXT, b"\x56\x01"), message(b"ten letters"),
     ))  # fmt: skip
     others = [
         good[:place] + bytes([value]) + good[place + 1 :]

@@ -291,28 +291,6 @@ def test_a_message_has_its_sections_in_order(server: Server, address: str, frame
         assert [delivery(client)[1] for _ in MESSAGES] == list(MESSAGES.values())
 
 
-def test_a_message_like_the_one_before_is_judged_all_the_same(server: Server, address: str) -> None:
-    """One that has another byte is refused or not as it is in two frames, where all is read."""
-    good = PROPERTIES + APPLICATION + message(b"ten letters")
-    others = [
-        good[:place] + bytes([value]) + good[place + 1 :]
-        for place, old in enumerate(good)
-        for value in {0x00, 0xFF, old ^ 1, (old + 16) % 256} - {old}
-    ]
-    outcomes: dict[int, list[str | None]] = {1: [], 2: []}
-    for frames in outcomes:
-        with sender(server.port, f"{address}-{frames}") as client:
-            for number, payload in enumerate(others):
-                client.transfer(2 * number, good)
-                assert outcome(client) == "accepted"
-                parts = [payload] if frames == 1 else halves(payload)
-                for part in parts:
-                    client.transfer(2 * number + 1, part, more=part is not parts[-1])
-                outcomes[frames].append(outcome(client))
-    assert outcomes[1] == outcomes[2]
-    assert set(outcomes[1]) == {"accepted", "rejected"}
-
-
 # -- absolute-expiry-time
 
 

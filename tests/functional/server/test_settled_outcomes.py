@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.sections import sender
+from support.sections import declare, section, sender
 from support.server import Server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode
+from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import Composite, composite, message
 
 NOTES = Value("map", ((Value("symbol", "x-opt-a"), Value("string", "b")),))
@@ -63,14 +63,6 @@ def test_the_answer_is_the_outcome(client: FrameClient, outcome: str) -> None:
     assert answer(client) == (name, fields)
 
 
-def coordinate(client: FrameClient, number: int, request: Value) -> Composite:
-    body = b"\0\x53\x77" + encode(request)
-    client.transfer(number, body, handle=2)
-    found = client.expect("disposition").fields["state"]
-    assert isinstance(found, Composite)
-    return found
-
-
 @pytest.mark.parametrize("outcome", [each for each in OUTCOMES if each != "declared"])
 def test_the_answer_of_a_commit_is_the_outcome(client: FrameClient, outcome: str) -> None:
     state, name, fields = OUTCOMES[outcome]
@@ -78,10 +70,10 @@ def test_the_answer_of_a_commit_is_the_outcome(client: FrameClient, outcome: str
                 source=composite("source"), target=composite("coordinator"))  # fmt: skip
     client.expect("attach")
     client.wait_for_credit()
-    transaction = coordinate(client, 1, composite("declare")).fields["txn_id"]
+    transaction = declare(client, 1, handle=2)
     enlisted = composite("transactional_state", txn_id=transaction, outcome=state)
     client.send("disposition", role=True, first=0, settled=False, state=enlisted)
-    client.transfer(2, b"\0\x53\x77" + encode(composite("discharge", txn_id=transaction)), handle=2)
+    client.transfer(2, section(0x77, composite("discharge", txn_id=transaction)), handle=2)
     found = [client.expect("disposition").fields for _ in range(2)]
     (settled,) = (each for each in found if not each["role"])
     assert settled["settled"]
