@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, rows, server
+from quiver_fast.conform.cases.messages import ENDS, next_of
 from quiver_fast.conform.mutation import added, changed, dropped
 from quiver_fast.conform.server import ACCEPTED, BODY, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import Fields, composite, encode_frame, message
+from quiver_fast.conform.wire.trace import shown
 
 ROLES = (False, True)
 RECEIVED = composite("received", section_number=0, section_offset=0)
@@ -38,22 +40,47 @@ def attach(role: bool, address: str, **fields: Any) -> dict[str, Any]:
                 changed("detach", error__condition="amqp:internal-error")),
 })  # fmt: skip
 def stolen(server: Server, *conditions: str) -> None:
-    for role in ROLES:
-        for handle, channel, connections in ((1, 0, 1), (0, 1, 1), (0, 0, 2)):
-            container = secrets.token_hex(4)
-            peers = [server.opened(container_id=container) for _ in range(connections)]
-            for peer in peers:
-                peer.begin()
-            if channel:
-                peers[0].begin(channel)
-            peers[0].send("attach", **attach(role, server.queue()))
-            first = peers[0].expect("attach")
+    answers = []
+    for connections, channel, handle in ((2, 0, 0), (1, 1, 0), (1, 0, 1)):
+        for role in ROLES:
             again = attach(role, server.queue(), handle=handle, channel=channel)
-            peers[-1].send("attach", **again)
-            found = peers[0].refused("detach", *conditions)
-            places = [(one.channel, one.fields.get("handle")) for one in (first, found)]
-            if found.name == "detach" and places[0] != places[1]:
-                raise Unobservable(f"it refuses the second link: {found.condition}")
+            try:
+                attached_twice(server, connections, again, conditions)
+                answers.append("")
+            except Unobservable as reason:
+                answers.append(str(reason))
+    if all(answers):
+        raise Unobservable(answers[0])
+
+
+def attached_twice(
+    server: Server, connections: int, again: dict[str, Any], conditions: tuple[str, ...]
+) -> None:
+    """Attach a link again; if the server takes the second one, judge the end of the first one."""
+    container = secrets.token_hex(4)
+    peers = [server.opened(container_id=container) for _ in range(connections)]
+    for peer in peers:
+        peer.begin()
+    if again["channel"]:
+        peers[0].begin(again["channel"])
+    peers[0].send("attach", **{**again, "channel": 0, "handle": 0})
+    with preparing("attach a link"):
+        first = peers[0].expect("attach")
+    # A server that does not answer may not cost the time of the other ways.
+    peers[-1].socket.settimeout(server.target.patience / 2)
+    peers[-1].send("attach", **again)
+    with preparing("attach the link again"):
+        found = next_of(peers[-1], "attach", *ENDS)
+    peers[-1].socket.settimeout(server.target.patience)
+    taken = found.fields.get("source" if again["role"] else "target") is not None
+    if taken:
+        found = peers[0].refused("detach", *conditions)
+    place = (found.channel, found.fields.get("handle"))
+    if found.name == "detach" and place == (first.channel, first.fields["handle"]):
+        right = not conditions or found.condition in conditions
+        check(right, f"detach with {' or '.join(conditions)}", found)
+    elif found.name == "detach" or not taken:
+        raise Unobservable(f"it refuses the second link: {shown(found)}")
 
 
 @server("2.6.1/3", MUST, added("attach", "detach", nth=2, handle=0), "queue")
@@ -131,7 +158,7 @@ def session_of_a_refused_link(server: Server) -> None:
 # Known breaks: rabbitmq-server 2594, go-amqp 310.
 @rows(server, MUST, changed("detach", closed=None), "queue", table={
     "2.6.6/1": ("A detach that says closed is answered by one that says closed.", True),
-    "2.6.4/1": ("A detach without closed is answered by one without closed.", False,
+    "2.6.4/1": ("A detach without closed is answered by one without closed.", False, SHOULD,
                 changed("detach", closed=True)),
 })  # fmt: skip
 def detached(server: Server, closed: bool) -> None:
@@ -141,7 +168,7 @@ def detached(server: Server, closed: bool) -> None:
         peer.expect("detach", condition=None, closed=closed)
 
 
-@server("2.6.4/2", MUST, dropped("attach", nth=2), "queue")
+@server("2.6.4/2", SHOULD, dropped("attach", nth=2), "queue")
 def attached_again(server: Server) -> None:
     """A detached link may be attached again."""
     for role in ROLES:
@@ -230,7 +257,7 @@ def incomplete(server: Server) -> None:
 # -- the size of a message
 
 
-@server("2.7.3/10", MUST, changed("transfer", payload=lambda old: old + bytes(200)), "queue")
+@server("2.7.3/10", SHOULD, changed("transfer", payload=lambda old: old + bytes(200)), "queue")
 def too_large_for_us(server: Server) -> None:
     """No message above our max-message-size comes."""
     server.filled(BODY, message(bytes(200)))
