@@ -18,9 +18,13 @@ KEPT, BROKEN, DISPUTED_, UNOBSERVABLE = "kept", "broken", "disputed", "unobserva
 
 _LEVELS = (MUST, SHOULD, CONTRACT)
 
+_RETRIED = "it counts a rejection as a failed attempt, and takes the message out after the last one"
 DISPUTED: Mapping[tuple[str, str], str] = {
     ("qpid-jms", "contract.links/1"): "the other session is the connection's own; the program "
     "makes one by its API, and the contract speaks of sessions of an API",
+    ("Apache Qpid Broker-J Core", "3.4.3/1"): _RETRIED,
+    ("Apache Qpid Broker-J Core", "4.4.2/4"): _RETRIED,
+    ("apache-activemq-artemis", "2.2/4"): "its port is that of other protocols, too",
 }
 """Doubts about one product: (its name in its open frame, or an arrow's name; id) -> reason."""
 
