@@ -78,13 +78,14 @@ large_credit = rows(server, MUST, dropped("transfer"), "queue", table={
 
 
 @rows(server, MUST, dropped("flow"), "queue", table={
-    "2.6.7/7": ("A drain is answered by a flow.", 0, (10,)),
+    "2.6.7/7": ("A drain is answered by a flow.", (0, 10)),
     "2.6.7/8": ("A drain uses up what credit is left, and the delivery-count has it.",
-                2, (2, 3, UINTS[1], 1), changed("flow", delivery_count=0)),
-    "2.6.7/9": ("A drain without credit is answered too.", 0, (0,), SHOULD),
+                (2, 3), (2, UINTS[-1]), changed("flow", delivery_count=0)),
+    "2.6.7/9": ("A drain without credit is answered too.",
+                (0, 0), (2, 2), (2, 1), SHOULD),
 })  # fmt: skip
-def drained(server: Server, there: int, credits_: tuple[int, ...]) -> None:
-    for credit in credits_:
+def drained(server: Server, *ways: tuple[int, int]) -> None:
+    for there, credit in ways:
         if there:
             server.filled(*[BODY] * there)
         peer = server.receiver()
@@ -143,7 +144,8 @@ def settlement(server: Server, *deliveries: list[dict[str, Any]]) -> None:
     check(len(whole) == 2 * len(deliveries), "all messages, whole", whole)
 
 
-@server("2.6.12/4", MUST, dropped("disposition", nth=2), "queue")
+@server("2.6.12/4", SHOULD, dropped("disposition", nth=2), "queue",
+        doubt="with rcv-settle-mode first the receiver has to settle")  # fmt: skip
 def settled_in_turn(server: Server) -> None:
     """An outcome that is not settled is answered by a settled one."""
     server.filled()
