@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from proton import Condition
-from support.arrows import arguments, pyfast, run_pyfast
+from support.arrows import arguments, pyfast, run_at, run_pyfast
 from support.certificates import Certificates
 from support.judgement import assert_clean, assert_error
 from support.network import silent_server, tls_server
@@ -37,8 +37,7 @@ def test_port_in_use_in_server_mode() -> None:
 
 
 def test_peer_that_closes_without_a_word() -> None:
-    with RefusesConnection(None) as peer:
-        end = run_pyfast(*arguments("send", peer.port))
+    end = run_at(RefusesConnection(None), "send")
     assert_error(end, "closed")
 
 
@@ -57,8 +56,7 @@ def test_peer_that_says_nothing_ends_with_the_idle_timeout() -> None:
 
 @BOTH
 def test_connection_refused_by_the_peer_with_a_condition(operation: str) -> None:
-    with RefusesConnection(NOT_YOU) as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(RefusesConnection(NOT_YOU), operation)
     assert_error(end, "amqp:unauthorized-access", "not you")
 
 
@@ -142,8 +140,7 @@ def test_missing_certificate_file_is_named(certificates: Certificates, key: str)
 
 def test_key_of_another_certificate(certificates: Certificates) -> None:
     keys = {"cert": certificates.client.cert, "key": certificates.server.key}
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("send", peer.port, scheme="amqps", **keys))
+    end = run_at(ScriptedPeer(), "send", scheme="amqps", **keys)
     assert_error(end, "key")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.arrows import arguments, run_pyfast
+from support.arrows import run_at
 from support.frame_peer import FramePeer, ended, failure
 from support.judgement import assert_clean, assert_error
 from support.network import TcpServer
@@ -58,8 +58,7 @@ def test_all_in_one_read(operation: str, frames: tuple[str, ...]) -> None:
         talk.send_bytes(ended(*frames))
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, count=1_000_000))
+    end = run_at(FramePeer(script), operation, count=1_000_000)
     assert_error(end, f"test:{frames[0]}", f"by {frames[0]}")
     assert not any(f"test:{name}" in end.stderr for name in frames[1:])
 
@@ -92,8 +91,7 @@ def test_messages_and_the_end_in_one_read(operation: str) -> None:
             talk.send_bytes(accepted + ended("detach", "end", "close"))
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, count=1_000_000))
+    end = run_at(FramePeer(script), operation, count=1_000_000)
     assert_error(end, "test:detach")
     assert len(end.lines) == 5
 
@@ -106,8 +104,7 @@ def test_the_detach_first_and_the_rest_later(operation: str) -> None:
         talk.read_until("close")
         talk.send_bytes(ended("end", "close"))
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, count=1_000_000))
+    end = run_at(FramePeer(script), operation, count=1_000_000)
     assert_error(end, "test:detach")
     assert "test:end" not in end.stderr
 
@@ -126,8 +123,7 @@ def test_while_attaching(operation: str, frames: tuple[str, ...]) -> None:
         talk.send_bytes(ended(*frames))
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(FramePeer(script), operation)
     assert_error(end, f"test:{frames[0]}", f"by {frames[0]}")
 
 
@@ -146,8 +142,7 @@ def test_a_refusal_without_a_reason(operation: str) -> None:
         talk.send("detach", handle=0, closed=True)
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, count=0, duration=60))
+    end = run_at(FramePeer(script), operation, count=0, duration=60)
     assert_error(end, "refused the link", "queue0")
 
 
@@ -170,8 +165,7 @@ def test_a_coordinator_that_is_refused(operation: str, how: str) -> None:
             talk.send_bytes(ended(*(("end", "close") if how == "end" else ("close",))))
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
+    end = run_at(FramePeer(script), operation, transaction_size=10)
     assert_error(end, "the peer has no transaction coordinator", f"test:{how}", f"by {how}")
     assert end.seconds < 8
 
@@ -187,8 +181,7 @@ def test_a_receiver_takes_a_source_without_an_address(fields: dict[str, object])
         begin_run(talk, source=composite("source", **fields))
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=5))
+    end = run_at(FramePeer(script), "receive", count=5)
     assert_clean(end)
     assert len(end.lines) == 5
 
@@ -208,8 +201,7 @@ def test_a_sender_takes_a_target_without_an_address(fields: dict[str, object]) -
         )
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=5))
+    end = run_at(FramePeer(script), "send", count=5)
     assert_clean(end)
     assert len(end.lines) == 5
 
@@ -237,8 +229,7 @@ def test_a_close_and_a_reset_in_the_midst_of_receiving(turn: int) -> None:
         # What it has not read makes a reset of this.
         talk.socket.close()
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=1_000_000))
+    end = run_at(FramePeer(script), "receive", count=1_000_000)
     assert_error(end, "test:close", "by close")
     assert len(end.lines) == 40
 
@@ -254,8 +245,7 @@ def test_a_close_and_a_reset_in_the_midst_of_sending(turn: int) -> None:
         # What it has not read makes a reset of this.
         talk.socket.close()
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=1_000_000))
+    end = run_at(FramePeer(script), "send", count=1_000_000)
     assert_error(end, "test:close", "by close")
 
 
@@ -292,8 +282,7 @@ def wait_until_read(sock: socket.socket) -> None:
 @pytest.mark.parametrize("size", [0, 511])
 @BOTH
 def test_the_close_after_an_unfit_open_is_told(operation: str, size: int, apart: bool) -> None:
-    with FramePeer(refuse_by_open(size, apart=apart)) as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(FramePeer(refuse_by_open(size, apart=apart)), operation)
     assert_error(end, "the peer closed the connection: test:close: by close")
 
 
@@ -306,8 +295,7 @@ def test_another_frame_after_an_unfit_open_is_refused(operation: str) -> None:
         talk.send_bytes(encode_frame("open", container_id="", max_frame_size=0) + begin)
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(FramePeer(script), operation)
     assert_error(end, "amqp:invalid-field")
 
 

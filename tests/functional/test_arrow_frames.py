@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.arrows import arguments, arguments_v2, run_pyfast
+from support.arrows import arguments, arguments_v2, run_at, run_pyfast
 from support.frame_peer import FramePeer
 from support.judgement import assert_clean, assert_error
 from support.scripted_peer import plain_message
@@ -110,8 +110,7 @@ def test_a_presettled_run_says_so_and_does_so() -> None:
         said.extend(talk.expect("transfer").fields["settled"] for _ in range(5))
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        assert_clean(run_pyfast(*arguments("send", peer.port, count=5, presettled=1)))
+    assert_clean(run_at(FramePeer(script), "send", count=5, presettled=1))
     assert said == [1, *[True] * 5]
 
 
@@ -126,8 +125,7 @@ def test_outcomes_that_a_peer_mixes() -> None:
         )  # fmt: skip
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=COUNT))
+    end = run_at(FramePeer(script), "send", count=COUNT)
     assert_error(end, "1 rejected, 5 released, 3 modified")
 
 
@@ -150,8 +148,7 @@ def test_a_drain_is_answered_where_nothing_is_left_to_take_back() -> None:
         talk.send_bytes(answer(0, 9))
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        assert_clean(run_pyfast(*arguments("send", peer.port, count=10)))
+    assert_clean(run_at(FramePeer(script), "send", count=10))
 
 
 @pytest.mark.parametrize("words", [{}, {"durable": 1}])
@@ -211,8 +208,7 @@ def test_a_message_may_be_as_large_as_the_peer_takes() -> None:
         talk.send_bytes(answer(0, 2))
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        assert_clean(run_pyfast(*arguments("send", peer.port, count=3, body_size=900)))
+    assert_clean(run_at(FramePeer(script), "send", count=3, body_size=900))
 
 
 # ---- receiving
@@ -267,8 +263,7 @@ def test_ids_and_counts_that_wrap(chunk: int) -> None:
         assert answered(talk, COUNT) == [number % 2**32 for number in numbers]
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=COUNT, credit_window=100))
+    end = run_at(FramePeer(script), "receive", count=COUNT, credit_window=100)
     assert_clean(end)
     assert len(end.lines) == COUNT
 
@@ -289,8 +284,7 @@ def test_deliveries_beyond_the_credit_are_taken() -> None:
         assert answered(talk, COUNT - 30) == list(range(30, COUNT))
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=COUNT, credit_window=10))
+    end = run_at(FramePeer(script), "receive", count=COUNT, credit_window=10)
     assert_clean(end)
     assert len(end.lines) == COUNT
 
@@ -315,8 +309,7 @@ def test_parts_aborted_and_settled_deliveries_between_whole_ones() -> None:
         assert answered(talk, 8) == [0, 1, 2, 3, 7, 8, 9, 10]
         talk.read_until("end")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=10))
+    end = run_at(FramePeer(script), "receive", count=10)
     assert_error(end, "1 deliveries were aborted")
     assert len(end.lines) == 10
 
@@ -330,7 +323,6 @@ def test_a_frame_that_may_not_be_ends_the_run() -> None:
         talk.send("disposition", role=True)
         told.append(talk.expect("close").condition)
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=COUNT))
+    end = run_at(FramePeer(script), "receive", count=COUNT)
     assert told[0] is not None
     assert_error(end, told[0])

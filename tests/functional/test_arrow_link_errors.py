@@ -7,7 +7,7 @@ import time
 
 import pytest
 from proton import Terminus
-from support.arrows import INTEROP, arguments, arguments_v2, run_pyfast
+from support.arrows import INTEROP, arguments, arguments_v2, run_at, run_pyfast
 from support.frame_peer import FramePeer, ended
 from support.judgement import ERROR_SECONDS, assert_clean, assert_error
 from support.network import breaking_proxy
@@ -43,8 +43,7 @@ BOTH = pytest.mark.parametrize("operation", ["send", "receive"])
 
 @BOTH
 def test_link_refused(operation: str) -> None:
-    with RefusesLink() as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(RefusesLink(), operation)
     assert_error(end, "amqp:not-found", "no such queue here")
     assert end.stdout == ""
 
@@ -62,16 +61,14 @@ CONDITIONS = [
 def test_peer_ends_the_run_with_a_condition(
     operation: str, after: int, act: Act, condition: str, description: str
 ) -> None:
-    with ScriptedPeer(after=after, act=act, credit=20, to_send=50) as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(ScriptedPeer(after=after, act=act, credit=20, to_send=50), operation)
     assert_error(end, condition, description)
 
 
 @BOTH
 @pytest.mark.parametrize("act", [detach_plainly, close_connection_plainly])
 def test_peer_ends_the_run_early_without_a_condition(operation: str, act: Act) -> None:
-    with ScriptedPeer(after=10, act=act, credit=20, to_send=50) as peer:
-        end = run_pyfast(*arguments(operation, peer.port))
+    end = run_at(ScriptedPeer(after=10, act=act, credit=20, to_send=50), operation)
     assert_error(end, "the peer closed the")
 
 
@@ -152,15 +149,13 @@ def test_attach_never_answered(operation: str, seconds: float) -> None:
 @pytest.mark.parametrize("layout", sorted(wire_messages.BAD))
 def test_message_that_is_not_what_the_contract_demands(layout: str) -> None:
     maker = wire_messages.BAD[layout]
-    with ScriptedPeer(encode=encode_message(maker, 100), to_send=1) as peer:
-        end = run_pyfast(*arguments("receive", peer.port, count=10))
+    end = run_at(ScriptedPeer(encode=encode_message(maker, 100), to_send=1), "receive", count=10)
     assert_error(end, "message" if layout == "truncated" else "SendTime")
 
 
 def test_bad_message_amid_good_ones_keeps_their_records() -> None:
     bad = encode_message(wire_messages.no_send_time, 100)
-    with ScriptedPeer(encode=lambda n: bad(n) if n == 6 else plain_message(n)) as peer:
-        end = run_pyfast(*arguments("receive", peer.port))
+    end = run_at(ScriptedPeer(encode=lambda n: bad(n) if n == 6 else plain_message(n)), "receive")
     assert_error(end, "SendTime")
     assert len(end.lines) == 5
 
@@ -170,14 +165,12 @@ def test_bad_message_amid_good_ones_keeps_their_records() -> None:
 
 def test_every_kind_of_outcome_has_its_own_count() -> None:
     names = {1: "rejected", 2: "released", 3: "released", 4: "modified"}
-    with ScriptedPeer(outcome=lambda n: names.get(n, "accepted")) as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=10))
+    end = run_at(ScriptedPeer(outcome=lambda n: names.get(n, "accepted")), "send", count=10)
     assert_error(end, "1 rejected", "2 released", "1 modified")
 
 
 def test_credit_that_never_comes_ends_with_the_duration() -> None:
-    with ScriptedPeer(credit=10) as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=0, duration=1))
+    end = run_at(ScriptedPeer(credit=10), "send", count=0, duration=1)
     assert_clean(end)
     assert len(end.lines) == 10
 
@@ -187,22 +180,19 @@ def test_credit_that_never_comes_ends_with_the_duration() -> None:
 
 @BOTH
 def test_peer_without_a_transaction_coordinator(operation: str) -> None:
-    with RefusesCoordinator() as peer:
-        end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
+    end = run_at(RefusesCoordinator(), operation, transaction_size=10)
     assert_error(end, "transaction", "amqp:not-implemented")
 
 
 @pytest.mark.parametrize("target", [Terminus.TARGET, Terminus.UNSPECIFIED])
 def test_peer_that_attaches_no_transaction_coordinator(target: int) -> None:
-    with AttachesNoCoordinator(target) as peer:
-        end = run_pyfast(*arguments("send", peer.port, transaction_size=10))
+    end = run_at(AttachesNoCoordinator(target), "send", transaction_size=10)
     assert_error(end, "no transaction coordinator: its attach names none")
 
 
 @BOTH
 def test_peer_that_refuses_to_commit(operation: str) -> None:
-    with Coordinator(refuse_discharge=True) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, transaction_size=10))
+    end = run_at(Coordinator(refuse_discharge=True), operation, transaction_size=10)
     assert_error(end, "transaction", "amqp:precondition-failed")
 
 

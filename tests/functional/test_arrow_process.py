@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.arrows import arguments, pyfast, run_pair, run_pyfast
+from support.arrows import arguments, pyfast, run_at, run_pair, run_pyfast
 from support.documents import parsed
 from support.judgement import assert_clean, assert_error
 from support.measured import Figure
@@ -192,8 +192,7 @@ def test_count_is_never_overshot(credit: int) -> None:
 def test_a_rate_is_that_of_the_send_times(rate: int) -> None:
     """They are those of the schedule, however late a busy machine sends."""
     count = rate  # one second's worth
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("send", peer.port, rate=rate, count=count))
+    end = run_at(ScriptedPeer(), "send", rate=rate, count=count)
     assert_clean(end)
     times = [int(line.split(",")[0]) for line in end.lines]
     expected = 1000 * (count - 1) / rate
@@ -212,8 +211,7 @@ def test_rate_is_kept(rate: int, figure: Figure) -> None:
             super().on_message(event)
 
     times: list[float] = []
-    with Notes() as peer:
-        assert_clean(run_pyfast(*arguments("send", peer.port, rate=rate, count=rate)))
+    assert_clean(run_at(Notes(), "send", rate=rate, count=rate))
     elapsed = (times[-1] - times[0]) / ((rate - 1) / rate)
     figure("time of a second's messages", elapsed, at_least=0.9, at_most=1.5, unit="s")
 
@@ -234,8 +232,7 @@ def test_rate_steps_are_kept() -> None:
 
 def test_a_rate_below_one_for_each_of_two_ends() -> None:
     """Records have the times at which messages were due."""
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("send", peer.port, rate=2.5, count=3, connections=2))
+    end = run_at(ScriptedPeer(), "send", rate=2.5, count=3, connections=2)
     assert_clean(end)
     times = sorted(int(line.split(",")[0]) for line in end.lines)
     assert [round((time - times[0]) / 10) for time in times] == [0, 40, 80]
@@ -267,8 +264,7 @@ def test_peer_that_leaves_at_the_end_of_a_timed_run() -> None:
 
 @BOTH
 def test_peer_that_leaves_long_before_the_end_of_a_timed_run(operation: str) -> None:
-    with LeavesAfter(0.5) as peer:
-        end = run_pyfast(*arguments(operation, peer.port, rate=1000, count=0, duration=60))
+    end = run_at(LeavesAfter(0.5), operation, rate=1000, count=0, duration=60)
     assert_error(end, "the peer closed the")
 
 
@@ -350,8 +346,7 @@ def test_password_through_a_descriptor() -> None:
 @BOTH
 def test_report_of_a_complete_run(operation: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments(operation, peer.port, report_file=report))
+    end = run_at(ScriptedPeer(), operation, report_file=report)
     assert_clean(end)
     told = parsed(report.read_text())
     assert told["complete"] is True
@@ -363,8 +358,11 @@ def test_report_of_a_complete_run(operation: str, tmp_path: Path) -> None:
 
 def test_report_of_refused_messages(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    with ScriptedPeer(outcome=lambda n: "rejected" if n == 3 else "accepted") as peer:
-        end = run_pyfast(*arguments("send", peer.port, report_file=report))
+    end = run_at(
+        ScriptedPeer(outcome=lambda n: "rejected" if n == 3 else "accepted"),
+        "send",
+        report_file=report,
+    )
     assert_error(end, "1 rejected")
     told = parsed(report.read_text())
     assert (told["complete"], told["accepted"], told["rejected"]) == (False, 99, 1)
@@ -373,7 +371,6 @@ def test_report_of_refused_messages(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     report.mkdir()
-    with ScriptedPeer() as peer:
-        end = run_pyfast(*arguments("send", peer.port, report_file=report))
+    end = run_at(ScriptedPeer(), "send", report_file=report)
     assert_error(end, f"cannot write the report {report}: Is a directory")
     assert list(tmp_path.iterdir()) == [report]

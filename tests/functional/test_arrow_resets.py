@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.arrows import arguments, run_pyfast
+from support.arrows import run_at
 from support.frame_peer import FramePeer
 from support.judgement import assert_clean, assert_error
 from support.network import reset
@@ -63,8 +63,7 @@ def receive(leave: Leave, *, at_end: bool, last: bytes = b"", **keys: object) ->
         talk.send_bytes(last)
         leave(talk)
 
-    with FramePeer(script) as peer:
-        return run_pyfast(*arguments("receive", peer.port, **keys))
+    return run_at(FramePeer(script), "receive", **keys)
 
 
 both_ways = pytest.mark.parametrize("leave", [fin, rst])
@@ -111,8 +110,7 @@ def test_a_sender_at_the_end_of_its_time(leave: Leave) -> None:
         time.sleep(1.1)
         leave(talk)
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("send", peer.port, count=0, duration=1))
+    end = run_at(FramePeer(script), "send", count=0, duration=1)
     assert end.code == 0
     assert WARNING in end.stderr
 
@@ -131,6 +129,5 @@ def test_the_facts_of_an_error_are_shown(name: str) -> None:
         talk.send(name, error=error, **fields)
         talk.read_until("close")
 
-    with FramePeer(script) as peer:
-        end = run_pyfast(*arguments("receive", peer.port))
+    end = run_at(FramePeer(script), "receive")
     assert_error(end, 'redirect: go on (network-host "other.example", port 5673)')

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from support.processes import END_SECONDS, REPOSITORY, Finished, Running, free_port, run
 
@@ -68,6 +70,12 @@ def pyfast(*words: str) -> list[str]:
 def run_pyfast(*words: str, timeout: float = END_SECONDS, **options: object) -> Finished:
     """Run our arrow to its end."""
     return run(pyfast(*words), timeout, **options)
+
+
+def run_at(peer: AbstractContextManager[Any], operation: str, **changes: object) -> Finished:
+    """Run our arrow at a peer, which has a port, to its end; a fault of the peer is raised."""
+    with peer as met:
+        return run_pyfast(*arguments(operation, met.port, **changes))
 
 
 @dataclass(frozen=True)
