@@ -50,7 +50,13 @@ def begin_run(talk: Talk, **termini: object) -> None:
 @BOTH
 @pytest.mark.parametrize(
     "frames",
-    [("detach", "end", "close"), ("detach", "close"), ("detach", "end"), ("end", "close")],
+    [
+        ("detach", "end", "close"),
+        ("detach", "close"),
+        ("detach", "end"),
+        ("end", "close"),
+        ("close",),
+    ],
 )
 def test_all_in_one_read(operation: str, frames: tuple[str, ...]) -> None:
     def script(talk: Talk) -> None:

@@ -20,12 +20,9 @@ from support.scripted_peer import (
     RefusesCoordinator,
     RefusesLink,
     ScriptedPeer,
-    close_connection,
     close_connection_plainly,
-    detach,
     detach_plainly,
     encode_message,
-    end_session,
     plain_message,
 )
 
@@ -46,23 +43,6 @@ def test_link_refused(operation: str) -> None:
     end = run_at(RefusesLink(), operation)
     assert_error(end, "amqp:not-found", "no such queue here")
     assert end.stdout == ""
-
-
-CONDITIONS = [
-    (detach, "amqp:resource-limit-exceeded", "the queue is full"),
-    (end_session, "amqp:session:window-violation", "too far ahead"),
-    (close_connection, "amqp:connection:forced", "going down for repair"),
-]
-
-
-@BOTH
-@pytest.mark.parametrize("after", [0, 10])
-@pytest.mark.parametrize(("act", "condition", "description"), CONDITIONS)
-def test_peer_ends_the_run_with_a_condition(
-    operation: str, after: int, act: Act, condition: str, description: str
-) -> None:
-    end = run_at(ScriptedPeer(after=after, act=act, credit=20, to_send=50), operation)
-    assert_error(end, condition, description)
 
 
 @BOTH

@@ -191,12 +191,6 @@ def detach_plainly(event: Event) -> None:
     event.link.close()
 
 
-def end_session(event: Event) -> None:
-    """End the session with a condition."""
-    event.session.condition = Condition("amqp:session:window-violation", "too far ahead")
-    event.session.close()
-
-
 def close_connection(event: Event) -> None:
     """Close the connection with a condition."""
     event.connection.condition = Condition("amqp:connection:forced", "going down for repair")

@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sections import declare, outcome, section, settle
 from support.server import Server, running_server
 
 from quiver_fast.conform.wire.client import FrameClient
-from quiver_fast.conform.wire.codec import Value, encode, symbols
+from quiver_fast.conform.wire.codec import Value, symbols
 from quiver_fast.conform.wire.frames import Frame, composite, message
 
 Start = Callable[..., Server]
 TOPIC = "topic/history"
 NOT_FOUND, LOCKED, STOLEN = "amqp:not-found", "amqp:resource-locked", "amqp:link:stolen"
 SELECTOR = Value("symbol", "apache.org:selector-filter:string")
-DURABLE_HEADER = encode(Value("described", (
-    Value("ulong", 0x70), Value("list", (Value("boolean", True),)),
-)))  # fmt: skip
+DURABLE_HEADER = section(0x70, Value("list", (Value("boolean", True),)))
 
 
 def body(number: int, *, durable: bool = True) -> bytes:
@@ -90,10 +89,8 @@ class Client(FrameClient):
         for _ in range(count):
             found = self.expect("transfer")
             taken.append(found.payload[found.payload.index(b"\x00\x53\x75") :])
-            self.send(
-                "disposition", role=True, first=found.fields["delivery_id"], settled=True,
-                state=composite("accepted"),
-            )  # fmt: skip
+            number = found.fields["delivery_id"]
+            settle(self, "accepted", number, number)
         return taken
 
     def detach(self, *, closed: bool, handle: int | None = None) -> None:
@@ -122,7 +119,7 @@ def publish(server: Server, topic: str, *numbers: int, durable: bool = True) -> 
         client.wait_for_credit()
         for at, number in enumerate(numbers):
             client.transfer(at, body(number, durable=durable))
-            assert client.expect("disposition").fields["state"].name == "accepted"
+            assert outcome(client) == "accepted"
 
 
 def selecting(text: str, *, key: str = "jms", descriptor: Value = SELECTOR) -> Value:
@@ -443,7 +440,7 @@ def test_a_large_message_is_in_each_subscriptions_file(start: Start, tmp_path: P
         for at in range(0, len(large), 60_000):
             more = at + 60_000 < len(large)
             client.transfer(0, large[at : at + 60_000], handle=7, more=more)
-        assert client.expect("disposition").fields["state"].name == "accepted"
+        assert outcome(client) == "accepted"
     server.kill()
     server = start(store=tmp_path / "store")
     for name in ("a", "b"):
@@ -486,19 +483,13 @@ def commit(client: Client, number: int, *, fail: bool) -> None:
         )  # fmt: skip
         client.expect("attach")
         client.attach_sender("topic/txn", handle=9)
-    client.transfer(base, value(composite("declare")), handle=8)
-    declared = client.expect("disposition").fields["state"].fields["txn_id"]
-    state = composite("transactional_state", txn_id=Value("binary", declared))
+    declared = declare(client, base, handle=8)
+    state = composite("transactional_state", txn_id=declared)
     client.transfer(base + 1, body(number), handle=9, state=state)
     client.expect("disposition")
-    discharge = composite("discharge", txn_id=Value("binary", declared), fail=fail)
-    client.transfer(base + 2, value(discharge), handle=8)
-    assert client.expect("disposition").fields["state"].name == "accepted"
-
-
-def value(what: Value) -> bytes:
-    """Return a message of an amqp-value section."""
-    return encode(Value("described", (Value("ulong", 0x77), what)))
+    discharge = composite("discharge", txn_id=declared, fail=fail)
+    client.transfer(base + 2, section(0x77, discharge), handle=8)
+    assert outcome(client) == "accepted"
 
 
 def test_a_selector_is_kept_with_its_subscription(
@@ -520,9 +511,9 @@ def test_a_selector_is_kept_with_its_subscription(
         client.wait_for_credit()
         for number in range(4):
             properties = Value("map", ((Value("string", "n"), Value("int", number)),))
-            section = encode(Value("described", (Value("ulong", 0x74), properties)))
-            client.transfer(number, DURABLE_HEADER + section + message(b"%d" % number))
-            assert client.expect("disposition").fields["state"].name == "accepted"
+            named = section(0x74, properties)
+            client.transfer(number, DURABLE_HEADER + named + message(b"%d" % number))
+            assert outcome(client) == "accepted"
     # Its file has no messages that do not match.
     server.kill()
     server = start(store=tmp_path / "store")
