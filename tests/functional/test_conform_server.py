@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,3 +75,17 @@ def test_the_relay_changes_nothing_else(controls: Controls) -> None:
     with MutatingRelay(subject.target.port, None) as relay:
         report = run(PLAIN, subject.through(relay.port), jobs=2, seconds=120)
     assert [one for one in report.results if one.verdict != expected(one.case)] == []
+
+
+def test_a_server_that_does_not_answer_after_the_cases_is_told_of(controls: Controls) -> None:
+    subject = controls.subject(PLAIN[0])
+    well = subject.through(subject.target.port)
+    well.look_for_harm()
+    assert well.stayed == []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        harmed = subject.through(silent.getsockname()[1], patience=0.1)
+        harmed.stayed = []
+        harmed.look_for_harm()
+    assert harmed.stayed == [
+        "a new connection, after the cases: cannot authenticate: timed out; start it again"
+    ]

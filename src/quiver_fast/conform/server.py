@@ -32,6 +32,8 @@ BODY, OTHER = message(b"conform"), message(b"another")
 ACCEPTED = composite("accepted")
 # Milliseconds; a longer time-out is not waited for.
 _IDLE_MAX = 8000
+# New connections at the end; a server may divide them among as many threads.
+_LOOKS = 8
 # The control link's, so that cases have the lower ones.
 CONTROL = 9
 
@@ -324,7 +326,7 @@ class ServerSubject:
     Attributes:
         who: whose cases are run.
         failed: how many connects failed since the last one that did not.
-        stayed: a line for each queue that could not be removed.
+        stayed: a line for each queue that could not be removed, and for other harm.
     """
 
     who = "server"
@@ -365,6 +367,15 @@ class ServerSubject:
     def close(self) -> None:
         """End the connection that made queues."""
         self.queues.close()
+
+    def look_for_harm(self) -> None:
+        """Look whether new connections get an answer: a case may have cost the server a thread."""
+        for _ in range(_LOOKS):
+            try:
+                self._mechanisms()
+            except Unobservable as reason:
+                self.stayed.append(f"a new connection, after the cases: {reason}; start it again")
+                return
 
     @contextlib.contextmanager
     def counting_failures(self) -> Iterator[None]:

@@ -40,6 +40,7 @@ from quiver_fast.cli.shared.quantities import duration, named, part_duration, po
 from quiver_fast.conform import runner
 from quiver_fast.conform.case import BROKEN, CONTRACT, MUST, SHOULD, Case, select
 from quiver_fast.conform.cases import CASES
+from quiver_fast.conform.server import ServerSubject
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError, visible
 from quiver_fast.output_file import write_file
 
@@ -146,6 +147,8 @@ def _judge(cases: list[Case], args: argparse.Namespace, only: list[str]) -> int:
     with closing(found) as subject:
         console.show(f"{_NAME}: {subject.title}")
         report = runner.run(cases, subject, jobs=args.jobs, seconds=args.timeout, tell=tell)
+        if isinstance(subject, ServerSubject) and report.reason is None:
+            subject.look_for_harm()
     console.show(f"\n{text.counts_line(report.counts)}")
     for line in (*filter(None, [report.reason]), *subject.stayed):
         report_warning(_NAME, line)
