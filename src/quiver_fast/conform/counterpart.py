@@ -29,6 +29,7 @@ from quiver_fast.conform.wire.trace import Trace
 _SECONDS = 30.0
 _WINDOW = 2048
 ACCEPTED = composite("accepted")
+ENDS = ("detach", "end", "close")
 
 
 class Talk(FrameClient):
@@ -116,10 +117,11 @@ class _Link:
 
 @dataclass
 class _Session:
-    """One session of the client; the numbers of transfers that are next."""
+    """One session of the client; the numbers of transfers and of our delivery that are next."""
 
     incoming: int
     outgoing: int
+    delivery: int
 
 
 class Counterpart(Talk):
@@ -165,12 +167,12 @@ class Counterpart(Talk):
         self._sessions: dict[int, _Session] = {}
         # The id of the delivery that has begun.
         self._delivery = 0
+        # Our detaches, ends and closes that are not answered yet.
+        self._ends: set[tuple[str, int, int | None]] = set()
         self._acts: dict[str, Callable[[Frame], None]] = {
             "open": self._opened, "begin": self._begun, "attach": self._attached,
             "flow": self._flowed, "transfer": self._transferred,
-            "disposition": self._settled, "detach": self._detached,
-            "end": lambda frame: self.send("end", channel=frame.channel),
-            "close": self._closed,
+            "disposition": self._settled, **dict.fromkeys(ENDS, self._ended),
         }  # fmt: skip
 
     def greet(self) -> None:
@@ -225,6 +227,10 @@ class Counterpart(Talk):
         """Write one frame; those of a session go to that of the first link."""
         if name not in ("open", "begin", "close"):
             fields = {"channel": self.channel, **fields}
+        if name == "transfer" and (session := self._sessions.get(fields["channel"])):
+            session.outgoing = (session.outgoing + 1) % 2**32
+        if name in ENDS:
+            self._ends.add(_key(name, fields.get("channel", 0), fields))
         super().send(name, **fields)
 
     def take(self, count: int) -> None:
@@ -237,7 +243,7 @@ class Counterpart(Talk):
         with contextlib.suppress(TimeoutError):
             if self.serve("transfer", count) is not None:
                 return
-        if any(each.name in ("detach", "end", "close") for each in self.frames):
+        if any(each.name in ENDS for each in self.frames):
             raise Unobservable("it ends before it has sent its messages")
         raise Unexpected(f"{count} of transfer", "silence, or the end of the connection")
 
@@ -276,19 +282,14 @@ class Counterpart(Talk):
         """Send a message on the first link; return its number."""
         session = self._sessions[self.channel]
         link = self._links[self.channel, self.link["handle"]]
-        number = session.outgoing
+        number = session.delivery
         link.count, link.credit = (link.count + 1) % 2**32, link.credit - 1
-        session.outgoing = (number + 1) % 2**32
+        session.delivery = (number + 1) % 2**32
         payload = payload or contract_message(link.count, self.size, named=self.named)
         self.transfer(number, payload, **{"handle": self.link["handle"], **transfer})
         return number
 
     # -- one answer each
-
-    def _closed(self, _frame: Frame) -> None:
-        self.send("close")
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
 
     def _opened(self, _frame: Frame) -> None:
         self.say("open", container_id="quiver-conform", channel_max=255)
@@ -296,7 +297,7 @@ class Counterpart(Talk):
     def _begun(self, frame: Frame) -> None:
         said = {"next_outgoing_id": 0, **self._says.get("begin", {})}
         self._sessions[frame.channel] = _Session(
-            frame.fields["next_outgoing_id"], said["next_outgoing_id"]
+            frame.fields["next_outgoing_id"], said["next_outgoing_id"], said["next_outgoing_id"]
         )
         self.say(
             "begin", channel=frame.channel, remote_channel=frame.channel,
@@ -374,9 +375,21 @@ class Counterpart(Talk):
             ids = {key: said[key] for key in ("first", "last") if key in said}
             self.send("disposition", channel=frame.channel, role=False, settled=True, **ids)
 
-    def _detached(self, frame: Frame) -> None:
-        said = frame.fields
-        self.send("detach", channel=frame.channel, handle=said["handle"], closed=said.get("closed"))
+    def _ended(self, frame: Frame) -> None:
+        """Answer an end, unless it answers ours."""
+        own = _key(frame.name, frame.channel, frame.fields)
+        if own not in self._ends:
+            same = {key: frame.fields[key] for key in ("handle", "closed") if key in frame.fields}
+            self.send(frame.name, channel=frame.channel, **same)
+        self._ends.discard(own)
+        if frame.name == "close":
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_WR)
+
+
+def _key(name: str, channel: int, fields: Mapping[str, Any]) -> tuple[str, int, int | None]:
+    """Return what an end and its answer have in common."""
+    return name, channel, fields.get("handle")
 
 
 def _ignored(_frame: Frame) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
-from quiver_fast.conform.cases.clients import BAD_FLOW, ENDS, GOES_ON, goes_on, several
+from quiver_fast.conform.cases.clients import BAD_FLOW, GOES_ON, goes_on, several
 from quiver_fast.conform.client import Client
-from quiver_fast.conform.counterpart import ACCEPTED, Counterpart, contract_message
+from quiver_fast.conform.counterpart import ACCEPTED, ENDS, Counterpart, contract_message
 from quiver_fast.conform.mutation import Mutation, changed, dropped, twice
 from quiver_fast.conform.server import preparing
 from quiver_fast.conform.wire.codec import CodecError, Value, decode_all, encode

@@ -10,7 +10,7 @@ from typing import Any
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
 from quiver_fast.conform.cases.connections import BEGIN, FRAME_MAX, UNLIMITED
 from quiver_fast.conform.client import Client
-from quiver_fast.conform.counterpart import ACCEPTED, Counterpart, contract_message
+from quiver_fast.conform.counterpart import ACCEPTED, ENDS, Counterpart, contract_message
 from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held, silenced
 from quiver_fast.conform.server import preparing
 from quiver_fast.conform.wire.codec import Value
@@ -24,7 +24,6 @@ from quiver_fast.conform.wire.frames import (
 )
 
 FAILED = composite("error", condition="amqp:internal-error")
-ENDS = ("detach", "end", "close")
 # A run that goes on to its end: the fault is an error in it.
 GOES_ON = changed("close", error=FAILED)
 
