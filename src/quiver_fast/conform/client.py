@@ -125,10 +125,12 @@ class Client:
             raise Unexpected("it listens", "it does not")
         raise Unobservable(f"it does not listen: {self._why()}")
 
-    def reaches(self, listener: socket.socket, port: str, **keys: Any) -> bool:
-        """Run a program that sends; say whether it connects to this listener."""
+    def reaches(
+        self, listener: socket.socket, port: int | str, operation: str = "send", **keys: Any
+    ) -> bool:
+        """Run the program; say whether it connects to this listener."""
         listener.settimeout(_STRAY_SECONDS)
-        self._run("send", "", port, keys)
+        self._run(operation, "", port, keys)
         return self._accepted(listener) is not None
 
     def refused(self, operation: str) -> End:

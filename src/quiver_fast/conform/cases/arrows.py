@@ -13,6 +13,7 @@ from typing import Any
 
 from quiver_fast.conform.case import CONTRACT, Unobservable, arrow, check, rows
 from quiver_fast.conform.client import Client
+from quiver_fast.conform.counterpart import ENDS
 from quiver_fast.conform.mutation import (
     Mutation,
     added,
@@ -22,7 +23,7 @@ from quiver_fast.conform.mutation import (
     output,
     word,
 )
-from quiver_fast.conform.program import PATH, End
+from quiver_fast.conform.program import HOST, PATH, End
 from quiver_fast.conform.server import preparing
 from quiver_fast.conform.wire.codec import Value, decode_all, encode
 from quiver_fast.conform.wire.frames import Fields, Frame, composite
@@ -53,10 +54,9 @@ def records(client: Client, revision: str, operation: str, pattern: str) -> None
 @arrow("contract.count/1", CONTRACT, word("count", "6"))
 def sent_count(client: Client) -> None:
     """A sender sends, and records, exactly as many messages as count."""
-    course = client.course("send")
-    check(len(course.end.lines) == 5, "5 records", course.end.lines)
-    sent = course.all("transfer")
-    check(len(sent) == 5, "5 transfers", len(sent))
+    course = client.course("send", count=321)
+    for found in (course.end.lines, course.all("transfer")):
+        check(len(found) == 321, "321 records and transfers", len(found))
 
 
 @arrow("contract.count/2", CONTRACT, word("count", "6"),
@@ -104,6 +104,19 @@ def duration(client: Client, operation: str) -> None:
         peer.serve()
     end = client.end(3)
     check(end.code == 0, "exit code 0", end.said)
+
+
+@arrow("contract.duration/3", CONTRACT, word("duration", "1"))
+def endless(client: Client) -> None:
+    """A duration of 0 ends no run."""
+    for operation in client.operations:
+        peer = client.meet(operation, keys={"count": 0, "duration": 0}, credit=0, stock=0)
+        if operation == "send":
+            peer.grant(1)
+        peer.socket.settimeout(1.8)
+        with contextlib.suppress(TimeoutError):
+            peer.serve()
+        check(peer.frames[-1].name not in ENDS, "a run without an end", peer.frames[-1])
 
 
 @rows(arrow, CONTRACT, output(r"\d{10},", "1,"), table={
@@ -236,6 +249,15 @@ def anonymous(client: Client) -> None:
     for operation in client.operations:
         found = client.course(operation).one("sasl_init")
         check(found.fields["mechanism"] == "ANONYMOUS", "sasl-init mechanism=ANONYMOUS", found)
+
+
+@arrow("contract.connections/3", CONTRACT, word("host", "127.0.0.2"))
+def connects(client: Client) -> None:
+    """An arrow of connection-mode client connects where it is told."""
+    for operation in client.operations:
+        with socket.create_server((HOST, 0)) as listener:
+            reached = client.reaches(listener, listener.getsockname()[1], operation)
+        check(reached, "a connection", "none")
 
 
 @arrow("contract.connections/4", CONTRACT, word("host", "127.0.0.2"))

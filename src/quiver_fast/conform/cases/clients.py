@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
 from quiver_fast.conform.cases.connections import BEGIN, FRAME_MAX, UNLIMITED
 from quiver_fast.conform.client import Client
 from quiver_fast.conform.counterpart import ACCEPTED, ENDS, Counterpart, contract_message
-from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held, silenced
+from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held, silenced, word
 from quiver_fast.conform.server import preparing
-from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.codec import Value, encode
 from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
     SASL_HEADER,
@@ -27,7 +28,24 @@ FAILED = composite("error", condition="amqp:internal-error")
 # A run that goes on to its end: the fault is an error in it.
 GOES_ON = changed("close", error=FAILED)
 
+USER = {"username": "conform", "password": "conform"}
+
 # -- what it says of itself
+
+
+@client("2.2/7", MUST, word("scheme", "amqps"))
+def begins_with_a_header(client: Client) -> None:
+    """Its first bytes are a header of AMQP 1.0.0 or of SASL, before any of ours."""
+    for operation in client.operations:
+        client.meet(operation, "").header(AMQP_HEADER, SASL_HEADER)
+
+
+@client("2.4.1/3", SHOULD, changed("open", container_id=lambda old: old * 100))
+def small_open(client: Client) -> None:
+    """Its open is a frame of at most 512 bytes, because nobody told his maximum before."""
+    for operation in client.operations:
+        size = client.meet(operation, "open").largest
+        check(size <= 512, "an open of at most 512 bytes", f"{size} bytes")
 
 
 @rows(client, MUST, changed("open", container_id=None), table={
@@ -208,16 +226,21 @@ def head(size: int) -> bytes:
     return struct.pack(">IBBH", size, 2, 0, 0)
 
 
-@rows(client, MUST, cut("close"), table={
-    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", Counterpart.over,
-                silenced("close")),
-    "2.4.3/6": ("Before it ends the connection for an error it writes a close.",
-                lambda peer: peer.refused("close")),
+def refused(peer: Counterpart) -> None:
+    peer.refused("close")
+
+
+@rows(client, MUST, silenced("close"), table={
+    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", Counterpart.over, head(7)),
+    "2.3.2/1": ("A body that is no performative ends the connection.", Counterpart.over,
+                frame(encode(Value("string", "x"))), SHOULD),
+    "2.4.3/6": ("Before it ends the connection for an error it writes a close.", refused, head(7),
+                cut("close")),
 })  # fmt: skip
-def malformed(client: Client, judge: Callable[[Counterpart], object]) -> None:
+def malformed(client: Client, judge: Callable[[Counterpart], None], data: bytes) -> None:
     for operation in client.operations:
         peer = client.meet(operation, credit=0, stock=0)
-        peer.send_bytes(head(7))
+        peer.send_bytes(data)
         judge(peer)
 
 
@@ -261,7 +284,11 @@ no_link = rows(client, SHOULD, dropped("close"), table={
 
 
 def answers(peer: Counterpart, name: str) -> None:
-    """Expect the answer to an end; a wider end is one, too: nothing of the link is left."""
+    """Expect the answer to an end.
+
+    A wider one is an answer, too, also without an error: sessions end with their connection, and
+    links with their session (part 2.5.2).
+    """
 
     def judge(found: Frame) -> bool | None:
         if found.name == name:
@@ -335,6 +362,16 @@ def is_control(attach: Frame) -> bool:
     return target is not None and target.name == "coordinator"
 
 
+@client("2.6.2/2", MUST, changed("attach", handle=0))
+def two_handles(client: Client) -> None:
+    """Two links of a session have different handles of its own."""
+    for operation in client.operations:
+        frames = in_transactions(client, operation)
+        attaches = [each for each in frames if each.name == "attach"]
+        links = [(each.channel, each.fields["handle"]) for each in attaches]
+        check(len({*links}) == len(links), "handles that differ", links)
+
+
 @client("4.2/8", MUST, changed("transfer", nth=1, settled=True))
 def unsettled_declares(client: Client) -> None:
     """Its declares and discharges are not settled."""
@@ -389,14 +426,51 @@ def headers_again(client: Client) -> None:
 
 def authenticated(peer: Counterpart, code: int) -> Counterpart:
     """Speak SASL up to the outcome."""
+    with preparing("authenticate it"):
+        offered(peer, "ANONYMOUS")
+    peer.send("sasl_outcome", code=code)
+    return peer
+
+
+def offered(peer: Counterpart, mechanism: str) -> Frame:
+    """Offer a mechanism; return its choice."""
     if peer.read_header() != SASL_HEADER:
         raise Unobservable("it does not speak SASL")
     peer.send_bytes(SASL_HEADER)
-    peer.send("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
-    with preparing("authenticate it"):
-        peer.expect("sasl_init")
-    peer.send("sasl_outcome", code=code)
-    return peer
+    peer.send("sasl_mechanisms", sasl_server_mechanisms=[mechanism])
+    return peer.expect("sasl_init", mechanism=mechanism)
+
+
+@client("5.3.3.5/2", MUST, held())
+def false_proof(client: Client) -> None:
+    """If our proof of SCRAM is false, it ends the connection although the outcome is ok."""
+    for operation in with_a_user(client):
+        peer = client.meet(operation, "", keys=USER)
+        with preparing("have it choose SCRAM-SHA-256"):
+            begun = offered(peer, "SCRAM-SHA-256").fields["initial_response"]
+            nonce = begun.partition(b",r=")[2]
+            peer.send("sasl_challenge", challenge=b"r=%bx,s=c2FsdA==,i=4096" % nonce)
+            peer.expect("sasl_response")
+        peer.send("sasl_outcome", code=0, additional_data=b"v=" + b64encode(bytes(32)))
+        check(not (frames := peer.ended()), "the end of the connection", frames)
+
+
+def with_a_user(client: Client) -> Sequence[str]:
+    """Return what a program does whom we tell a user."""
+    if not client.told:
+        raise Unobservable("it is not told a user")
+    return client.operations
+
+
+@client("5.3/3", MUST, held())
+def without_sasl(client: Client) -> None:
+    """If it has a user, AMQP's header in answer to that of SASL ends the connection."""
+    for operation in with_a_user(client):
+        peer = client.meet(operation, "", keys=USER)
+        if peer.read_header() != SASL_HEADER:
+            raise Unobservable("it does not speak SASL")
+        peer.send_bytes(AMQP_HEADER)
+        check(not (frames := peer.ended()), "the end of the connection", frames)
 
 
 @client("5.3.3.6/3", MUST, held())
