@@ -230,18 +230,24 @@ def refused(peer: Counterpart) -> None:
     peer.refused("close")
 
 
-@rows(client, MUST, silenced("close"), table={
-    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", Counterpart.over, head(7)),
-    "2.3.2/1": ("A body that is no performative ends the connection.", Counterpart.over,
-                frame(encode(Value("string", "x"))), SHOULD),
-    "2.4.3/6": ("Before it ends the connection for an error it writes a close.", refused, head(7),
-                cut("close")),
-})  # fmt: skip
-def malformed(client: Client, judge: Callable[[Counterpart], None], data: bytes) -> None:
+def wrong_frame(
+    client: Client, judge: Callable[[Counterpart], None], data: bytes = head(7)
+) -> None:
     for operation in client.operations:
         peer = client.meet(operation, credit=0, stock=0)
         peer.send_bytes(data)
         judge(peer)
+
+
+malformed = rows(client, MUST, cut("close"), table={
+    "2.3.1/1": ("A frame of fewer than 8 bytes ends the connection.", Counterpart.over,
+                silenced("close")),
+    "2.4.3/6": ("Before it ends the connection for an error it writes a close.", refused),
+})(wrong_frame)  # fmt: skip
+no_performative = rows(client, SHOULD, silenced("close"), table={
+    "2.3.2/1": ("A body that is no performative ends the connection.", Counterpart.over,
+                frame(encode(Value("string", "x")))),
+}, doubt="no sentence names the answer")(wrong_frame)  # fmt: skip
 
 
 @client("2.7.1/3", MUST, dropped("close"))
