@@ -182,11 +182,19 @@ def fields_of_flows(client: Client) -> None:
         check(due <= {*each.fields}, "flow with the four of the session", each)
 
 
+def first_flow(client: Client, count: int) -> Frame:
+    """Return its first flow of the link, where our delivery-count begins so."""
+    peer = client.meet("receive", says={"attach": {"initial_delivery_count": count}}, stock=0)
+    with preparing("have it give credit"):
+        return peer.find(
+            "flow", lambda each: (each.name == "flow" and "handle" in each.fields) or None
+        )
+
+
 @client("2.7.4/7", MUST, changed("flow", delivery_count=0))
 def repeats_the_count(client: Client) -> None:
     """A receiver repeats the delivery-count of the sender in its flows."""
-    peer = client.meet("receive", "flow", says={"attach": {"initial_delivery_count": 7}}, stock=0)
-    flow = next(each for each in peer.frames if each.name == "flow" and "handle" in each.fields)
+    flow = first_flow(client, 7)
     if "delivery_count" not in flow.fields:
         raise Unobservable("it gives credit before it has read our attach")
     check(flow.fields["delivery_count"] == 7, "flow delivery-count=7", flow)
