@@ -23,8 +23,10 @@ from quiver_fast.conform.case import (
     Case,
     Unobservable,
 )
+from quiver_fast.conform.wire.codec import CodecError
 from quiver_fast.conform.wire.frames import Unexpected
 from quiver_fast.conform.wire.trace import Trace
+from quiver_fast.errors import QuiverError
 
 CASE_SECONDS = 20.0
 # Connects in a row that end a run.
@@ -96,7 +98,9 @@ def judge(case: Case, subject: Any, seconds: float = CASE_SECONDS) -> Result:
             told = _broken(case, subject.facts.product, error)
         except Unobservable as reason:
             told = {"verdict": UNOBSERVABLE, "reason": str(reason)}
-        except OSError as error:
+        except CodecError as error:
+            told = {"verdict": UNOBSERVABLE, "reason": f"a malformed frame came: {error}"}
+        except (OSError, QuiverError) as error:
             told = {"verdict": UNOBSERVABLE, "reason": f"the connection failed: {error}"}
         finally:
             limit.cancel()

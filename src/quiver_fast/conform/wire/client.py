@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -26,6 +25,7 @@ from quiver_fast.conform.wire.frames import (
     encode_frame,
 )
 from quiver_fast.conform.wire.trace import Trace, Traced, shown, text
+from quiver_fast.errors import PeerError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,6 +37,9 @@ _ENDS = ("detach", "end", "close")
 _FOREVER = 1e6
 _END = "the end of the connection"
 _WINDOWS = {"next_outgoing_id": 0, "incoming_window": 1000, "outgoing_window": 1000}
+# A larger frame could fill the memory.
+_FRAME_MAX = 64 << 20
+_CHUNK = 1 << 20
 # Of the bytes of one call: more would fill the trace, and nobody reads them.
 _TRACED_MAX = 20
 
@@ -140,7 +143,13 @@ class FrameClient:
             EOFError: The server closed the connection.
         """
         self._fill(4)
-        self._fill(struct.unpack(">I", self._input[:4])[0])
+        size = int.from_bytes(self._input[:4], "big")
+        if size < 8:
+            raise CodecError(f"a frame of {size} bytes")
+        if size > _FRAME_MAX:
+            # It may be right, if we named no maximum.
+            raise PeerError(f"a frame of {size:,} bytes came, too large for quiver-conform")
+        self._fill(size)
         self.largest = max(self.largest, len(self._input))
         found = decode_frame(self._taken())
         if found.name in ("open", "begin", "attach"):
@@ -150,8 +159,12 @@ class FrameClient:
 
     def _fill(self, size: int) -> None:
         """Read until so many bytes are there: a time-out in the midst of a frame loses none."""
+        end = time.monotonic() + (self.socket.gettimeout() or _FOREVER)
         while len(self._input) < size:
-            part = self.socket.recv(size - len(self._input))
+            # A peer that sends byte by byte lets no read run into its time-out.
+            if time.monotonic() > end:
+                raise TimeoutError
+            part = self.socket.recv(min(size - len(self._input), _CHUNK))
             if not part:
                 raise EOFError
             self._input += part
@@ -245,6 +258,8 @@ class FrameClient:
                 self.socket.settimeout(left)
                 if (found := self.read()).name in names:
                     raise Unexpected(f"no {' or '.join(names)}", shown(found))
+        except CodecError as error:
+            raise Unexpected(f"no {' or '.join(names)}", f"a malformed frame: {error}") from None
         except (EOFError, OSError):
             pass
         finally:
@@ -407,7 +422,7 @@ def _frames_in(data: bytes) -> Iterator[Frame]:
         part, data = (data[:size], data[size:]) if 8 <= size <= len(data) else (data, b"")
         try:
             yield decode_frame(part)
-        except (CodecError, struct.error):
+        except CodecError:
             yield _bytes_as_frame(part)
 
 

@@ -65,6 +65,8 @@ CONSTANTS = {
 VARIABLE = {"binary": (0xA0, 0xB0), "string": (0xA1, 0xB1), "symbol": (0xA3, 0xB3)}
 COMPOUND = {"list": (0xC0, 0xD0), "map": (0xC1, 0xD1), "array": (0xE0, 0xF0)}
 DESCRIBED = 0x00
+# Nobody nests values so deep, and Python could not follow much deeper ones.
+_DEPTH_MAX = 100
 
 CHARSETS = {"string": "utf-8", "symbol": "ascii"}
 
@@ -149,8 +151,8 @@ def _body(value: Value) -> bytes:
 class _Reader:
     """A position in bytes."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.offset = data, 0
+    def __init__(self, data: bytes, depth: int = 0) -> None:
+        self.data, self.offset, self.depth = data, 0, depth
 
     def take(self, size: int) -> bytes:
         part = self.data[self.offset : self.offset + size]
@@ -164,10 +166,18 @@ class _Reader:
 
     def value(self) -> Value:
         code = self.unpack("B")
-        if code == DESCRIBED:
-            descriptor = self.value()
-            return Value("described", (descriptor, self.value()))
-        return self.body(code)
+        if code != DESCRIBED:
+            return self.body(code)
+        self.deepen()
+        descriptor = self.value()
+        found = Value("described", (descriptor, self.value()))
+        self.depth -= 1
+        return found
+
+    def deepen(self) -> None:
+        self.depth += 1
+        if self.depth > _DEPTH_MAX:
+            raise CodecError(f"values that are nested deeper than {_DEPTH_MAX}")
 
     def body(self, code: int) -> Value:
         """Read the value after a constructor."""
@@ -183,9 +193,10 @@ class _Reader:
         content = self.take(self.unpack(layout[1]))
         if kind in VARIABLE:
             return Value(kind, content if kind == "binary" else content.decode(CHARSETS[kind]))
-        return _Reader(content).compound(kind, layout[1])
+        return _Reader(content, self.depth).compound(kind, layout[1])
 
     def compound(self, kind: str, layout: str) -> Value:
+        self.deepen()
         count = self.unpack(layout)
         if count > len(self.data):
             # Legal for arrays of a constant only, which nobody sends.
@@ -212,7 +223,7 @@ def decode(data: bytes) -> tuple[Value, bytes]:
     reader = _Reader(data)
     try:
         value = reader.value()
-    except (ValueError, OverflowError, KeyError, RecursionError) as error:
+    except (ValueError, OverflowError, KeyError) as error:
         raise CodecError(str(error)) from None
     return value, data[reader.offset :]
 

@@ -91,6 +91,14 @@ SYMBOLS = {name: f"amqp:{name.replace('_', '-')}:list" for name in COMPOSITES}
 # By number and by symbol (part 1.1.2).
 NAMES: dict[int | str, str] = {code: name for name, (code, _) in COMPOSITES.items()}
 NAMES |= {symbol: name for name, symbol in SYMBOLS.items()}
+# Python's types of fields, and for numbers the first one that is too large. Symbols and strings, and
+# numbers of another width, are taken for each other: no case judges the width.
+_TYPES: dict[str, Any] = {
+    "string": str, "symbol": str, "boolean": bool, "binary": bytes, "any": object,
+    **dict.fromkeys(["properties", "unsettled", "filter", "annotations", "info"], dict),
+}  # fmt: skip
+_COMPOSITES = ["error", "source", "target", "state", "outcome", "default_outcome"]
+_SIZES = {"ubyte": 2**8, "ushort": 2**16, "uint": 2**32, "ulong": 2**64}
 # Performatives that may come at any time, so a wait for another one skips them.
 PASSING = {"empty", "flow"}
 
@@ -202,15 +210,50 @@ def plain(value: Value) -> Any:
         if name is None or inner.kind != "list":
             return value
         named = zip(FIELDS[name], inner.value, strict=False)
-        known = {f: plain(v) for (f, _), v in named if v.value is not None}
+        known = {
+            field: _checked(name, field, kind, each)
+            for (field, kind), each in named
+            if each.value is not None
+        }
         return Composite(name, Fields(name, known))
     if value.kind == "array":
         return [plain(each) for each in value.value[1]]
     if value.kind == "list":
         return [plain(each) for each in value.value]
     if value.kind == "map":
-        return {plain(key): plain(each) for key, each in value.value}
+        return {_key(plain(key)): plain(each) for key, each in value.value}
     return value.value
+
+
+def _key(found: Any) -> Any:
+    """Return a key of a map as Python takes it: compound ones are possible, and mean nothing."""
+    return found if isinstance(found, (str, int, float, bytes)) else str(found)
+
+
+def _checked(name: str, field: str, kind: str, value: Value) -> Any:
+    """Return the plain value of a field of a composite.
+
+    Raises:
+        CodecError: the field cannot have a value of this type.
+    """
+    found = plain(value)
+    if kind == "symbols":
+        right = isinstance(found, str) or (
+            isinstance(found, list) and all(isinstance(each, str) for each in found)
+        )
+    elif field in _COMPOSITES:
+        if isinstance(found, Value):
+            # An extension that is not of the standard.
+            unknown = str(found.value[0].value)
+            found = Composite(unknown, Fields(unknown, {}))
+        right = isinstance(found, Composite)
+    elif kind in _SIZES:
+        right = type(found) is int and 0 <= found < _SIZES[kind]
+    else:
+        right = isinstance(found, _TYPES.get(field) or _TYPES[kind])
+    if not right:
+        raise CodecError(f"the {field} of {name} is of the type {value.kind}".replace("_", "-"))
+    return found
 
 
 def decode_frame(data: bytes) -> Frame:
@@ -219,6 +262,8 @@ def decode_frame(data: bytes) -> Frame:
     Raises:
         CodecError: It is malformed, or an unknown performative.
     """
+    if len(data) < 8:
+        raise CodecError(f"a frame of {len(data)} bytes")
     size, offset, kind, channel = struct.unpack(">IBBH", data[:8])
     if size != len(data) or not 2 <= offset <= size // 4:
         raise CodecError(f"a frame of {len(data)} bytes with size {size}, data offset {offset}")
@@ -228,7 +273,7 @@ def decode_frame(data: bytes) -> Frame:
     value, payload = decode(body)
     performative = plain(value)
     if not isinstance(performative, Composite):
-        raise CodecError(f"not a performative: {value}")
+        raise CodecError(f"not a performative, but of the type {value.kind}")
     return Frame(kind, channel, performative.name, performative.fields, payload)
 
 

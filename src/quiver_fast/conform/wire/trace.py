@@ -21,6 +21,12 @@ _LISTS = {
 }
 
 
+# Of a line nobody reads more.
+_TEXT_MAX = 1000
+# Of one case: frames, and bytes of their payloads.
+_FRAMES_MAX, _HELD_MAX = 1000, 4 << 20
+
+
 class Traced(NamedTuple):
     """A frame, a protocol header (``header``) or other bytes (``bytes``) that went by.
 
@@ -40,11 +46,19 @@ class Traced(NamedTuple):
 
 
 class Trace(list[Traced]):
-    """All that went by in a case."""
+    """What went by in a case, without the beginning of a flood."""
 
     def __init__(self) -> None:
         super().__init__()
         self.began = time.monotonic()
+        self._held = 0
+
+    def append(self, one: Traced) -> None:
+        """Add a frame; the oldest ones go if there are too many, or their payloads are too large."""
+        super().append(one)
+        self._held += len(one.payload)
+        while len(self) > _FRAMES_MAX or (self._held > _HELD_MAX and len(self) > 1):
+            self._held -= len(self.pop(0).payload)
 
 
 def shown(frame: Frame | Traced) -> str:
@@ -78,6 +92,8 @@ def text(value: Any, *, bare: bool = False) -> str:
         return f"[{', '.join(text(each, bare=bare) for each in value)}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (str, bytes)) and len(value) > _TEXT_MAX:
+        return f"{text(value[:_TEXT_MAX], bare=bare)}... ({len(value):,} in all)"
     if isinstance(value, str) and not bare:
         return '"' + value.replace('"', '\\"') + '"'
     return repr(value) if isinstance(value, bytes) else str(value)
