@@ -17,7 +17,8 @@ from typing import Any
 from quiver_fast.conform.case import Unobservable, check
 from quiver_fast.conform.counterpart import Counterpart
 from quiver_fast.conform.program import HOST, PATH, REVISIONS, End, Program, words
-from quiver_fast.conform.server import Facts, preparing
+from quiver_fast.conform.server import ASK_SECONDS, Facts, introduced, preparing
+from quiver_fast.conform.views import Views
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.frames import Fields, Frame, Unexpected
 from quiver_fast.conform.wire.trace import Trace
@@ -65,7 +66,8 @@ class Client:
         self._subject = subject
         self._programs: list[Program] = []
         self._sockets: list[socket.socket] = []
-        self._peers = 0
+        self._peers, self._over = 0, False
+        subject.views.add(self)
 
     @property
     def operations(self) -> Sequence[str]:
@@ -179,13 +181,15 @@ class Client:
 
     def close(self) -> None:
         """End all programs and connections."""
+        self._subject.views.remove(self)
         for one in self._sockets:
             one.close()
         for program in self._programs:
             program.close()
 
     def abort(self) -> None:
-        """End all connections and programs: what waits for them fails at once."""
+        """End all connections and programs, which fails what waits for them; start no others."""
+        self._over = True
         for one in self._sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -216,6 +220,8 @@ class Client:
         command, environ = self._subject.filled(revision, operation, port, keys)
         with preparing("start it"):
             self._programs.append(Program(command, environ))
+        if self._over:
+            raise Unobservable("cannot start it: the time is over")
 
     def _met(
         self, listener: socket.socket, trace: Trace, until: str,
@@ -292,6 +298,7 @@ class ClientSubject:
 
     Attributes:
         who: ``client`` or ``arrow``.
+        views: those of cases that run.
         place: from the port of our listener to the one that the program is told.
 
     Args:
@@ -300,11 +307,13 @@ class ClientSubject:
         command: the words that start it.
         environ: its environment; ours by default.
         patience: seconds for an answer.
+        seconds: the limit of the questions before the first case.
     """
 
     def __init__(
         self, who: str, name: str, command: Sequence[str],
         environ: Mapping[str, str] | None = None, patience: float = 5.0,
+        seconds: float = ASK_SECONDS,
     ) -> None:  # fmt: skip
         self.who, self.name, self.command, self.patience = who, name, command, patience
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
@@ -313,11 +322,12 @@ class ClientSubject:
         self.facts = Facts(product=name)
         self.place: Callable[[int], int] = int
         self.failed, self.stayed, self.parallel = 0, list[str](), True
-        self.courses = _Courses()
-        if who == "arrow":
-            self.facts = Facts(product=name, absent=self._unclaimed())
-        else:
-            self._ask()
+        self.courses, self.views = _Courses(), Views()
+        with self.views.within(seconds):
+            if who == "arrow":
+                self.facts = Facts(product=name, absent=self._unclaimed())
+            else:
+                self._ask()
 
     @property
     def title(self) -> str:
@@ -329,6 +339,10 @@ class ClientSubject:
     def view(self) -> Client:
         """Return a new view for a case."""
         return Client(self)
+
+    def anew(self) -> ClientSubject:
+        """Return the same program, with courses that are run again."""
+        return self.through(self.place)
 
     def through(
         self, place: Callable[[int], int] = int, command: Sequence[str] = ()
@@ -362,11 +376,8 @@ class ClientSubject:
         with contextlib.closing(self.view()) as view:
             peer = view.meet("send")
         said: Fields = peer.theirs["open"]
-        told = said.get("properties") or {}
         self.operations = ("receive" if peer.link.get("role") else "send",)
-        self.facts = Facts(
-            str(told.get("product") or self.name), str(told.get("version") or ""), open=said
-        )
+        self.facts = Facts(**introduced(said, self.name))
 
     def _unclaimed(self) -> dict[str, str]:
         """Return the revisions that the arrow does not speak, with the reason."""

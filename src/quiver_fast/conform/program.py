@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -11,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+# Bytes of a file that a program writes, so that its output does not fill the disk.
+_OUTPUT_MAX = 64 << 20
 REVISIONS = ("v3", "v2", "v1")
 HOST, PATH = "127.0.0.1", "conform"
 
@@ -82,6 +85,8 @@ class Program:
             command, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err, env=environ,
             start_new_session=True,
         )  # fmt: skip
+        with contextlib.suppress(OSError):  # It has ended already.
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (_OUTPUT_MAX, _OUTPUT_MAX))
 
     @property
     def running(self) -> bool:

@@ -18,7 +18,7 @@ from quiver_fast.conform.wire.trace import sections
 NONE = "none"
 _MISSING = "it offers neither management nor dynamic nodes that others may use; give --address"
 # Between the empty frames that keep a connection, where its server names no time.
-_IDLE_SECONDS = 30.0
+_IDLE_SECONDS, _IDLE_LEAST = 30.0, 0.05
 # More than the requests of a run.
 _MANY = 100_000
 _EXPIRY_MS = 30 * 60 * 1000
@@ -87,8 +87,8 @@ class _Kept(Queues):
 
     def _stay(self) -> None:
         """Send empty frames, so that the connection is not idle (part 2.4.5)."""
-        idle = self._peer.theirs["open"].get("idle_time_out", 2000 * _IDLE_SECONDS)
-        while not self._ended.wait(min(idle / 2000, _IDLE_SECONDS)):
+        idle = (self._peer.theirs["open"].get("idle_time_out") or 0) / 2000 or _IDLE_SECONDS
+        while not self._ended.wait(min(max(idle, _IDLE_LEAST), _IDLE_SECONDS)):
             with self._lock, contextlib.suppress(OSError):
                 self._peer.send_bytes(bytes.fromhex("0000000802000000"))
 

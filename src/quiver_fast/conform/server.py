@@ -7,29 +7,33 @@ import copy
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quiver_fast.arguments import endpoint
 from quiver_fast.conform import queues
 from quiver_fast.conform.case import Unobservable
+from quiver_fast.conform.views import Views
 from quiver_fast.conform.wire.client import FrameClient
 from quiver_fast.conform.wire.codec import CodecError, Value, encode
 from quiver_fast.conform.wire.frames import (
     SASL_HEADER,
+    Fields,
     Frame,
     Unexpected,
     composite,
     message,
 )
 from quiver_fast.conform.wire.trace import Trace, shown
-from quiver_fast.errors import QuiverError
+from quiver_fast.errors import QuiverError, one_line
 from quiver_fast.security.mechanism import ClientMechanism
 from quiver_fast.security.scram import SCRAM_HASHES, ScramClient
 
 BODY, OTHER = message(b"conform"), message(b"another")
 ACCEPTED = composite("accepted")
+ASK_SECONDS = 60.0
+_NAME_MAX = 60
 # Milliseconds; a longer time-out is not waited for.
 _IDLE_MAX = 8000
 # New connections at the end; a server may divide them among as many threads.
@@ -44,6 +48,7 @@ class Target:
 
     Attributes:
         allowed: the SASL mechanisms to use; empty for any.
+        certified: whether we have a certificate, for SASL EXTERNAL.
         patience: seconds for an answer.
         quiet: seconds of a silence that convinces.
     """
@@ -54,6 +59,7 @@ class Target:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     allowed: tuple[str, ...] = ()
+    certified: bool = False
     patience: float = 5.0
     quiet: float = 0.3
 
@@ -73,6 +79,16 @@ class Facts:
     mechanisms: tuple[str, ...] = ()
     open: Mapping[str, Any] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
+
+
+def introduced(opened: Fields, name: str) -> dict[str, Any]:
+    """Return the fields of `Facts` that an open frame tells; the peer may say anything there."""
+    told = opened.get("properties") or {}
+    product, version = (
+        one_line(str(told.get(key) or default))[:_NAME_MAX]
+        for key, default in (("product", name), ("version", ""))
+    )
+    return {"open": opened, "product": product, "version": version}
 
 
 class Peer(FrameClient):
@@ -176,7 +192,8 @@ class Server:
         self.trace = Trace()
         self._subject, self._queues = subject, subject.queues
         self._peers: list[Peer] = []
-        self._queue = ""
+        self._queue, self._over = "", False
+        subject.views.add(self)
 
     def connect(self) -> Peer:
         """Connect: TCP and TLS only."""
@@ -188,6 +205,8 @@ class Server:
         peer = Peer.on(sock, self.trace, len(self._peers))
         peer.quiet = target.quiet
         self._peers.append(peer)
+        if self._over:
+            raise Unobservable("cannot connect: the time is over")
         return peer
 
     def authenticated(self) -> Peer:
@@ -272,6 +291,7 @@ class Server:
 
     def close(self) -> None:
         """Close all connections and remove the queue."""
+        self._subject.views.remove(self)
         for peer in self._peers:
             with contextlib.suppress(OSError):
                 peer.send("close")
@@ -280,7 +300,8 @@ class Server:
             self._subject.stayed.append(f"the queue {self._queue} stays: {reason}")
 
     def abort(self) -> None:
-        """End all connections: their reads and writes fail at once."""
+        """End all connections: their reads and writes fail at once, and there are no new ones."""
+        self._over = True
         for peer in self._peers:
             with contextlib.suppress(OSError):
                 peer.socket.shutdown(socket.SHUT_RDWR)
@@ -298,15 +319,21 @@ def _accept(peer: FrameClient, transfer: Frame) -> None:
         peer.send("disposition", role=True, first=number, settled=True, state=ACCEPTED)
 
 
+def _mechanism(target: Target, offered: Sequence[str]) -> str | None:
+    """Return the strongest mechanism that fits."""
+    fits = [name for name in offered if not target.allowed or name in target.allowed]
+    external = ("EXTERNAL",) if target.certified else ()
+    wanted = (*external, "ANONYMOUS") if target.user is None else (*SCRAM_HASHES, "PLAIN")
+    return next((name for name in wanted if name in fits), None)
+
+
 def _authenticate(peer: FrameClient, target: Target, offered: tuple[str, ...]) -> bool:
     """Authenticate by the strongest mechanism that fits; return whether there is one."""
-    fits = [name for name in offered if not target.allowed or name in target.allowed]
-    wanted = ("ANONYMOUS",) if target.user is None else (*SCRAM_HASHES, "PLAIN")
-    name = next((name for name in wanted if name in fits), None)
+    name = _mechanism(target, offered)
     if name is None:
         return False
     user, password = target.user or "", target.password or ""
-    secret = f"\0{user}\0{password}" if user else "quiver-conform"
+    secret = {"PLAIN": f"\0{user}\0{password}", "ANONYMOUS": "quiver-conform"}.get(name, "")
     mechanism = ClientMechanism(name, secret.encode())
     if name in SCRAM_HASHES:
         mechanism = ScramClient(name, user, password)
@@ -316,7 +343,7 @@ def _authenticate(peer: FrameClient, target: Target, offered: tuple[str, ...]) -
     while (found := peer.read()).name == "sasl_challenge":
         peer.send("sasl_response", response=mechanism.respond(found.fields["challenge"]))
     if found.name != "sasl_outcome" or found.fields["code"] != 0:
-        raise Unexpected("sasl-outcome code=0", shown(found))
+        raise Unexpected("sasl-outcome code=0", f"{name} gets {shown(found)}")
     return True
 
 
@@ -327,15 +354,27 @@ class ServerSubject:
         who: whose cases are run.
         failed: how many connects failed since the last one that did not.
         stayed: a line for each queue that could not be removed, and for other harm.
+        views: those of cases that run.
+
+    Args:
+        target: where it is.
+        address: of ``--address``.
+        seconds: the limit of the questions before the first case.
     """
 
     who = "server"
 
-    def __init__(self, target: Target, address: str | None = None) -> None:
-        self.target, self.facts = target, Facts()
+    def __init__(
+        self, target: Target, address: str | None = None, seconds: float = ASK_SECONDS
+    ) -> None:
+        self.target, self.facts, self.patience = target, Facts(), target.patience
         self.queues = queues.Queues()
         self.failed, self.stayed = 0, list[str]()
-        self._ask(address)
+        self.views = Views()
+        with self.views.within(seconds):
+            self._ask(address)
+        # The connection that makes queues outlives the cases.
+        self.views = Views()
 
     @property
     def parallel(self) -> bool:
@@ -357,6 +396,10 @@ class ServerSubject:
     def view(self) -> Server:
         """Return a new view for a case."""
         return Server(self)
+
+    def anew(self) -> ServerSubject:
+        """Return the server for a second judgement: itself."""
+        return self
 
     def through(self, port: int, **target: Any) -> ServerSubject:
         """Return the same server behind a relay, which the queues do not use."""
@@ -391,14 +434,31 @@ class ServerSubject:
         """Ask for the facts, and for the means to make queues."""
         self.facts = replace(self.facts, mechanisms=self._mechanisms())
         with contextlib.closing(self.view()) as view:
-            opened = view.opened().theirs["open"]
-        said = opened.get("properties") or {}
-        self.facts = replace(
-            self.facts, open=opened, product=str(said.get("product") or opened["container_id"]),
-            version=str(said.get("version") or ""),
-        )  # fmt: skip
+            opened = self._welcomed(view)
+        self.facts = replace(self.facts, **introduced(opened, opened["container_id"]))
         self.queues = queues.find(lambda: self.view().opened(), address)
         self.facts = replace(self.facts, absent=self._absent())
+
+    def _welcomed(self, view: Server) -> Fields:
+        """Return its open.
+
+        Raises:
+            Unobservable: it lets us not in, or closes each connection, as for a redirection.
+        """
+        names = self.facts.mechanisms
+        try:
+            peer = view.opened()
+        except Unobservable as reason:
+            if names and _mechanism(self.target, names) is None:
+                told = f"no SASL mechanism fits: it offers {', '.join(names)}"
+                raise Unobservable(f"{reason}; {told}") from None
+            raise
+        peer.send("begin", next_outgoing_id=0, incoming_window=1000, outgoing_window=1000)
+        # Whether it begins a session is judged by cases.
+        with contextlib.suppress(Unexpected):
+            if (found := peer.any_frame()).name == "close":
+                raise Unobservable(f"it ends the connection: {shown(found)}")
+        return peer.theirs["open"]
 
     def _mechanisms(self) -> tuple[str, ...]:
         """Return the mechanisms that it offers; none if it answers SASL by AMQP."""

