@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
+import socket
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.certificates import Certificates
 from support.documents import parsed
 from support.mutant import MutatingRelay
-from support.processes import free_port
+from support.processes import free_port, wait_until
 from support.server import Server, running_server
 
 from buildtools.not_kept import NOT_KEPT
 from quiver_fast.cli.conform.command import main
 from quiver_fast.conform.cases import CASES
+from quiver_fast.conform.counterpart import Talk
 from quiver_fast.conform.mutation import Mutation, changed, dropped, late
+from quiver_fast.conform.program import Program
+from quiver_fast.conform.server import introduced
+from quiver_fast.conform.wire.frames import Fields, Unexpected, composite
+
+MOVED = "amqp:connection:redirect"
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +94,13 @@ def test_a_step_that_prepares_does_not_judge(
     assert re.search(rf"^2\.6\.6/1 +MUST +unobservable .*{reason}", output, re.MULTILINE), output
 
 
+def test_the_name_of_a_peer_is_a_short_line() -> None:
+    """It stands in lines, tables and pages."""
+    told = {"product": "a\n\x1b[31mb" + "z" * 100_000, "version": 3}
+    said = introduced(Fields("open", {"properties": told}), "c")
+    assert (said["product"], said["version"]) == (r"a \x1b[31mb" + "z" * 49, "3")
+
+
 def test_the_list(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--list", "--only", "2.6.4/1,2.6.6"]) == 0
     output, _ = capfd.readouterr()
@@ -93,11 +114,19 @@ def test_the_list(capfd: pytest.CaptureFixture[str]) -> None:
     [
         ([], "URL is missing"),
         (["--only", "2.99", "//h"], "there is no clause 2.99; the nearest is "),
+        (["//h", "--only", ", "], "--only names no clause: ', '"),
         (["csp://h"], "csp is not AMQP"),
+        (["http://h"], "http is not AMQP"),
+        (["localhost"], "URL 'localhost' has no host: write //localhost"),
+        (["//h/q0"], "URL '//h/q0' has a path: a queue is given by --address q0"),
+        (["//h", "--patience", "0"], "argument --patience: must be at least 0.01, not 0"),
         (["//u@h"], "a user and a password go together"),
         (["--client"], "--client: the command is missing, as in --client -- COMMAND"),
         (["//h", "--arrow", "pyfast"], "only one of URL, --arrow and --client may be given"),
         (["//h", "--client", "true"], "only one of URL, --arrow and --client may be given"),
+        (["--arrow", "pyfast", "--address", "q"], "--address does not go with --arrow"),
+        (["--username", "u", "--client", "true"], "--username does not go with --client"),
+        (["--list", "--json"], "--json does not go with --list"),
         (["--arrow", "nobody"], "no implementation 'quiver-arrow-nobody' found"),
     ],
 )
@@ -140,6 +169,38 @@ def test_a_client(mark: list[str], capfd: pytest.CaptureFixture[str]) -> None:
                      re.MULTILINE)  # fmt: skip
 
 
+def test_a_program_does_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quiver_fast.conform.program._OUTPUT_MAX", 1 << 20)
+    program = Program(["yes"], os.environ)
+    try:
+        assert program.end(60).code == -signal.SIGXFSZ
+    finally:
+        program.close()
+
+
+def test_a_certificate_is_a_login(
+    tmp_path: Path, certificates: Certificates, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By SASL EXTERNAL, which is the only mechanism of this server."""
+    server, client, trust = certificates.server, certificates.client, certificates.authority
+    with running_server(
+        tmp_path, scheme="amqps", **server.keys(), trust_store=trust, sasl_mechanisms="EXTERNAL"
+    ) as running:
+        words = [f"amqps://localhost:{running.port}", "--trust-store", trust, "--only", "2.6.4/1"]
+        assert main([*words, "--cert", client.cert, "--key", client.key]) == 0
+        assert ", SASL EXTERNAL; queues by dynamic nodes\n" in capfd.readouterr()[0]
+
+
+def test_mechanisms_that_do_not_fit(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([f"//127.0.0.1:{server.port}"]) == 1
+    errors = capfd.readouterr()[1]
+    assert errors.count("\n") == 1
+    assert "; no SASL mechanism fits: it offers SCRAM-SHA-256, PLAIN\n" in errors
+    assert main([f"//zelda:wrong@127.0.0.1:{server.port}"]) == 1
+    line = "cannot authenticate: SCRAM-SHA-256 gets sasl-outcome code=1\n"
+    assert capfd.readouterr()[1].endswith(line)
+
+
 def test_a_client_that_does_not_connect(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--client", "true"]) == 1
     output, errors = capfd.readouterr()
@@ -155,9 +216,68 @@ def test_a_server_that_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_limit_of_time(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
-    with MutatingRelay(server.port, late("begin", 1.2)) as relay:
-        words = ["--only", "2.5.1/1,2.7.4/2", "--timeout", "1s", "--jobs", "1"]
-        assert main([url(relay.port), *words]) == 1
+    """Of all cases; their frame is not one of the first questions."""
+    with MutatingRelay(server.port, late("end", 60)) as relay:
+        words = ["--only", "2.5.2/1,2.5.5/1", "--timeout", "5s", "--patience", "20s"]
+        assert main([url(relay.port), *words, "--jobs", "1"]) == 1
     output, errors = capfd.readouterr()
     assert output.count("(the time was over)") == 2
     assert errors == "quiver-conform: warning: the time was over\n"
+
+
+def test_the_limit_of_the_first_questions(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with MutatingRelay(server.port, late("open", 60)) as relay:
+        words = ["--timeout", "1s", "--patience", "30s"]
+        assert main([url(relay.port), *words]) == 1
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert errors.endswith(": the first questions took more than 1 s\n")
+
+
+def test_a_server_that_sends_all_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
+    """It lets nobody in, so that no clause is broken."""
+
+    def serve() -> None:
+        for _ in range(2):
+            peer = Talk(listener.accept()[0])
+            with peer, contextlib.suppress(EOFError, Unexpected):
+                peer.answer_header()
+                peer.expect("open")
+                peer.send("open", container_id="a")
+                peer.send("close", error=composite("error", condition=MOVED))
+                peer.until("close")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = listener.getsockname()[1]
+        assert main([f"//127.0.0.1:{port}"]) == 1
+        thread.join()
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert f": it ends the connection: close error=error(condition={MOVED})\n" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_run_in_order(number: signal.Signals, tmp_path: Path) -> None:
+    """Its program ends, and the files have the verdicts until then."""
+    script, pids, junit = tmp_path / "program", tmp_path / "pids", tmp_path / "junit.xml"
+    arrow = f"{sys.executable} -m quiver_fast.cli.arrow.command send"
+    # The first run serves the first questions.
+    script.write_text(
+        f"#!/bin/sh\ntrap '' TERM HUP INT\necho $$ >> {pids}\n"
+        f"[ $(wc -l < {pids}) = 1 ] && exec {arrow} $1 --count 3\nwhile :; do sleep 1; done\n"
+    )
+    script.chmod(0o755)
+    command = [sys.executable, "-m", "quiver_fast.cli.conform.command", "--junit", str(junit)]
+    words = ["--jobs", "2", "--client", "--", str(script), "{url}"]
+    run = subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: pids.exists() and len(pids.read_text().splitlines()) > 1, "a case")
+    run.send_signal(number)
+    assert run.communicate()[1] == "quiver-conform: warning: it was interrupted\n"
+    assert run.returncode == 130
+    for pid in pids.read_text().split():
+        assert not Path(f"/proc/{pid}").exists()
+    assert "it was interrupted" in junit.read_text()

@@ -177,6 +177,22 @@ def test_a_damaged_document_is_one_line(
         assert (code, errors.count("\n")) in ((0, 0), (2, 1)), odd
 
 
+def test_documents_of_others(
+    saved: list[Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A page runs nothing that a document has, and equal names are told apart."""
+    document = json.loads((saved[1] / "conformance.json").read_text())
+    document["clauses"][0] |= {"level": "<b>level", "id": "<b>id", "words": "<b>words"}
+    foreign, page = tmp_path / "foreign.json", tmp_path / "page.html"
+    foreign.write_text(json.dumps(document))
+    assert main(["--matrix", str(foreign), str(foreign), "--html", str(page)]) == 0
+    assert re.findall(r" at \S+ \((\d)\): \d+ clauses", capfd.readouterr()[0]) == ["1", "2"]
+    assert "<b>" not in page.read_text()
+    foreign.write_text(json.dumps(document | {"schema": {"name": "conformance", "version": 99}}))
+    assert main(["--matrix", str(foreign)]) == 2
+    assert "is of another version of quiver-conform: 99\n" in capfd.readouterr()[1]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": {"name": "run", "version": 1}}'])
 def test_another_file_is_refused(
     text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

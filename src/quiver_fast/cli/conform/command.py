@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from operator import methodcaller
 from pathlib import Path
@@ -41,7 +43,7 @@ from quiver_fast.conform import runner
 from quiver_fast.conform.case import BROKEN, CONTRACT, MUST, SHOULD, Case, select
 from quiver_fast.conform.cases import CASES
 from quiver_fast.conform.server import ServerSubject
-from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError, visible
+from quiver_fast.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, UsageError, visible
 from quiver_fast.output_file import write_file
 
 _NAME = "quiver-conform"
@@ -86,6 +88,19 @@ exit codes:
 """
 
 
+_JUDGING = {
+    "url", "arrow", "client", "only", "strict", "timeout", "patience", "jobs", "verbose", "output",
+    "force", "json", "markdown", "junit", "html",
+}  # fmt: skip
+# What goes with a word that decides on the work; with a server, all does.
+_TOGETHER = {
+    "matrix": {"matrix", "html", "markdown"},
+    "list": {"list", "url", "arrow", "client", "only", "verbose"},
+    "arrow": _JUDGING,
+    "client": _JUDGING,
+}
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
     return run_command(_NAME, _run, argv)
@@ -93,10 +108,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _parsed(argv)
+    _check_together(args)
     check_files(args)
     if args.matrix:
         return _show_matrix(args)
-    only = [one for one in (args.only or "").split(",") if one]
+    only = [one.strip() for one in (args.only or "").split(",") if one.strip()]
+    if args.only and not only:
+        raise UsageError(f"--only names no clause: '{args.only}'")
     cases = select((case for case in CASES if case.who in _kinds(args)), only)
     require_output()
     if args.list:
@@ -108,7 +126,24 @@ def _run(argv: list[str]) -> int:
         problem = "only one of URL, --arrow and --client may be given"
         raise UsageError(problem if given else f"URL is missing (see {_NAME} --help)")
     check_output_dir(args.output, (), args.force)
-    return _judge(cases, args, only)
+    with _ended_by_signals():
+        return _judge(cases, args, only)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Take SIGTERM and SIGHUP as Ctrl-C: programs end, queues go, and files are written."""
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        # As by nohup.
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
@@ -122,6 +157,23 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
         if not args.client:
             raise UsageError(f"{flag}: the command is missing, as in {flag} -- COMMAND")
     return args
+
+
+def _check_together(args: argparse.Namespace) -> None:
+    """Refuse options that would be ignored.
+
+    Raises:
+        UsageError: there is one.
+    """
+    mode = next((name for name in _TOGETHER if getattr(args, name)), None)
+    if mode is None:
+        return
+    for action in make_parser()._actions:
+        name = action.dest
+        if getattr(args, name, action.default) == action.default or name in _TOGETHER[mode]:
+            continue
+        flag = action.option_strings[-1] if action.option_strings else "URL"
+        raise UsageError(f"{flag} does not go with --{mode}")
 
 
 def _kinds(args: argparse.Namespace) -> tuple[str, ...]:
@@ -156,6 +208,8 @@ def _judge(cases: list[Case], args: argparse.Namespace, only: list[str]) -> int:
         _write(documents.conformance(report, subject, args, only, began), args, console)
     levels = (MUST, CONTRACT, *([SHOULD] if args.strict else []))
     broken = any(one.verdict == BROKEN and one.case.level in levels for one in report.results)
+    if report.interrupted:
+        return EXIT_INTERRUPTED
     return EXIT_FAILURE if broken or report.reason or subject.stayed else EXIT_OK
 
 
@@ -173,11 +227,6 @@ def _write(document: dict[str, Any], args: argparse.Namespace, console: Console)
 
 def _show_matrix(args: argparse.Namespace) -> int:
     """Print the counts of documents, and write their page and their tables."""
-    given = [name for name in ("url", "arrow", "client", "only", "list", "address", "output",
-                           "json", "junit") if getattr(args, name)]  # fmt: skip
-    if given:
-        name = "URL" if given[0] == "url" else f"--{given[0]}"
-        raise UsageError(f"{name} does not go with --matrix")
     # The imports are slow: no other run needs them.
     from quiver_fast.cli.conform.matrix import Matrix, matrix_markdown
     from quiver_fast.cli.conform.page import conformance_html
@@ -222,7 +271,7 @@ def make_parser() -> ArgumentParser:
         help="Use this queue, and empty it; '{}' in it is a number for each case")  # fmt: skip
     add("--timeout", metavar="TIME", type=within(duration, 1, 86_400), default=120,
         help="The most time for all cases (default 120s)")  # fmt: skip
-    add("--patience", metavar="TIME", type=part_duration, default=5.0,
+    add("--patience", metavar="TIME", type=within(part_duration, 0.01, 3600), default=5.0,
         help="The time for an answer of the server (default 5s)")  # fmt: skip
     add("--jobs", metavar="COUNT", type=within(positive_count, 1, 100), default=8,
         help="How many cases run at the same time (default 8)")  # fmt: skip

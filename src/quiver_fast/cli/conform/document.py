@@ -19,6 +19,7 @@ from quiver_fast.schemas import VERSIONS, marked
 
 NAME = "conformance"
 FILE = f"{NAME}.json"
+_MARK = {"name": NAME, "version": VERSIONS[NAME]}
 # The last frames of a clause tell most.
 FRAMES_MAX = 40
 
@@ -90,7 +91,9 @@ def read(place: str) -> dict[str, Any]:
         mark = found["schema"]
     except (ValueError, TypeError, KeyError):
         mark = None
-    if mark != {"name": NAME, "version": VERSIONS[NAME]}:
+    if isinstance(mark, dict) and mark.get("name") == NAME and mark != _MARK:
+        raise UsageError(f"{file} is of another version of quiver-conform: {mark.get('version')}")
+    if mark != _MARK:
         raise UsageError(f"{file} is no document of quiver-conform")
     document: dict[str, Any] = found
     return document

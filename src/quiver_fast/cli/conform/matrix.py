@@ -77,12 +77,15 @@ class Matrix:
 
 
 def _names(documents: Sequence[Document]) -> list[str]:
+    """Return the names of peers; equal ones with their places, then with numbers."""
     names = [one["subject"]["name"] for one in documents]
-    several = Counter(names)
-    return [
-        f"{name} at {one['subject']['place']}" if several[name] > 1 else name
-        for name, one in zip(names, documents, strict=True)
-    ]
+    places = [f" at {place}" if (place := one["subject"]["place"]) else "" for one in documents]
+    for ends in (places, [f" ({number})" for number in range(1, len(names) + 1)]):
+        several = Counter(names)
+        names = [
+            name + end if several[name] > 1 else name for name, end in zip(names, ends, strict=True)
+        ]
+    return names
 
 
 def matrix_markdown(matrix: Matrix) -> str:
@@ -94,7 +97,7 @@ def matrix_markdown(matrix: Matrix) -> str:
         parts += [f"## {title}", table.replace(f" {BROKEN} |", f" **{BROKEN}** |")]
     if breaks := matrix.breaks():
         parts += ["## Broken and disputed", "\n".join(
-            f"- {one['id']}, {escaped(matrix.names[number])}, {one['verdict']}: "
+            f"- {escaped(one['id'])}, {escaped(matrix.names[number])}, {one['verdict']}: "
             f"{escaped('; '.join(lines_of(one)))}"
             for number, one in breaks
         )]  # fmt: skip

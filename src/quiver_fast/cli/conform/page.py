@@ -77,7 +77,7 @@ def _tables(matrix: Matrix) -> Iterator[str]:
 def _row(row: Row) -> str:
     cells = "".join(f"<td>{_cell(number, cell)}</td>" for number, cell in enumerate(row.cells))
     return (
-        f'<tr><th scope="row">{escape(row.id)}</th><td>{row.level}</td>'
+        f'<tr><th scope="row">{escape(row.id)}</th><td>{escape(row.level)}</td>'
         f"<td>{escape(row.words)}</td>{cells}</tr>"
     )
 

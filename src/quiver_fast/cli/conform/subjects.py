@@ -13,6 +13,7 @@ from quiver_fast.conform.case import Unobservable
 from quiver_fast.conform.client import ClientSubject
 from quiver_fast.conform.server import ServerSubject, Target
 from quiver_fast.errors import PeerError, SecurityError, UsageError
+from quiver_fast.urls import split_url
 
 
 def server_subject(args: argparse.Namespace) -> ServerSubject:
@@ -23,18 +24,23 @@ def server_subject(args: argparse.Namespace) -> ServerSubject:
         PeerError: it cannot be reached, or lets nobody in.
     """
     url = parse_url(args.url, args.address or "conform")
-    if url.scheme == "csp":
-        raise UsageError("csp is not AMQP: the URL is one of amqp or amqps")
+    if url.scheme not in ("amqp", "amqps"):
+        raise UsageError(f"{url.scheme} is not AMQP: the URL is one of amqp or amqps")
+    if "//" not in args.url:
+        raise UsageError(f"URL '{url.shown}' has no host: write //{url.shown.lstrip('/')}")
+    if path := split_url(args.url).rest.strip("/"):
+        raise UsageError(f"URL '{url.shown}' has a path: a queue is given by --address {path}")
     user = only_one("both name a user", {"--username": args.username, "the URL": url.username})
     password = read_password(args.password_file, {"the URL": url.password})
     if (user is None) != (password is None):
         raise UsageError("a user and a password go together: see --username, --password-file")
     target = Target(
         url.host, url.port, _tls(args, url), user, password,
-        allowed=tuple((args.sasl_mechanisms or "").split()), patience=args.patience,
+        allowed=tuple((args.sasl_mechanisms or "").split()), certified=args.cert is not None,
+        patience=args.patience,
     )  # fmt: skip
     try:
-        return ServerSubject(target, args.address)
+        return ServerSubject(target, args.address, args.timeout)
     except Unobservable as reason:
         raise PeerError(f"{url.shown}: {reason}") from None
 
@@ -46,16 +52,17 @@ def client_subject(args: argparse.Namespace) -> ClientSubject:
         UsageError: there is no such arrow.
         PeerError: the client cannot be started, or does not connect.
     """
+    who, environ = "client", None
+    name, command = Path((args.client or [""])[0]).name, args.client
     if args.arrow is not None:
         found = find_arrow(args.arrow)
         if found.unavailable is not None:
             raise UsageError(found.unavailable)
-        return ClientSubject("arrow", found.name, found.command, found.environment(), args.patience)
+        who, name, command, environ = "arrow", found.name, found.command, found.environment()
     try:
-        name = Path(args.client[0]).name
-        return ClientSubject("client", name, args.client, patience=args.patience)
+        return ClientSubject(who, name, command, environ, args.patience, args.timeout)
     except Unobservable as reason:
-        raise PeerError(f"{args.client[0]}: {reason}") from None
+        raise PeerError(f"{args.arrow or command[0]}: {reason}") from None
 
 
 def _tls(args: argparse.Namespace, url: AddressUrl) -> ssl.SSLContext | None:

@@ -123,7 +123,7 @@ def fine_duration(text: str) -> int:
     return found
 
 
-def within(parse: Callable[[str], Number], least: int, most: int) -> Callable[[str], Number]:
+def within(parse: Callable[[str], Number], least: float, most: float) -> Callable[[str], Number]:
     """Return a parser like ``parse`` that refuses values below ``least`` or above ``most``."""
 
     def checked(text: str) -> Number:
