@@ -91,8 +91,6 @@ SYMBOLS = {name: f"amqp:{name.replace('_', '-')}:list" for name in COMPOSITES}
 # By number and by symbol (part 1.1.2).
 NAMES: dict[int | str, str] = {code: name for name, (code, _) in COMPOSITES.items()}
 NAMES |= {symbol: name for name, symbol in SYMBOLS.items()}
-# Python's types of fields, and for numbers the first one that is too large. Symbols and strings, and
-# numbers of another width, are taken for each other: no case judges the width.
 # Python's types of fields, and for numbers the first one that is too large. Symbols and strings,
 # and numbers of another width, are taken for each other: no case judges the width.
 _TYPES: dict[str, Any] = {
