@@ -56,8 +56,9 @@ class Mutator:
         if fault is None or not self._meets(fault, name, unit):
             yield unit
             if waiting and fault and name == fault.fields["second"]:
-                yield waiting.pop()
+                # Before it is sent: nobody may look earlier.
                 self.happened += 1
+                yield waiting.pop()
             return
         if fault.kind == "swapped":
             waiting.append(unit)
