@@ -16,6 +16,9 @@ from quiver_fast.errors import UsageError
 MUST, SHOULD, CONTRACT = "MUST", "SHOULD", "contract"
 KEPT, BROKEN, DISPUTED_, UNOBSERVABLE = "kept", "broken", "disputed", "unobservable"
 
+NO_ANSWER = "the clause binds the sender; no sentence names the answer"
+"""A doubt of several cases."""
+
 _LEVELS = (MUST, SHOULD, CONTRACT)
 
 _RETRIED = "it counts a rejection as a failed attempt, and takes the message out after the last one"

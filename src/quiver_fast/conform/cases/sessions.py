@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.conform.case import MUST, Unobservable, check, rows, server
+from quiver_fast.conform.case import MUST, NO_ANSWER, Unobservable, check, rows, server
 from quiver_fast.conform.mutation import added, changed, dropped, twice
 from quiver_fast.conform.server import ACCEPTED, BODY, OTHER, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
@@ -39,7 +39,7 @@ def begin_has_windows(server: Server) -> None:
     check(all(type(said[name]) is int for name in wanted), "a begin with numbers", said)
 
 
-@server("2.5.1/3", MUST, dropped("close"))
+@server("2.5.1/3", MUST, dropped("close"), doubt=NO_ANSWER)
 def answer_to_no_begin(server: Server) -> None:
     """A begin that answers no begin is refused."""
     peer = server.opened()
@@ -133,7 +133,7 @@ LINK: dict[str, Any] = {"handle": 0, "delivery_id": 0, "delivery_tag": b"0"}
                 ("attach", {"name": "x", "handle": 0, "role": True})),
     "2.5.5/3": ("Another frame on a channel without a session is refused.", ("transfer", LINK),
                 ("flow", WINDOWS), ("disposition", {"role": True, "first": 0}), ("end", {})),
-}, doubt="no sentence names the answer")  # fmt: skip
+}, doubt=NO_ANSWER)  # fmt: skip
 def no_session(server: Server, *frames: tuple[str, dict[str, Any]]) -> None:
     for name, fields in frames:
         for ended in (False, True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quiver_fast.conform.case import MUST, SHOULD, check, rows, server
+from quiver_fast.conform.case import MUST, NO_ANSWER, SHOULD, check, rows, server
 from quiver_fast.conform.mutation import added, changed, dropped, twice
 from quiver_fast.conform.server import ACCEPTED, BODY, OTHER, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
@@ -225,7 +225,7 @@ first_transfer = rows(server, MUST, dropped("close"), "queue", table={
                 [{"delivery_tag": b"0"}]),
     "2.7.5/2": ("The first transfer without a delivery-tag, or with a long one, is refused.",
                 [{"delivery_id": 0}], [{"delivery_id": 0, "delivery_tag": bytes(33)}]),
-}, doubt="the clause binds the sender; no sentence names the answer")(refused_transfer)  # fmt: skip
+}, doubt=NO_ANSWER)(refused_transfer)  # fmt: skip
 
 
 # -- flows
@@ -335,7 +335,7 @@ def a_range(server: Server) -> None:
     check(not (left := server.left()), "an empty queue", left)
 
 
-@server("2.7.7/1", SHOULD, dropped("close"), "queue", doubt="no sentence names the answer")
+@server("2.7.7/1", SHOULD, dropped("close"), "queue", doubt=NO_ANSWER)
 def no_link(server: Server) -> None:
     """A frame for a handle without a link is refused."""
     for name, fields in (("detach", {}), ("transfer", FIRST)):

@@ -36,6 +36,7 @@ ANY: Any = object()
 _ENDS = ("detach", "end", "close")
 _FOREVER = 1e6
 _END = "the end of the connection"
+_MALFORMED = "a malformed frame"
 _WINDOWS = {"next_outgoing_id": 0, "incoming_window": 1000, "outgoing_window": 1000}
 # A larger frame could fill the memory.
 _FRAME_MAX = 64 << 20
@@ -151,7 +152,12 @@ class FrameClient:
             raise PeerError(f"a frame of {size:,} bytes came, too large for quiver-conform")
         self._fill(size)
         self.largest = max(self.largest, len(self._input))
-        found = decode_frame(self._taken())
+        data = self._taken()
+        try:
+            found = decode_frame(data)
+        except CodecError:
+            self._note(_bytes_as_frame(data), sent=False)
+            raise
         if found.name in ("open", "begin", "attach"):
             self.theirs[found.name] = found.fields
         self._note(found, sent=False)
@@ -245,10 +251,14 @@ class FrameClient:
         """Expect that it ends the connection, by any close or without a word."""
         try:
             self._find("close", lambda found: found.name == "close" or None)
-            self.send("close")
         except Unexpected as error:
-            if error.found != _END:
+            # A close may quote our bytes, and not be well-formed for that.
+            if error.found.startswith(_MALFORMED):
+                self.ended()
+            elif error.found != _END:
                 raise
+        else:
+            self.send("close")
 
     def nothing(self, *names: str) -> None:
         """Expect that for `quiet` seconds none of these frames comes; others are read over."""
@@ -331,7 +341,7 @@ class FrameClient:
         except TimeoutError:
             raise Unexpected(due, f"no such frame in {patience:g} s") from None
         except CodecError as error:
-            raise Unexpected(due, f"a malformed frame: {error}") from None
+            raise Unexpected(due, f"{_MALFORMED}: {error}") from None
         except (EOFError, OSError):
             raise Unexpected(due, _END) from None
         finally:
