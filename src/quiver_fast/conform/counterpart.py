@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiver_fast.conform.case import Unobservable
-from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.client import ENDS, FrameClient
 from quiver_fast.conform.wire.codec import CodecError, Value, decode, encode
 from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,
@@ -29,7 +29,6 @@ from quiver_fast.conform.wire.trace import Trace
 _SECONDS = 30.0
 _WINDOW = 2048
 ACCEPTED = composite("accepted")
-ENDS = ("detach", "end", "close")
 
 
 class Talk(FrameClient):

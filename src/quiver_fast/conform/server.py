@@ -15,7 +15,7 @@ from quiver_fast.arguments import endpoint
 from quiver_fast.conform import queues
 from quiver_fast.conform.case import Unobservable
 from quiver_fast.conform.views import Views
-from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.client import ENDS, FrameClient
 from quiver_fast.conform.wire.codec import CodecError, Value, encode
 from quiver_fast.conform.wire.frames import (
     SASL_HEADER,
@@ -34,6 +34,8 @@ BODY, OTHER = message(b"conform"), message(b"another")
 ACCEPTED = composite("accepted")
 ASK_SECONDS = 60.0
 _NAME_MAX = 60
+# A server that cannot drain has nothing left after such a silence.
+_EMPTY_SECONDS = 1.0
 # Milliseconds; a longer time-out is not waited for.
 _IDLE_MAX = 8000
 # New connections at the end; a server may divide them among as many threads.
@@ -69,9 +71,10 @@ class Facts:
     """What the server said when it was asked once.
 
     Attributes:
-        absent: the abilities that it lacks, with the reason: queue, coordinator, anonymous,
-            dynamic, copy, users, tls, scram, pinned (it refuses an address that it does not know),
-            idle (it has an idle-time-out that is short).
+        absent: the abilities that it lacks, with the reason: address (a node for a case), queue
+            (one that keeps messages), drain, coordinator, anonymous, dynamic, copy, users, tls,
+            scram, pinned (it refuses an address that it does not know), idle (it has an
+            idle-time-out that is short).
     """
 
     product: str = ""
@@ -270,16 +273,22 @@ class Server:
 
     def left(self) -> list[bytes]:
         """Take all messages that the queue has, by a connection of its own (part 2.6.7, drain)."""
-        peer, found = self.receiver(), []
+        peer, found = self.receiver(), list[bytes]()
+        drains = "drain" not in self.facts.absent
         with preparing("drain a queue"):
-            peer.give_credit(100, drain=True)
-            while True:
-                frame = peer.read()
+            peer.give_credit(100, drain=drains)
+            while (frame := _next(peer, drains)) is not None:
                 if frame.name == "transfer":
                     found.append(frame.payload)
                     _accept(peer, frame)
-                elif frame.name == "flow" and frame.fields.get("link_credit") == 0:
-                    return found
+            if not drains:
+                # The credit that is left would take what comes later. The link stays: a queue may
+                # go with its last one.
+                begun = peer.theirs["attach"]["initial_delivery_count"]
+                peer.give_credit(0, delivery_count=(begun + len(found)) % 2**32, echo=True)
+                peer.socket.settimeout(self.target.patience)
+                peer.until("flow")
+        return found
 
     def controller(self, **source: Any) -> Controller:
         """Attach a control link (handle 9) on a new session; these are fields of its source."""
@@ -311,6 +320,21 @@ class Server:
         peer.attach_sender(self.queue() if address is None else address, **attach)
         peer.wait_for_credit()
         return peer
+
+
+def _next(peer: FrameClient, drains: bool) -> Frame | None:
+    """Read a frame of a link that drains, or is read until it is silent; None for its end."""
+    if not drains:
+        peer.socket.settimeout(_EMPTY_SECONDS)
+    try:
+        frame = peer.read()
+    except TimeoutError:
+        if drains:
+            raise
+        return None
+    if frame.name in ENDS:
+        raise Unexpected("flow", shown(frame))
+    return None if drains and frame.fields.get("link_credit") == 0 else frame
 
 
 def _accept(peer: FrameClient, transfer: Frame) -> None:
@@ -437,7 +461,7 @@ class ServerSubject:
             opened = self._welcomed(view)
         self.facts = replace(self.facts, **introduced(opened, opened["container_id"]))
         self.queues = queues.find(lambda: self.view().opened(), address)
-        self.facts = replace(self.facts, absent=self._absent())
+        self._probe()
 
     def _welcomed(self, view: Server) -> Fields:
         """Return its open.
@@ -471,20 +495,29 @@ class ServerSubject:
                 offered = peer.expect("sasl_mechanisms").fields["sasl_server_mechanisms"]
                 return (offered,) if isinstance(offered, str) else tuple(offered)
 
-    def _absent(self) -> dict[str, str]:
-        absent = {}
+    def _probe(self) -> None:
+        """Find out what it lacks; a probe knows the results of those before it."""
+        absent: dict[str, str] = {}
+        self.facts = replace(self.facts, absent=absent)
         for need, probe in _PROBES.items():
             with contextlib.closing(self.view()) as view:
                 try:
                     probe(view)
                 except Unobservable as reason:
                     absent[need] = str(reason)
-        return absent
 
 
 def _demand(fact: object, reason: str) -> None:
     if not fact:
         raise Unobservable(reason)
+
+
+def _probe_coordinator(server: Server) -> None:
+    work = server.controller()
+    target = work.peer.theirs["attach"]["target"]
+    # A router takes the link, too, as one to no node.
+    if target.name != "coordinator":
+        work.declare()
 
 
 def _probe_anonymous(server: Server) -> None:
@@ -494,6 +527,15 @@ def _probe_anonymous(server: Server) -> None:
 
 def _probe_dynamic(server: Server) -> None:
     server.receiver("", source=composite("source", dynamic=True))
+
+
+def _probe_queue(server: Server) -> None:
+    server.queue()
+    try:
+        server.filled()
+    except Unobservable as reason:
+        raise Unobservable(f"it keeps no messages: {reason}") from None
+    server.left()
 
 
 def _probe_copy(server: Server) -> None:
@@ -518,8 +560,10 @@ def _probe_idle(server: Server) -> None:
 
 
 _PROBES: dict[str, Callable[[Server], object]] = {
-    "queue": Server.queue,
-    "coordinator": Server.controller,
+    "drain": Server.left,
+    "address": Server.queue,
+    "queue": _probe_queue,
+    "coordinator": _probe_coordinator,
     "anonymous": _probe_anonymous,
     "dynamic": _probe_dynamic,
     "copy": _probe_copy,

@@ -22,8 +22,8 @@ from quiver_fast.conform.wire.frames import Unexpected
 from quiver_fast.errors import UsageError
 
 NEEDS = {
-    "queue", "coordinator", "anonymous", "dynamic", "copy", "users", "tls", "scram", "pinned",
-    "idle",
+    "address", "queue", "coordinator", "anonymous", "dynamic", "copy", "users", "tls", "scram",
+    "pinned", "idle",
 }  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from quiver_fast.conform.case import CONTRACT, Unobservable, arrow, check, rows
 from quiver_fast.conform.client import Client
-from quiver_fast.conform.counterpart import ENDS
 from quiver_fast.conform.mutation import (
     Mutation,
     added,
@@ -25,6 +24,7 @@ from quiver_fast.conform.mutation import (
 )
 from quiver_fast.conform.program import HOST, PATH, End
 from quiver_fast.conform.server import preparing
+from quiver_fast.conform.wire.client import ENDS
 from quiver_fast.conform.wire.codec import Value, decode_all, encode
 from quiver_fast.conform.wire.frames import Fields, Frame, composite
 

@@ -8,9 +8,10 @@ from typing import Any
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
 from quiver_fast.conform.cases.clients import BAD_FLOW, GOES_ON, first_flow, goes_on, several
 from quiver_fast.conform.client import Client
-from quiver_fast.conform.counterpart import ACCEPTED, ENDS, Counterpart, contract_message
+from quiver_fast.conform.counterpart import ACCEPTED, Counterpart, contract_message
 from quiver_fast.conform.mutation import Mutation, changed, dropped, twice
 from quiver_fast.conform.server import preparing
+from quiver_fast.conform.wire.client import ENDS
 from quiver_fast.conform.wire.codec import CodecError, Value, decode_all, encode
 from quiver_fast.conform.wire.frames import Frame, Unexpected, composite, message
 

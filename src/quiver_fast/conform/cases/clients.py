@@ -11,9 +11,10 @@ from typing import Any
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, client, rows
 from quiver_fast.conform.cases.connections import BEGIN, FRAME_MAX, UNLIMITED
 from quiver_fast.conform.client import Client
-from quiver_fast.conform.counterpart import ACCEPTED, ENDS, Counterpart, contract_message
+from quiver_fast.conform.counterpart import ACCEPTED, Counterpart, contract_message
 from quiver_fast.conform.mutation import added, changed, cut, dropped, header, held, silenced, word
 from quiver_fast.conform.server import preparing
+from quiver_fast.conform.wire.client import ENDS
 from quiver_fast.conform.wire.codec import Value, encode
 from quiver_fast.conform.wire.frames import (
     AMQP_HEADER,

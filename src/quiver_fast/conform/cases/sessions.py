@@ -145,7 +145,7 @@ def no_session(server: Server, *frames: tuple[str, dict[str, Any]]) -> None:
 
 
 @rows(server, MUST, dropped("close"), table={
-    "2.7.2/1": ("A handle above its handle-max is refused.",),
+    "2.7.2/1": ("A handle above its handle-max ends the connection.",),
     "2.7.2/2": ("A handle above its handle-max is a framing-error.",
                 "amqp:connection:framing-error",
                 changed("close", error__condition="amqp:internal-error")),
@@ -160,7 +160,7 @@ def handle_above(server: Server, *conditions: str) -> None:
         peer.refused("close", *conditions)
 
 
-@server("2.7.2/3", MUST, changed("attach", handle=1), "queue")
+@server("2.7.2/3", MUST, changed("attach", handle=1), "address")
 def our_handle_max(server: Server) -> None:
     """No handle of its own is above our handle-max."""
     peer = server.session(handle_max=0)
@@ -211,7 +211,7 @@ def any_uint(server: Server) -> None:
             peer.send("disposition", role=True, first=first, settled=True, state=ACCEPTED)
 
 
-@rows(server, MUST, dropped("end"), "queue", table={
+@rows(server, MUST, dropped("end"), "address", table={
     "2.5.6/5": ("A transfer beyond its incoming-window ends the session.",),
     "2.5.6/6": ("A transfer beyond its incoming-window is a window-violation.",
                 "amqp:session:window-violation",

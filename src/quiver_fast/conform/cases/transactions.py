@@ -6,7 +6,6 @@ from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, rows, server
 from quiver_fast.conform.cases.messages import (
-    ENDS,
     VALUE,
     body,
     comes,
@@ -20,7 +19,7 @@ from quiver_fast.conform.cases.messages import (
 )
 from quiver_fast.conform.mutation import changed, dropped
 from quiver_fast.conform.server import ACCEPTED, BODY, CONTROL, OTHER, Controller, Server, preparing
-from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.client import ENDS, FrameClient
 from quiver_fast.conform.wire.codec import Value, symbols
 from quiver_fast.conform.wire.frames import Composite, Frame, composite, message
 

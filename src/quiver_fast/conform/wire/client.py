@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 ANY: Any = object()
 """The condition that stands for any, or none."""
-# Frames that end a link, a session and the connection, from the narrowest to the widest.
-_ENDS = ("detach", "end", "close")
+ENDS = ("detach", "end", "close")
+"""Frames that end a link, a session and the connection, from the narrowest to the widest."""
 _FOREVER = 1e6
 _END = "the end of the connection"
 _MALFORMED = "a malformed frame"
@@ -238,7 +238,7 @@ class FrameClient:
         """
 
         def judge(found: Frame) -> bool | None:
-            if found.name not in _ENDS[_ENDS.index(least) :]:
+            if found.name not in ENDS[ENDS.index(least) :]:
                 return None
             return found.condition in conditions if conditions else found.condition is not None
 
@@ -254,6 +254,7 @@ class FrameClient:
         except Unexpected as error:
             # A close may quote our bytes, and not be well-formed for that.
             if error.found.startswith(_MALFORMED):
+                self.send("close")
                 self.ended()
             elif error.found != _END:
                 raise
@@ -310,7 +311,7 @@ class FrameClient:
                 first <= number <= found.fields.get("last", first)
             ):  # fmt: skip
                 return _outcome(found.fields.get("state")) in names
-            return False if found.name in _ENDS else None
+            return False if found.name in ENDS else None
 
         return self._find(f"disposition first={number} state={' or '.join(names)}", judge)
 
