@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, rows, server
-from quiver_fast.conform.cases.messages import ENDS, next_of
+from quiver_fast.conform.cases.messages import next_of
 from quiver_fast.conform.mutation import added, changed, dropped
 from quiver_fast.conform.server import ACCEPTED, BODY, Server, preparing
-from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.client import ENDS, FrameClient
 from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import Fields, composite, encode_frame, message
 from quiver_fast.conform.wire.trace import shown
@@ -34,7 +34,7 @@ def attach(role: bool, address: str, **fields: Any) -> dict[str, Any]:
 # -- names
 
 
-@rows(server, MUST, dropped("detach"), "queue", table={
+@rows(server, MUST, dropped("detach"), "address", table={
     "2.6.1/1": ("A name that is attached again ends the first link.",),
     "2.6.1/2": ("A name that is attached again is link:stolen.", "amqp:link:stolen",
                 changed("detach", error__condition="amqp:internal-error")),
@@ -83,7 +83,7 @@ def attached_twice(
         raise Unobservable(f"it refuses the second link: {shown(found)}")
 
 
-@server("2.6.1/3", MUST, added("attach", "detach", nth=2, handle=0), "queue")
+@server("2.6.1/3", MUST, added("attach", "detach", nth=2, handle=0), "address")
 def other_links(server: Server) -> None:
     """A name in the other direction, or of another container, is another link."""
     peer, other = server.session(), server.session()
@@ -98,7 +98,7 @@ def other_links(server: Server) -> None:
 # -- attach and detach
 
 
-@server("2.6.2/1", MUST, dropped("attach", nth=2), "queue")
+@server("2.6.2/1", MUST, dropped("attach", nth=2), "address")
 def handle_again(server: Server) -> None:
     """A handle serves again when its link is detached."""
     for role in ROLES:
@@ -109,7 +109,7 @@ def handle_again(server: Server) -> None:
         peer.expect("attach", name="another")
 
 
-@server("2.6.2/2", MUST, changed("attach", handle=0), "queue")
+@server("2.6.2/2", MUST, changed("attach", handle=0), "address")
 def two_handles(server: Server) -> None:
     """Two links of a session have different handles of its own."""
     peer = server.session()
@@ -119,7 +119,7 @@ def two_handles(server: Server) -> None:
     check(handles[0] != handles[1], "handles that differ", handles)
 
 
-@server("2.6.3/1", MUST, changed("attach", name="other"), "queue")
+@server("2.6.3/1", MUST, changed("attach", name="other"), "address")
 def attach_is_answered(server: Server) -> None:
     """An attach is answered by an attach of the same name and the other role."""
     for role in ROLES:
@@ -143,7 +143,7 @@ def refused_link(server: Server, reason: bool) -> None:
         check(not reason or found.condition is not None, "detach with an error", found)
 
 
-@server("2.6.3/5", SHOULD, added("detach", "end"), "pinned", "queue")
+@server("2.6.3/5", SHOULD, added("detach", "end"), "pinned", "address")
 def session_of_a_refused_link(server: Server) -> None:
     """The session of a refused link goes on."""
     peer = server.session()
@@ -155,12 +155,6 @@ def session_of_a_refused_link(server: Server) -> None:
     peer.expect("attach", name="y")
 
 
-# Known breaks: rabbitmq-server 2594, go-amqp 310.
-@rows(server, MUST, changed("detach", closed=None), "queue", table={
-    "2.6.6/1": ("A detach that says closed is answered by one that says closed.", True),
-    "2.6.4/1": ("A detach without closed is answered by one without closed.", False, SHOULD,
-                changed("detach", closed=True)),
-})  # fmt: skip
 def detached(server: Server, closed: bool) -> None:
     for attached in (server.sender, server.receiver):
         peer = attached()
@@ -168,7 +162,16 @@ def detached(server: Server, closed: bool) -> None:
         peer.expect("detach", condition=None, closed=closed)
 
 
-@server("2.6.4/2", SHOULD, dropped("attach", nth=2), "queue")
+# Known breaks: rabbitmq-server 2594, go-amqp 310.
+closed_links = rows(server, MUST, changed("detach", closed=None), "address", table={
+    "2.6.6/1": ("A detach that says closed is answered by one that says closed.", True),
+})(detached)  # fmt: skip
+detached_links = rows(server, SHOULD, changed("detach", closed=True), "address", table={
+    "2.6.4/1": ("A detach without closed is answered by one without closed.", False),
+}, doubt="a peer may close the link at the same time (2.6.6)")(detached)  # fmt: skip
+
+
+@server("2.6.4/2", SHOULD, dropped("attach", nth=2), "address")
 def attached_again(server: Server) -> None:
     """A detached link may be attached again."""
     for role in ROLES:
@@ -177,10 +180,11 @@ def attached_again(server: Server) -> None:
             peer.send("attach", **attach(role, server.queue()))
             peer.expect("attach", name="x")
             peer.send("detach", handle=0)
-            peer.expect("detach")
+            with preparing("detach a link"):
+                peer.expect("detach")
 
 
-@rows(server, MUST, dropped("close"), "queue", table={
+@rows(server, MUST, dropped("close"), "address", table={
     "2.7.3/1": ("A handle that is in use is refused.",),
     "2.7.3/2": ("A handle that is in use is session:handle-in-use.",
                 "amqp:session:handle-in-use",
@@ -200,7 +204,7 @@ def no_unsettled(said: Fields) -> bool:
     return not said.get("unsettled")
 
 
-@rows(server, MUST, changed("attach", unsettled=UNSETTLED), "queue", table={
+@rows(server, MUST, changed("attach", unsettled=UNSETTLED), "address", table={
     "2.7.3/3": ("The attach of a sender has an initial-delivery-count.", {},
                 lambda said: isinstance(said["initial_delivery_count"], int),
                 changed("attach", initial_delivery_count=None)),
@@ -267,7 +271,7 @@ def too_large_for_us(server: Server) -> None:
     peer.nothing("transfer")
 
 
-@rows(server, MUST, dropped("detach"), "queue", table={
+@rows(server, MUST, dropped("detach"), "address", table={
     "2.7.3/11": ("A message above its max-message-size is refused.",),
     "2.7.3/12": ("A message above its max-message-size is link:message-size-exceeded.",
                  "amqp:link:message-size-exceeded", SHOULD,

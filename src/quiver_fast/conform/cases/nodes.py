@@ -7,7 +7,6 @@ from typing import Any
 
 from quiver_fast.conform.case import MUST, SHOULD, Unobservable, check, rows, server
 from quiver_fast.conform.cases.messages import (
-    ENDS,
     NULL,
     comes,
     cut,
@@ -22,7 +21,7 @@ from quiver_fast.conform.cases.messages import (
 from quiver_fast.conform.cases.messages import body as body_of
 from quiver_fast.conform.mutation import changed, dropped
 from quiver_fast.conform.server import ACCEPTED, BODY, Server, preparing
-from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.client import ENDS, FrameClient
 from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import Composite, composite
 
@@ -221,6 +220,13 @@ def on_neither(server: Server) -> None:
 @server("3.5.3/4", MUST, changed("attach", source__distribution_mode=None), "copy", "queue")
 def names_its_mode(server: Server) -> None:
     """A source that can copy and move names its distribution mode."""
+    peer = server.receiver(
+        source=composite("source", address=server.filled(), distribution_mode="copy"), credit=1
+    )
+    with preparing("copy a message"):
+        settle(peer, delivered(peer)[0].fields["delivery_id"])
+    if not server.left():
+        raise Unobservable("it has one mode: a message that it copies is gone, too")
     for mode in (None, "move", "copy"):
         source = composite("source", address=server.queue(), distribution_mode=mode)
         said = server.receiver(source=source).theirs["attach"]["source"].fields
@@ -244,7 +250,7 @@ FILTERS = Value("map", ((FILTER, Value("described", (FILTER, Value("string", "x"
 TOLD = changed("attach", source=composite("source", filter=FILTERS))
 
 
-@server("3.5.3/5", MUST, TOLD, "queue")
+@server("3.5.3/5", MUST, TOLD, "address")
 def unknown_filter(server: Server) -> None:
     """A filter that nobody knows is not told as in place."""
     peer = server.session()
@@ -297,7 +303,7 @@ def _left_by(server: Server, way: str, name: str, outcome: Value) -> None:
 
 
 @server("3.5.3/8", MUST, changed("attach", source=composite("source", default_outcome=RECEIVED)),
-        "queue")  # fmt: skip
+        "address")  # fmt: skip
 def no_default_outcome(server: Server) -> None:
     """A default-outcome that is no outcome is refused, or not told as in place."""
     # Declared is an outcome, too (part 4.5.5).
