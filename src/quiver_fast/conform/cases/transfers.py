@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quiver_fast.conform.case import MUST, NO_ANSWER, SHOULD, check, rows, server
+from quiver_fast.conform.cases.messages import next_of
 from quiver_fast.conform.mutation import added, changed, dropped, twice
 from quiver_fast.conform.server import ACCEPTED, BODY, OTHER, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
@@ -146,15 +147,30 @@ def settlement(server: Server, *deliveries: list[dict[str, Any]]) -> None:
     check(len(whole) == 2 * len(deliveries), "all messages, whole", whole)
 
 
+def outcome_given(server: Server, settled: bool | None) -> tuple[FrameClient, int]:
+    """Take a message, and accept it; return the connection and the delivery-id."""
+    server.filled()
+    peer = server.receiver(credit=1)
+    number = peer.message()[0].fields["delivery_id"]
+    peer.send("disposition", role=True, first=number, settled=settled, state=ACCEPTED)
+    return peer, number
+
+
 @server("2.6.12/4", SHOULD, dropped("disposition", nth=2), "queue",
         doubt="with rcv-settle-mode first the receiver has to settle")  # fmt: skip
 def settled_in_turn(server: Server) -> None:
     """An outcome that is not settled is answered by a settled one."""
-    server.filled()
-    peer = server.receiver(credit=1)
-    number = peer.message()[0].fields["delivery_id"]
-    peer.send("disposition", role=True, first=number, state=ACCEPTED)
+    peer, number = outcome_given(server, False)
     peer.expect("disposition", role=False, first=number, settled=True)
+
+
+@server("2.7.6/5", MUST, dropped("end"), "queue")
+def settled_by_default(server: Server) -> None:
+    """A disposition that does not say settled is taken: it is not settled."""
+    peer, _ = outcome_given(server, None)
+    peer.send("end")
+    found = next_of(peer, "end", "close")
+    check(found.name == "end" and found.condition is None, "end without an error", found)
 
 
 # -- deliveries of several frames
