@@ -7,13 +7,14 @@ import copy
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quiver_fast.arguments import endpoint
 from quiver_fast.conform import queues
 from quiver_fast.conform.case import Unobservable
+from quiver_fast.conform.probes import PROBES
 from quiver_fast.conform.views import Views
 from quiver_fast.conform.wire.client import ENDS, FrameClient
 from quiver_fast.conform.wire.codec import CodecError, Value, encode
@@ -36,8 +37,6 @@ ASK_SECONDS = 60.0
 _NAME_MAX = 60
 # A server that cannot drain has nothing left after such a silence.
 _EMPTY_SECONDS = 1.0
-# Milliseconds; a longer time-out is not waited for.
-_IDLE_MAX = 8000
 # New connections at the end; a server may divide them among as many threads.
 _LOOKS = 8
 # The control link's, so that cases have the lower ones.
@@ -499,79 +498,9 @@ class ServerSubject:
         """Find out what it lacks; a probe knows the results of those before it."""
         absent: dict[str, str] = {}
         self.facts = replace(self.facts, absent=absent)
-        for need, probe in _PROBES.items():
+        for need, probe in PROBES.items():
             with contextlib.closing(self.view()) as view:
                 try:
                     probe(view)
                 except Unobservable as reason:
                     absent[need] = str(reason)
-
-
-def _demand(fact: object, reason: str) -> None:
-    if not fact:
-        raise Unobservable(reason)
-
-
-def _probe_coordinator(server: Server) -> None:
-    work = server.controller()
-    target = work.peer.theirs["attach"]["target"]
-    # A router takes the link, too, as one to no node.
-    if target.name != "coordinator":
-        work.declare()
-
-
-def _probe_anonymous(server: Server) -> None:
-    offered = server.facts.open.get("offered_capabilities") or ()
-    _demand("ANONYMOUS-RELAY" in offered, "it does not offer ANONYMOUS-RELAY")
-
-
-def _probe_dynamic(server: Server) -> None:
-    server.receiver("", source=composite("source", dynamic=True))
-
-
-def _probe_queue(server: Server) -> None:
-    server.queue()
-    try:
-        server.filled()
-    except Unobservable as reason:
-        raise Unobservable(f"it keeps no messages: {reason}") from None
-    server.left()
-
-
-def _probe_copy(server: Server) -> None:
-    source = composite("source", address=server.queue(), distribution_mode="copy")
-    said = server.receiver(source=source).theirs["attach"]["source"].fields
-    _demand(said.get("distribution_mode") == "copy", "it does not offer the mode copy")
-
-
-def _probe_pinned(server: Server) -> None:
-    peer = server.session()
-    try:
-        peer.attach_receiver(f"quiver-conform-{secrets.token_hex(8)}")
-    except Unobservable:
-        return
-    raise Unobservable("it takes any address")
-
-
-def _probe_idle(server: Server) -> None:
-    idle = server.facts.open.get("idle_time_out") or 0
-    _demand(idle, "it has no idle-time-out")
-    _demand(idle <= _IDLE_MAX, f"its idle-time-out is {idle:,} ms")
-
-
-_PROBES: dict[str, Callable[[Server], object]] = {
-    "drain": Server.left,
-    "address": Server.queue,
-    "queue": _probe_queue,
-    "coordinator": _probe_coordinator,
-    "anonymous": _probe_anonymous,
-    "dynamic": _probe_dynamic,
-    "copy": _probe_copy,
-    "users": lambda server: _demand(server.target.user, "no user is given"),
-    "tls": lambda server: _demand(server.target.tls, "the URL is not amqps"),
-    "scram": lambda server: _demand(
-        set(SCRAM_HASHES) & set(server.facts.mechanisms), "it does not offer SCRAM"
-    ),
-    "pinned": _probe_pinned,
-    "idle": _probe_idle,
-}
