@@ -13,6 +13,7 @@ from quiver_fast.conform.cases import CASES
 
 # The first words of the ids below each title of the page.
 _TITLES = {
+    "clauses 1": ("1",),
     "clauses 2.2-2.3": ("2.2", "2.3"),
     "clauses 2.4": ("2.4",),
     "clauses 2.5": ("2.5",),

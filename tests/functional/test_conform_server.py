@@ -17,7 +17,8 @@ from support.processes import free_port, wait_until
 from support.server import running_server
 from support.verdicts import answers, expected, in_order, refusals
 
-from quiver_fast.conform.case import Case
+from buildtools.not_kept import NOT_KEPT
+from quiver_fast.conform.case import KEPT, Case
 from quiver_fast.conform.cases import CASES
 from quiver_fast.conform.runner import judge, run
 from quiver_fast.conform.server import ServerSubject, Target
@@ -43,6 +44,14 @@ def test_a_case(case: Case, controls: Controls) -> None:
     assert refusals(result) == ANSWERS.get(case.id, "")
     assert in_order(result), result.trace
     controls.check(case)
+
+
+@pytest.mark.parametrize("case", [case for case in SERVER if case.id in NOT_KEPT],
+                         ids=lambda case: case.id)  # fmt: skip
+def test_a_right_peer_keeps_what_ours_does_not(case: Case, controls: Controls) -> None:
+    with controls.right(case) as subject:
+        result = judge(case, subject)
+    assert result.verdict == KEPT, result
 
 
 def test_each_answer_is_a_cases() -> None:

@@ -13,6 +13,7 @@ from quiver_fast.conform.server import ServerSubject, Target
 from support.bystander import Bystander
 from support.certificates import Certificates
 from support.mutant import MutatingRelay, Mutator
+from support.right_answers import RIGHT
 from support.server import running_server
 
 USER, PASSWORD = "alice", "correct horse"
@@ -52,9 +53,21 @@ class Controls:
     @contextlib.contextmanager
     def mutated(self, case: Case) -> Iterator[tuple[ServerSubject, Mutator]]:
         """Yield the server that a case needs behind a relay that makes the fault of the case."""
-        subject = self.subject(case)
-        with MutatingRelay(subject.target.port, case.breaks) as relay:
+        with (
+            self.right(case) as subject,
+            MutatingRelay(subject.target.port, case.breaks) as relay,
+        ):
             yield subject.through(relay.port), relay.mutator
+
+    @contextlib.contextmanager
+    def right(self, case: Case) -> Iterator[ServerSubject]:
+        """Yield the server that a case needs, made right where ours is not."""
+        subject = self.subject(case)
+        with contextlib.ExitStack() as relays:
+            for change in RIGHT.get(case.id, ()):
+                relay = relays.enter_context(MutatingRelay(subject.target.port, change))
+                subject = subject.through(relay.port)
+            yield subject
 
     def close(self) -> None:
         """End all."""

@@ -40,14 +40,6 @@ def test_an_incomplete_map_of_a_sender_is_refused(client: FrameClient, address: 
     assert client.expect("detach").condition == "amqp:invalid-field"
 
 
-def test_a_delivery_is_not_resumed(client: FrameClient, address: str) -> None:
-    """Part 2.7.5, resume: no tag is in an unsettled map here."""
-    client.attach_sender(address)
-    client.wait_for_credit()
-    client.transfer(0, BODY, resume=True)
-    assert client.expect("detach").condition == "amqp:not-implemented"
-
-
 def test_an_outcome_of_the_consumers_own_counts(server: Server, address: str) -> None:
     """It is not replaced by the default-outcome of the source (part 3.5.3)."""
     with sender(server.port, address) as client:

@@ -34,7 +34,14 @@ def _cases(module: ModuleType) -> list[Case]:
     return found
 
 
-CASES = tuple(case for module in MODULES for case in _cases(module))
+_WHO = ("server", "client", "arrow")
+CASES = tuple(
+    sorted(
+        (case for module in MODULES for case in _cases(module)),
+        # By the parts of the standard.
+        key=lambda case: (_WHO.index(case.who), case.id[0]),
+    )
+)
 
 if len({(case.who, case.id) for case in CASES}) != len(CASES):
     raise ValueError("two cases have one id")

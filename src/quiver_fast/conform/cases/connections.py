@@ -15,6 +15,7 @@ from quiver_fast.conform.case import (
     rows,
     server,
 )
+from quiver_fast.conform.cases.messages import next_of
 from quiver_fast.conform.mutation import (
     added,
     changed,
@@ -35,6 +36,7 @@ from quiver_fast.conform.wire.frames import (
     SASL_HEADER,
     Fields,
     Frame,
+    by_symbols,
     composite,
     encode_frame,
     frame,
@@ -143,18 +145,53 @@ def condition(server: Server) -> None:
     check("condition" in found.fields["error"].fields, "an error with a condition", found)
 
 
-BEGIN = encode(composite("begin", **WINDOWS))
+OPENING = composite("begin", **WINDOWS)
+BEGIN = encode(OPENING)
+CODE, PRESENT = OPENING.value
+ABSENT = (Value("null", None),) * (len(FIELDS["begin"]) - len(PRESENT.value))
+NULLS = Value("described", (CODE, Value("list", PRESENT.value + ABSENT)))
 
 
 @rows(server, MUST, dropped("begin"), table={
     "2.3.1/4": ("The bytes between a frame's header and its data offset are skipped.",
                 head(16 + len(BEGIN), 4) + b"extended" + BEGIN),
     "2.4.5/4": ("Empty frames are taken.", frame(b"") * 100 + frame(BEGIN)),
+    "1.2/1": ("A field may have any encoding of its type.", frame(encode(OPENING, wide=True))),
+    "1.4/1": ("Fields that are null may be there at the end of a list.", frame(encode(NULLS))),
 })  # fmt: skip
 def taken(server: Server, data: bytes) -> None:
     peer = server.opened()
     peer.send_bytes(data)
     peer.expect("begin", remote_channel=0)
+
+
+def say(peer: FrameClient, name: str, /, payload: bytes = b"", **fields: Any) -> None:
+    """Send a frame whose composites are described by symbols."""
+    peer.send_bytes(frame(encode(by_symbols(composite(name, **fields))) + payload))
+
+
+LAST: dict[str, dict[str, Any]] = {"detach": {"handle": 1}, "end": {}, "close": {}}
+
+
+@server("2.3.2/4", SHOULD, dropped("begin"), "queue")
+def by_symbol(server: Server) -> None:
+    """The descriptor of a frame, a section or an outcome may be its symbol."""
+    peer = greeted(server)
+    say(peer, "open", container_id="quiver-conform")
+    peer.expect("open")
+    say(peer, "begin", **WINDOWS)
+    peer.expect("begin", remote_channel=0)
+    peer = server.both()
+    data = encode(Value("described", (Value("symbol", "amqp:data:binary"), Value("binary", b"x"))))
+    say(peer, "transfer", data, handle=0, delivery_id=0, delivery_tag=b"0", message_format=0)
+    peer.outcome(0, "accepted")
+    peer.give_credit(1, handle=1, next_outgoing_id=1)
+    first = peer.message()[0].fields["delivery_id"]
+    say(peer, "disposition", role=True, first=first, settled=True, state=composite("accepted"))
+    for name, fields in LAST.items():
+        say(peer, name, **fields)
+        next_of(peer, name)
+    check(not (left := server.left()), "an empty queue", left)
 
 
 # -- open

@@ -286,6 +286,22 @@ def too_large_for_it(server: Server, *conditions: str) -> None:
     peer.refused("detach", *conditions)
 
 
+@server("2.6.5/1", MUST, changed("end", error__condition="amqp:internal-error"), "queue",
+        doubt="the frames may be under way, and then other links would suffer")  # fmt: skip
+def errant(server: Server) -> None:
+    """Input behind its detach with an error ends the session, errant-link."""
+    peer = server.sender()
+    limit = peer.theirs["attach"].get("max_message_size") or 0
+    if not 0 < limit <= MESSAGE_MAX:
+        raise Unobservable("no error of a link can be made: it has no max-message-size")
+    parts(peer, limit + 1)
+    with preparing("make an error of the link"):
+        if next_of(peer, *ENDS).name != "detach":
+            raise Unobservable("it ends more than the link for an error")
+    peer.transfer(1, BODY)
+    peer.refused("end", "amqp:session:errant-link")
+
+
 def parts(peer: FrameClient, size: int) -> None:
     """Send a message in parts, at most as many as its window has."""
     part = min(PART, peer.theirs["open"].get("max_frame_size", PART) - 100)

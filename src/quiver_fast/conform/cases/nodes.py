@@ -22,7 +22,7 @@ from quiver_fast.conform.cases.messages import body as body_of
 from quiver_fast.conform.mutation import changed, dropped
 from quiver_fast.conform.server import ACCEPTED, BODY, Server, preparing
 from quiver_fast.conform.wire.client import ENDS, FrameClient
-from quiver_fast.conform.wire.codec import Value
+from quiver_fast.conform.wire.codec import Value, symbols
 from quiver_fast.conform.wire.frames import Composite, composite
 
 RECEIVED = composite("received", section_number=0, section_offset=0)
@@ -250,15 +250,19 @@ FILTERS = Value("map", ((FILTER, Value("described", (FILTER, Value("string", "x"
 TOLD = changed("attach", source=composite("source", filter=FILTERS))
 
 
-@server("3.5.3/5", MUST, TOLD, "address")
-def unknown_filter(server: Server) -> None:
-    """A filter that nobody knows is not told as in place."""
+@rows(server, MUST, TOLD, "address", table={
+    "3.5.3/5": ("A filter that nobody knows is not told as in place.", "filter", FILTERS),
+    "2.6.3/7": ("A capability that nobody knows is not told as there.", "capabilities",
+                symbols(FILTER.value), SHOULD,
+                changed("attach", source__capabilities=[FILTER.value])),
+})  # fmt: skip
+def unknown(server: Server, field: str, asked: Value) -> None:
     peer = server.session()
-    source = composite("source", address=server.queue(), filter=FILTERS)
+    source = composite("source", address=server.queue(), **{field: asked})
     peer.send("attach", name="odd", handle=0, role=True, source=source, target=composite("target"))
     said = answered(peer, "source")
-    found = said.fields.get("filter") or {} if said is not None else {}
-    check(FILTER.value not in found, "no such filter", found)
+    found = said.fields.get(field) or {} if said is not None else {}
+    check(FILTER.value not in found, f"no such {field}", found)
 
 
 # -- the default outcome

@@ -308,7 +308,8 @@ def names_the_transaction(server: Server) -> None:
     check(told == txn_id, f"transactional-state with {txn_id!r}", state)
 
 
-@server("4.4.1/4", MUST, dropped("disposition", nth=2), "coordinator", "queue")
+@server("4.4.1/4", MUST, changed("detach", error__condition="amqp:internal-error"),
+        "coordinator", "queue")  # fmt: skip
 def discharged_in_part(server: Server) -> None:
     """A discharge with a delivery that is posted in part ends the control link, rollback."""
     work, txn_id = posting(server)

@@ -9,6 +9,7 @@ from quiver_fast.conform.cases.messages import next_of
 from quiver_fast.conform.mutation import added, changed, dropped, twice
 from quiver_fast.conform.server import ACCEPTED, BODY, OTHER, Server, preparing
 from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value
 from quiver_fast.conform.wire.frames import Composite, Frame, composite, message
 
 UINTS = (1, 2**31 - 1)
@@ -219,6 +220,19 @@ def aborted(server: Server) -> None:
         peer.outcome(1, "accepted")
         left = server.left()
         check(len(left) == 1 and left[0].endswith(OTHER), "the message behind it alone", left)
+
+
+@server("2.6.13/2", MUST, changed("disposition", state=composite("rejected")), "queue")
+def resumed(server: Server) -> None:
+    """A resumed delivery that it does not know is ignored."""
+    unsettled = Value("map", ((Value("binary", b"r"), composite("accepted")),))
+    peer = server.sender(unsettled=unsettled)
+    peer.transfer(0, BODY, delivery_tag=b"r", resume=True, state=ACCEPTED)
+    peer.nothing("detach", "end", "close")
+    peer.transfer(1, OTHER)
+    peer.outcome(1, "accepted")
+    left = server.left()
+    check(not any(one.endswith(BODY) for one in left), "no resumed message", left)
 
 
 # -- transfers that are refused
