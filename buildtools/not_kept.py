@@ -39,9 +39,4 @@ NOT_KEPT: dict[str, NotKept] = {
         "server",
         "it is a random name, so nobody guesses another's node, and it is short",
     ),
-    "4.4.1/4": NotKept(
-        "server",
-        "the commit has all whole messages, and a partial message ends with its link. An arrow "
-        "discharges no such transaction",
-    ),
 }

@@ -24,8 +24,4 @@ RIGHT: dict[str, tuple[Mutation, ...]] = {
         added("disposition", "detach", handle=0, closed=True, **error("amqp:not-implemented")),
     ),
     "3.5.3/3": (changed("attach", source__address="conform-names/from-0"),),
-    "4.4.1/4": (
-        added("disposition", "detach", nth=2, handle=9, closed=True,
-              **error("amqp:transaction:rollback")),
-    ),
 }  # fmt: skip

@@ -244,10 +244,11 @@ def test_a_temporary_queue_goes_before_the_discharge(
     controller.producer.publish("the server lives")
 
 
+@pytest.mark.parametrize("fail", [False, True])
 def test_a_message_that_is_half_sent(
-    clients: Clients, controller: Controller, address: str
+    clients: Clients, controller: Controller, address: str, fail: bool
 ) -> None:
-    """A partial batch: the commit has the whole messages, the rest is forgotten."""
+    """Part 4.4.1: the commit ends the control link, and nothing was sent; a roll-back works."""
     transaction = controller.declare()
     controller.send(transaction, "whole")
     link = controller.producer.link
@@ -256,8 +257,23 @@ def test_a_message_that_is_half_sent(
     delivery.update(TRANSACTIONAL)
     link.stream(Message(body="x" * 200_000).encode()[:100_000])
     clients.pause()
-    controller.discharge(transaction)
+    if fail:
+        controller.discharge(transaction, fail=True)
+    else:
+        controller.link.send(Described(DISCHARGE, [transaction, False]))
+        assert controller.link.condition() == "amqp:transaction:rollback"
     controller.producer.close()
+    assert contents(clients, address) == []
+
+
+def test_a_discharge_without_fail_commits(
+    clients: Clients, controller: Controller, address: str
+) -> None:
+    """Part 4.5.3: the field may be left out."""
+    transaction = controller.declare()
+    controller.send(transaction, "whole")
+    found = controller.ask(Described(DISCHARGE, [transaction]))
+    assert found.remote_state == Delivery.ACCEPTED
     assert contents(clients, address) == ["whole"]
 
 

@@ -214,7 +214,7 @@ def scram(server: Server, proved: bool) -> None:
             check(False, "a proof", str(error))
 
 
-# The last one: Artemis 2.40 loses a thread to it, with all connections of that thread.
+# The last one: a server may lose a thread to it, with all connections of that thread.
 @server("5.3.1/4", MUST, added("sasl_mechanisms", "open", container_id="early"))
 def not_due(server: Server) -> None:
     """Frames of AMQP before the outcome are not answered."""

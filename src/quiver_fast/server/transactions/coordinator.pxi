@@ -137,6 +137,11 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
     withdraw(transaction)
     if request.fail:
         roll_back(transaction)
+    elif is_posted_in_part(transaction):
+        roll_back(transaction)
+        link_refuse(link, b"amqp:transaction:rollback",
+                    b"a message of the transaction has not come to its end")
+        return False
     elif transaction.incomplete:
         roll_back(transaction)
         reject(
@@ -224,8 +229,7 @@ cdef bint withdraw_from(Link *link, const Transaction *transaction) noexcept nog
     cdef amqp_delivery_t *delivery = link.deliveries.current
     cdef bint found = False
     while delivery != NULL:
-        if delivery.code == TRANSACTIONAL_STATE and not delivery.partial and (
-                read_state(link.peer, delivery.peer_state).transaction == transaction):
+        if not delivery.partial and is_work_of(transaction, link, delivery):
             # A settlement without an outcome would count as accepted.
             amqp_delivery_say(delivery, AMQP_CODE_RELEASED)
             delivery.code = AMQP_CODE_NONE
@@ -233,6 +237,30 @@ cdef bint withdraw_from(Link *link, const Transaction *transaction) noexcept nog
             found = True
         delivery = delivery.next
     return found
+
+
+cdef bint is_work_of(
+        const Transaction *transaction, Link *link, const amqp_delivery_t *delivery) noexcept nogil:
+    return delivery.code == TRANSACTIONAL_STATE and (
+        read_state(link.peer, delivery.peer_state).transaction == transaction)
+
+
+cdef bint is_posted_in_part(const Transaction *transaction) noexcept nogil:
+    """Say whether a message of a transaction has begun and not ended (part 4.4.1)."""
+    cdef Session *session = transaction.coordinator.base.peer.sessions
+    cdef Link *link
+    cdef amqp_delivery_t *delivery
+    while session != NULL:
+        link = session.links
+        while link != NULL:
+            delivery = link.deliveries.current if link.kind == INLET else NULL
+            while delivery != NULL:
+                if delivery.partial and is_work_of(transaction, link, delivery):
+                    return True
+                delivery = delivery.next
+            link = link.next
+        session = session.next
+    return False
 
 
 cdef void commit(Transaction *transaction) noexcept nogil:
