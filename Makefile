@@ -68,6 +68,7 @@ check: dev $(DEV)/.check ## Check the build of `make dev`: style, types and the 
 	$(DEV)/bin/ruff format --check .
 	# Types of spark_analysis are checked by `make lint`, which has PySpark.
 	$(DEV)/bin/mypy --package quiver_fast & types=$$!; \
+	$(DEV)/bin/python buildtools/c_check.py && \
 	PATH="$(CURDIR)/$(DEV)/bin:$$PATH" cython-lint src && wait $$types
 	$(DEV)/bin/pytest $(QUICK_TESTS) -m '$(GATE)' --hypothesis-profile quick \
 		--numprocesses logical $(PYTEST_ARGS)

@@ -324,8 +324,7 @@ static amqp_session_end_t *unanswered(amqp_plane_t *plane, const amqp_frame_t *f
 enum amqp_event amqp_hand_over_frame(amqp_plane_t *plane, const amqp_frame_t *frame) {
   enum amqp_fault fault;
   plane->passed = frame->size;
-  plane->control =
-    amqp_number_symbols(plane->input.buffer + plane->input.from, frame, &fault);
+  plane->control = amqp_number_symbols(plane->input.buffer + plane->input.from, frame, &fault);
   return fault ? refuse_frame(plane, fault) : AMQP_FOR_ENGINE;
 }
 

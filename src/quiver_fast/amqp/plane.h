@@ -67,7 +67,7 @@ typedef struct amqp_plane {
   bool lenient;            /* accept deliveries beyond the credit: RabbitMQ 3 sends them */
   enum amqp_layer layer;
   bool demands_sasl; /* the engine refuses a peer that begins with AMQP's header */
-  bool held; /* the user owes an answer within SASL: no events until then */
+  bool held;         /* the user owes an answer within SASL: no events until then */
   /* The last frame of our engine that was too large for the peer: it went out in a shorter form, or
    * not at all. */
   enum amqp_code shortened;

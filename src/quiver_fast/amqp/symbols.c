@@ -107,7 +107,8 @@ static void rewrite_value(rewriting_t *rewriting, int depth) {
 /* Say whether bytes may have a symbol as a descriptor. */
 static bool may_have_symbols(amqp_bytes_t bytes) {
   for (size_t i = 1; i < bytes.size; i++) {
-    if (bytes.start[i - 1] == DESCRIBED && (bytes.start[i] == SYMBOL8 || bytes.start[i] == SYMBOL32))
+    if (bytes.start[i - 1] == DESCRIBED &&
+      (bytes.start[i] == SYMBOL8 || bytes.start[i] == SYMBOL32))
       return true;
   }
   return false;
