@@ -123,7 +123,7 @@ def _broken(case: Case, product: str, error: Unexpected) -> dict[str, Any]:
 
 
 class _Turns:
-    """Lets cases run together, and a second judgement alone."""
+    """Lets cases run together, and most second judgements alone."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -207,7 +207,9 @@ def _judged(case: Case, subject: Any, end: float, turns: _Turns) -> Result:
         with turns.together():
             result = _within(case, subject, end)
         if result.verdict in (BROKEN, DISPUTED_):
-            with turns.alone():
+            # Alone, each that waits for an answer in vain would take all of the patience.
+            waited = result.seconds >= subject.patience
+            with turns.together() if waited else turns.alone():
                 return _confirmed(result, _within(case, subject.anew(), end))
     except Exception as error:  # A fault of ours must not look like one of theirs.
         reason = f"quiver-conform failed: {type(error).__name__}: {error}"
