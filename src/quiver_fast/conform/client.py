@@ -234,7 +234,7 @@ class Client:
         found.quiet = self._subject.quiet
         if until:
             with preparing(f"serve it to its {until}"):
-                found.greet()
+                found.answer_header()
                 if found.serve(until) is None:
                     raise EOFError
         return found

@@ -32,7 +32,13 @@ ACCEPTED = composite("accepted")
 
 
 class Talk(FrameClient):
-    """The peer's side of one connection, set up as far as the attach."""
+    """The peer's side of one connection, set up as far as the attach.
+
+    Attributes:
+        offer: the SASL mechanisms.
+    """
+
+    offer: Sequence[str] = ("ANONYMOUS",)
 
     def __init__(self, accepted: socket.socket) -> None:
         accepted.settimeout(_SECONDS)
@@ -43,7 +49,7 @@ class Talk(FrameClient):
         header = self.read_header()
         if header == SASL_HEADER:
             self.send_bytes(SASL_HEADER)
-            self.send("sasl_mechanisms", sasl_server_mechanisms=["ANONYMOUS"])
+            self.send("sasl_mechanisms", sasl_server_mechanisms=self.offer)
             self.expect("sasl_init")
             self.send("sasl_outcome", code=0)
             header = self.read_header()
@@ -134,7 +140,6 @@ class Counterpart(Talk):
         credit: how much a client that sends has at a time; 0 for what the case gives.
         stock: how many messages there are for a client that receives.
         verdict: the outcome of what comes; None for no answer.
-        offer: the SASL mechanisms.
         size: the bytes of the bodies of our messages.
         named: whether they have ids.
 
@@ -158,7 +163,6 @@ class Counterpart(Talk):
         self.largest = 0
         self.credit, self.stock = 100, 1000
         self.verdict: Value | None = ACCEPTED
-        self.offer: Sequence[str] = ("ANONYMOUS",)
         self.size, self.named = 100, True
         self.__dict__ |= keys
         self._says = says
@@ -173,19 +177,6 @@ class Counterpart(Talk):
             "flow": self._flowed, "transfer": self._transferred,
             "disposition": self._settled, **dict.fromkeys(ENDS, self._ended),
         }  # fmt: skip
-
-    def greet(self) -> None:
-        """Answer the headers, and let the client in."""
-        header = self.read_header()
-        if header == SASL_HEADER:
-            self.send_bytes(SASL_HEADER)
-            self.send("sasl_mechanisms", sasl_server_mechanisms=self.offer)
-            self.expect("sasl_init")
-            self.send("sasl_outcome", code=0)
-            header = self.read_header()
-        if header != AMQP_HEADER:
-            raise Unexpected(f"the protocol header {AMQP_HEADER!r}", repr(header))
-        self.send_bytes(AMQP_HEADER)
 
     def serve(self, until: str = "", count: int = 1) -> Frame | None:
         """Serve until so many frames of a name are answered; None at the client's end.
