@@ -93,7 +93,10 @@ def run(config: ArrowConfig) -> None:
         if config.reconnect:
             ways = make_ways(config, limits)
         if config.scheme == "csp":
-            endpoint = connection = make_remote_endpoint(config, writer, limits)
+            # Few arrows pay for the import.
+            from quiver_fast.arrow.remote_endpoint import make_remote_endpoint
+
+            endpoint = connection = make_remote_endpoint(config, writer, limits, SETUP_TIMEOUT)
             endpoint.transfer(SETUP_TIMEOUT)
         elif config.has_many_ends:
             endpoint = make_ends(config, writer, limits, ways)
@@ -475,50 +478,6 @@ def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -
         return path
     peer = connection.identity()
     return node_address(path, peer["product"], peer["version"])
-
-
-def make_remote_endpoint(
-    config: ArrowConfig, writer: RecordWriter, limits: Limits
-) -> RemoteSender | RemoteReceiver:
-    """Connect to a queue server, and return the sending or receiving end.
-
-    Raises:
-        QuiverError: the server cannot be reached.
-    """
-    from quiver_fast.arrow.csp.channel import Channel
-    from quiver_fast.arrow.csp.receiver import Receiver as RemoteReceiver
-    from quiver_fast.arrow.csp.sender import MixedSender
-    from quiver_fast.arrow.csp.sender import Sender as RemoteSender
-
-    channel = Channel(config.host, config.port, SETUP_TIMEOUT, limits.control)
-    if not config.sends:
-        return RemoteReceiver(
-            channel,
-            writer,
-            limits,
-            queue=config.path,
-            window=config.credit_window,
-            id_prefix=config.id_prefix,
-            with_ids=config.with_ids,
-            from_end=config.tail_from == "end",
-            time_unit=config.time_unit,
-        )
-    make: Callable[..., RemoteSender] = RemoteSender
-    if not isinstance(config.body_size, int):
-        sizes = sizes_of(config.body_size, config.first_id)
-        make = partial(MixedSender, sizes=sizes)
-    return make(
-        channel,
-        writer,
-        limits,
-        queue=config.path,
-        body=config.body_file or b"x" * largest_body(config.body_size),
-        window=config.credit_window,
-        id_prefix=config.id_prefix,
-        with_ids=config.with_ids,
-        settlement=config.settlement,
-        time_unit=config.time_unit,
-    )
 
 
 def transfer(
