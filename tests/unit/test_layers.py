@@ -38,6 +38,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "reconnecting",
         "records",
         "queuefile",
+        "selectors",
         "urls",
         "wall_clock",
     ),

@@ -1,7 +1,7 @@
 # Every function of the Proton C engine that quiver-fast uses, by header.
 # All of it may run without the GIL. Add only functions that are used.
 
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "<sys/types.h>" nogil:
     ctypedef long ssize_t
@@ -70,7 +70,19 @@ cdef extern from "proton/condition.h" nogil:
 cdef extern from "proton/codec.h" nogil:
     ctypedef enum pn_type_t:
         PN_NULL
+        PN_BOOL
+        PN_UBYTE
+        PN_BYTE
+        PN_USHORT
+        PN_SHORT
+        PN_UINT
+        PN_INT
         PN_ULONG
+        PN_LONG
+        PN_TIMESTAMP
+        PN_FLOAT
+        PN_DOUBLE
+        PN_BINARY
         PN_STRING
         PN_SYMBOL
         PN_MAP
@@ -82,6 +94,10 @@ cdef extern from "proton/codec.h" nogil:
     bint pn_data_next(pn_data_t *data)
     bint pn_data_enter(pn_data_t *data)
     bint pn_data_exit(pn_data_t *data)
+    # A narrowed walk begins again at its present place, and `appendn` copies from there.
+    void pn_data_narrow(pn_data_t *data)
+    void pn_data_widen(pn_data_t *data)
+    int pn_data_appendn(pn_data_t *data, pn_data_t *source, int limit)
     pn_type_t pn_data_type(pn_data_t *data)
     int pn_data_put_list(pn_data_t *data)
     int pn_data_put_map(pn_data_t *data)
@@ -94,7 +110,18 @@ cdef extern from "proton/codec.h" nogil:
     int pn_data_put_symbol(pn_data_t *data, pn_bytes_t value)
     pn_bytes_t pn_data_get_bytes(pn_data_t *data)
     pn_bytes_t pn_data_get_symbol(pn_data_t *data)
+    bint pn_data_get_bool(pn_data_t *data)
+    uint8_t pn_data_get_ubyte(pn_data_t *data)
+    int8_t pn_data_get_byte(pn_data_t *data)
+    uint16_t pn_data_get_ushort(pn_data_t *data)
+    int16_t pn_data_get_short(pn_data_t *data)
+    uint32_t pn_data_get_uint(pn_data_t *data)
+    int32_t pn_data_get_int(pn_data_t *data)
     uint64_t pn_data_get_ulong(pn_data_t *data)
+    int64_t pn_data_get_long(pn_data_t *data)
+    int64_t pn_data_get_timestamp(pn_data_t *data)
+    float pn_data_get_float(pn_data_t *data)
+    double pn_data_get_double(pn_data_t *data)
     bint pn_data_is_described(pn_data_t *data)
     size_t pn_data_size(pn_data_t *data)
     int pn_data_format(pn_data_t *data, char *bytes, size_t *size)

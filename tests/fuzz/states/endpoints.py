@@ -171,6 +171,14 @@ def attaching(peer: Peer, draw: Draw, receives: bool) -> tuple[Session, int, dic
 
 SELECTORS = ["color = 'blue'", "color LIKE 'b%' OR n > 3", "n IN (1, 2)", "not ( this", "n = n / 0"]
 
+PROPERTY_FILTERS = [
+    Value("map", ((Value("string", key), value),))
+    for key, value in (
+        ("color", Value("string", "&p:b")), ("n", Value("ulong", 3)), ("n", Value("list", ())),
+        ("color", Value("null", None)), ("color", Value("string", "&x")),
+    )
+]  # fmt: skip
+
 
 def source_of(peer: Peer, draw: Draw) -> Value:
     """Return a source of any kind."""
@@ -186,8 +194,11 @@ def source_of(peer: Peer, draw: Draw) -> Value:
     if kind in ("shared", "both") and wanted:
         wanted = [["topic", "shared"], ["topic", "shared", "global"]]
     if kind == "selector":
-        text = Value("string", draw.pick(SELECTORS))
-        described = Value("described", (Value("symbol", "apache.org:selector-filter:string"), text))
+        name, value = draw.pick(
+            [("apache.org:selector-filter:string", Value("string", draw.pick(SELECTORS)))] * 2
+            + [("amqp:application-properties-filter", draw.pick(PROPERTY_FILTERS))]
+        )
+        described = Value("described", (Value("symbol", name), value))
         fields["filter"] = Value("map", ((Value("symbol", "s"), described),))
     if kind == "dynamic":
         fields = {"dynamic": True, "address": None}

@@ -76,15 +76,18 @@ cdef void inlet_bind(Inlet *inlet, Queue *queue) noexcept nogil
 cdef void want_store(Queue *queue) noexcept nogil
 cdef bint is_dynamic(const Queue *queue) noexcept nogil
 
-# The filters of a source, each with the key that the peer gave it.
+# The filters of a source.
 cdef class Asked:
+    # The selector and the property filters together; None for none of them.
     cdef Selector selector
-    cdef str text
-    cdef bytes selector_key
+    cdef list steps
+    cdef bint has_selector
+    # The key that the peer gave no-local; None if it did not ask for it.
     cdef bytes local_key
 
 cdef Asked read_filters(pn_terminus_t *theirs)
-cdef int write_filters(Asked asked, bint topic, pn_terminus_t *ours) except -1
+cdef int write_filters(
+    Asked asked, bint topic, pn_terminus_t *theirs, pn_terminus_t *ours) except -1
 cdef int choose(Queue *subscription, Asked asked, bytes container) except -1
 cdef uint64_t origin_of(bytes container) except? 0
 

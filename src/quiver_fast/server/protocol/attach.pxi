@@ -254,7 +254,7 @@ cdef int attach_outlet(Broker broker, Peer *peer, pn_link_t *link) except -1:
     if asked.selector is not None and queue.topic == NULL:
         outlet.consumer.filter = filter_take(asked.selector)
     # Our source names the properties in effect (part 2.6.3).
-    write_filters(asked, queue.topic != NULL, pn_link_source(link))
+    write_filters(asked, queue.topic != NULL, theirs, pn_link_source(link))
     say_distribution(pn_link_source(link), queue)
     consumer_join(queue, &outlet.consumer)
     queue.links += 1

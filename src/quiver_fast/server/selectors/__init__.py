@@ -1,1 +1,1 @@
-"""Selectors: their grammar, their steps in C, and the evaluation of the steps."""
+"""Selectors: their steps in C, and the evaluation of the steps."""

@@ -1,4 +1,4 @@
-"""Matches messages against selectors: `selector.py` in C.
+"""Matches messages against selectors and property filters: steps of `quiver_fast.selectors` in C.
 
 One pass over the sections before the body reads the values that the selector names. Then
 `evaluate` runs its steps.
@@ -28,16 +28,13 @@ cdef class Selector:
     """A selector and its memory.
 
     Args:
-        text: the expression.
-
-    Raises:
-        SelectorError: the text is not a selector.
+        steps: the expression's.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, list steps) -> None:
         self.kept = []
         self.filter.owner = <void *>self
-        self.build(parse(text))
+        self.build(steps)
 
     cdef int build(self, list steps) except -1:
         cdef Step *step

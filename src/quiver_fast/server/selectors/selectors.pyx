@@ -1,4 +1,4 @@
-"""Selectors: their grammar, their steps in C, and the evaluation of the steps."""
+"""Selectors: their steps in C, and the evaluation of the steps."""
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -13,11 +13,11 @@ from quiver_fast.amqp.data_plane cimport (
     SYMBOL8, SYMBOL32, amqp_fields_t, amqp_read_content, amqp_read_list, amqp_read_map,
     amqp_read_section, amqp_reader, amqp_reader_t, amqp_section, amqp_value_t,
 )
+from quiver_fast.selectors.selector import HEADERS, PROPERTIES, pieces_of, weight_of
 from quiver_fast.server.messages.messages cimport (
     ChainReader, Chunk, Message, chain_close, chain_copy, chain_open, chunk_bytes, message_filled,
     message_new, message_read_header, message_release,
 )
-from quiver_fast.server.selectors.selector import HEADERS, PROPERTIES, parse, pieces_of, weight_of
 from quiver_fast.server.selectors.steps cimport (
     ADD, AMONG, AND, BETWEEN, DIVIDE, EQUAL, IS_NULL, LESS, LESS_EQUAL, LIKE, LITERAL, MORE,
     MORE_EQUAL, MULTIPLY, NAME, NEGATE, NOT, OR, OTHER, PROPERTY_COUNT, REAL, SUBTRACT, TEXT, TRUTH,
