@@ -7,6 +7,7 @@ four bodies of five have 100 bytes, and one has 10,000.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from quiver_fast.errors import UsageError
@@ -16,7 +17,9 @@ from quiver_fast.quantities import COUNTS, PERCENT, fixed_point
 _LARGEST_MIXED = 2**32 - 1
 _MOST_PARTS = 100
 # Shares are in hundredths of a percent.
-_PLACES, _WHOLE = 2, 10_000
+_PLACES = 2
+WHOLE = 10_000
+"""100 % in the unit of the shares, which are hundredths of a percent."""
 
 
 class BodySize(NamedTuple):
@@ -44,9 +47,7 @@ def parse_body_size(text: str, name: str = "body-size") -> int | tuple[BodySize,
     parts = [_part(part, name) for part in text.split(",")]
     if len(parts) > _MOST_PARTS:
         raise UsageError(f"{name}: {len(parts)} parts are more than {_MOST_PARTS}")
-    if sum(part.share for part in parts) != _WHOLE:
-        sum_text = f"{sum(part.share for part in parts) / 100:g}"
-        raise UsageError(f"{name}: the shares of '{text}' add up to {sum_text} %, not to 100 %")
+    check_shares((part.share for part in parts), text, name)
     divisor = math.gcd(*(part.share for part in parts))
     return tuple(part._replace(share=part.share // divisor) for part in parts)
 
@@ -56,16 +57,33 @@ def _part(text: str, name: str) -> BodySize:
     first, dots, last = sizes.partition("..")
     least = fixed_point(first, COUNTS)
     most = fixed_point(last, COUNTS) if dots else least
-    share = fixed_point(percent, PERCENT, _PLACES) if colon else _WHOLE
+    share = parse_share(percent) if colon else WHOLE
     if least is None or most is None or share is None:
         raise UsageError(
             f"{name}: '{text}' is not BYTES, LEAST..MOST or either with a share, such as 10k:20%"
         )
     if not least <= most <= _LARGEST_MIXED:
         raise UsageError(f"{name}: '{text}': sizes of a mix rise, and are at most {_LARGEST_MIXED}")
-    if share == 0:
-        raise UsageError(f"{name}: '{text}': a share is more than 0 %")
     return BodySize(least, most, share)
+
+
+def parse_share(text: str) -> int | None:
+    """Return a share such as `12.5%` in hundredths of a percent; None if the text is none."""
+    return fixed_point(text, PERCENT, _PLACES)
+
+
+def check_shares(shares: Iterable[int], text: str, name: str) -> None:
+    """Refuse shares of 0 %, and shares that are not 100 % together.
+
+    Raises:
+        UsageError: the shares of ``text`` are wrong; the message calls the option ``name``.
+    """
+    shares = list(shares)
+    if 0 in shares:
+        raise UsageError(f"{name}: '{text}': a share is more than 0 %")
+    if sum(shares) != WHOLE:
+        together = f"{sum(shares) / 100:g}"
+        raise UsageError(f"{name}: the shares of '{text}' add up to {together} %, not to 100 %")
 
 
 def mean_body(sizes: int | tuple[BodySize, ...]) -> float:

@@ -48,7 +48,7 @@ def test_a_text_says_sizes(text: str, expected: object) -> None:
         ("1..", "'1..' is not BYTES"),
         ("1:50%,2:49.99%", "add up to 99.99 %, not to 100 %"),
         ("1,2", "add up to 200 %"),
-        ("1:100%,2:0%", "'2:0%': a share is more than 0 %"),
+        ("1:100%,2:0%", "'1:100%,2:0%': a share is more than 0 %"),
         ("2..1", "sizes of a mix rise"),
         ("1..4294967296", "at most 4294967295"),
         (",".join(["1:1%"] * 101), "101 parts are more than 100"),

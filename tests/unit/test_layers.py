@@ -31,6 +31,8 @@ HOUSE: tuple[tuple[str, ...], ...] = (
         "own_process",
         "process",
         "program",
+        "property_filters",
+        "property_mix",
         "quantities",
         "rate_steps",
         "ready_file",

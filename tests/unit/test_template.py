@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver_fast.arrow.amqp.message_fields import MessageFields, parse_properties
+from quiver_fast.arrow.amqp.message_fields import MessageFields
 from quiver_fast.arrow.amqp.template import MAX_BODY_SIZE, MessageTemplate
-from quiver_fast.errors import UsageError
 
 OURS = ("SendTime", "BodySize")
 PREFIXES = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
@@ -75,30 +74,6 @@ def test_fields_are_those_that_were_meant(
         size = {"BodySize": 7} if streaming else {}
         assert message.properties == {**size, "SendTime": 77, **fields.properties}
         assert bytes(message.body) == b"x" * 7
-
-
-def test_properties_as_people_write_them() -> None:
-    properties = parse_properties("color=blue,size=-3,urgent=true,empty=,sum=1=1,big=9" + "9" * 19)
-    assert properties == {
-        "color": "blue", "size": -3, "urgent": True, "empty": "", "sum": "1=1", "big": "9" * 20,
-    }  # fmt: skip
-    assert parse_properties("") == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("color", "properties: 'color' is not NAME=VALUE"),
-        ("=blue", "properties: '=blue' is not NAME=VALUE"),
-        ("a=1,", "properties: '' is not NAME=VALUE"),
-        ("a=1,a=2", "properties: a is given twice"),
-        ("SendTime=1", "properties: SendTime is set by the sender itself"),
-        ("a=" + "x" * 5000, "properties: they take more than 4096 bytes"),
-    ],
-)
-def test_properties_that_are_none(text: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        parse_properties(text)
 
 
 def encoded_type_of_send_time(data: bytes) -> int:

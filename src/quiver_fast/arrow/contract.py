@@ -34,6 +34,7 @@ from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 if TYPE_CHECKING:
     from quiver_fast.body_sizes import BodySize
     from quiver_fast.options.rules import Naming
+    from quiver_fast.property_mix import PropertyMix
     from quiver_fast.receiving import Pauses
     from quiver_fast.reconnecting import Pause
 
@@ -106,6 +107,8 @@ class ArrowConfig(option.Values):
     via: tuple[tuple[str, int], ...]
     body_size: int | tuple[BodySize, ...]
     body_file: bytes | None
+    set_message_id: bool
+    properties: PropertyMix | None
 
     @property
     def server(self) -> bool:
@@ -146,6 +149,11 @@ class ArrowConfig(option.Values):
     def with_ids(self) -> bool:
         """Whether the records have ids."""
         return self.record_format != "v3"
+
+    @property
+    def sets_ids(self) -> bool:
+        """Whether a sender gives each message an id."""
+        return self.set_message_id or self.with_ids
 
     @property
     def id_prefix(self) -> str:
@@ -211,11 +219,11 @@ def _check_rules(values: dict[str, object], name: Naming) -> None:
         check(LISTENER_RULES, asked, name)
 
 
-def _properties(text: str, name: Naming) -> dict[str, str | int | bool]:
+def _properties(text: str, name: Naming) -> PropertyMix | None:
     if not text:
-        return {}
+        return None
     # Few arrows have properties, and an arrow must start fast.
-    from quiver_fast.arrow.amqp.message_fields import parse_properties
+    from quiver_fast.property_mix import parse_properties
 
     return parse_properties(text, name("properties"))
 
@@ -311,4 +319,6 @@ def read(words: list[str], name: Naming = str) -> ArrowConfig:
         _check_ends(config)
     if not config.run_id.isascii() or len(config.run_id) > 64:
         raise UsageError("run-id must be ASCII text of at most 64 characters")
+    if config.properties and config.properties.ids and not config.sets_ids:
+        raise UsageError(f"{name('properties')}: %id needs {name('set-message-id')}")
     return config

@@ -16,13 +16,11 @@ from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.contract import ArrowConfig, parse, usage
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.arrow.run.course import Limits
-from quiver_fast.body_sizes import BodySize, largest_body
 from quiver_fast.errors import QuiverError
 from quiver_fast.loop import interrupt
 from quiver_fast.management.addresses import node_address
 from quiver_fast.program import describe, run_program, warn, warn_of_unknown
 from quiver_fast.rate_steps import schedule_of
-from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.records.writer import RecordWriter
 from quiver_fast.security.security import Security
 from quiver_fast.wall_clock import wall_base
@@ -38,10 +36,8 @@ if TYPE_CHECKING:
     from quiver_fast.arrow.amqp.returning import Place, Ways
     from quiver_fast.arrow.amqp.sender import Sender
     from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
-    from quiver_fast.arrow.amqp.template import MessageTemplate
     from quiver_fast.arrow.csp.receiver import Receiver as RemoteReceiver
     from quiver_fast.arrow.csp.sender import Sender as RemoteSender
-    from quiver_fast.arrow.run.sizes import Sizes
 
 PROGRAM = "quiver-arrow-pyfast"
 STDOUT = 1
@@ -402,6 +398,7 @@ def make_sender(
     The arguments are those of `make_receiver`.
     """
     from quiver_fast.arrow.amqp.sender import Sender
+    from quiver_fast.arrow.messages import make_template
 
     kind: Callable[..., Sender] = Sender
     if config.backlog:
@@ -427,39 +424,6 @@ def make_sender(
         transaction_size=config.transaction_size,
         asked_silence=config.asked_silence,
     )
-
-
-def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplate:
-    """Return the message that an end sends; see `make_receiver`."""
-    from quiver_fast.arrow.amqp.message_fields import MessageFields
-    from quiver_fast.arrow.amqp.template import MessageTemplate, MixedTemplate
-
-    kind, sizes = MessageTemplate, None
-    first_id = config.first_id + (end or 0) * IDS_OF_AN_END
-    if config.body_file is None and not isinstance(config.body_size, int):
-        kind, sizes = MixedTemplate, sizes_of(config.body_size, first_id)
-    return kind(
-        largest_body(config.body_size),
-        with_id=config.set_message_id or config.with_ids,
-        id_prefix=config.id_prefix,
-        first_id=first_id,
-        streaming=config.streaming,
-        fields=MessageFields(**{name: getattr(config, name) for name in MessageFields._fields}),
-        content=config.body_file,
-        sizes=sizes,
-    )
-
-
-def sizes_of(mix: tuple[BodySize, ...], first_id: int) -> Sizes:
-    """Return the sizes of an end's bodies; the seed is the number of the end.
-
-    Args:
-        mix: the parts of the mix.
-        first_id: the number in the end's first message id, which has the end's number.
-    """
-    from quiver_fast.arrow.run.sizes import Sizes
-
-    return Sizes(mix, first_id // IDS_OF_AN_END)
 
 
 def address_at(config: ArrowConfig, connection: Connection, queue: str = "%d") -> str:

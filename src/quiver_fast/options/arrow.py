@@ -90,11 +90,14 @@ ARROW_OPTIONS = (
         shown="none", section=_LIMITS, title="Group", extension=True, flag="--group-id",
         metavar="TEXT", side="send", group=MESSAGE, help="Send messages of this group"),
     Option("properties", TEXT, "NAME=VALUE,…",
-        "application properties; whole numbers become longs, true and false booleans", "",
+        "application properties; whole numbers become longs, true and false booleans; also values "
+        "in shares, such as color=red:20%,green:80%, the message's number, n=%n, and its id, "
+        "key=%id", "",
         shown="none", section=_LIMITS, extension=True, flag="--properties",
         metavar="NAME=VALUE,…", side="send", group=MESSAGE,
         help="Send messages with these application properties; whole numbers are sent as longs, "
-        "true and false as booleans"),
+        "true and false as booleans. With color=red:20%,green:80% a message of five is red; n=%n "
+        "is a message's number, and key=%id its id"),
     Option("receive-delay", NUMBER, "MICROSECONDS",
         "receivers: take a message, wait so long, accept it, and only then take the next", 0,
         zero="none", most=2**31 * 10**6, section=_LIMITS, title="Receive delay (us)",

@@ -9,6 +9,8 @@ from support.judgement import assert_clean, assert_error
 from support.processes import Running, free_port
 from support.server import Server
 
+from quiver_fast.property_mix import parse_properties
+
 # Epoch milliseconds, as arrows send them.
 FIRST = 1_700_000_000_000
 
@@ -34,6 +36,25 @@ def test_only_what_the_selector_is_true_of_is_received(
     assert times(end.stdout) == [1, 3]
     rest = run_pyfast(*words)
     assert times(rest.stdout) == [0, 2]
+
+
+def test_messages_in_shares_are_received_by_their_values(server: Server, address: str) -> None:
+    text = "color=red:20%,green:80%,n=%n,key=%id"
+    mix = parse_properties(text)
+    words = {"path": address, "record_format": "v2", "run_id": "run", "count": 600}
+    sent = run_pyfast(*arguments("send", server.port, properties=text, first_id=95, **words))
+    assert_clean(sent)
+    asked = f"filter=color = '{mix.classes()[0]['color']}' AND n > 50 AND key LIKE 'run-%'"
+    red = [number for number in range(51, 601) if mix.class_of(number) == 0]
+    words["count"] = len(red)
+    end = run_pyfast(*arguments("receive", server.port, **words), asked)
+    assert_clean(end)
+    assert [line.split(",")[0] for line in end.stdout.split()] == [f"{94 + n}" for n in red]
+
+
+def test_an_id_in_a_property_needs_ids(address: str) -> None:
+    end = run_pyfast(*arguments("send", 1, path=address, properties="key=%id"))
+    assert_error(end, "properties: %id needs set-message-id", code=2)
 
 
 def test_a_text_that_is_no_selector_is_refused_in_the_servers_words(

@@ -6,13 +6,9 @@ application properties (3.2.5). Types are those of part 1.6.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
-
-from quiver_fast.arguments import check_text
-from quiver_fast.errors import UsageError
 
 DEFAULT_PRIORITY = 4
 """The priority of a message whose header has none."""
@@ -21,10 +17,6 @@ _NULL, _TRUE, _FALSE = b"\x40", b"\x41", b"\x42"
 _HEADER, _PROPERTIES = b"\x00\x53\x70", b"\x00\x53\x73"
 # Fields of the properties between message-id and subject, and between subject and group-id.
 _BEFORE_SUBJECT, _BEFORE_GROUP = 2, 6
-# Compiled when it is used: few senders have properties.
-_WHOLE_NUMBER = r"[+-]?[0-9]{1,19}"
-_OURS = ("SendTime", "BodySize")
-_LARGEST = 4096
 
 
 class MessageFields(NamedTuple):
@@ -86,39 +78,6 @@ class MessageFields(NamedTuple):
         return b"".join(
             _text(name.encode()) + _value(value) for name, value in self.properties.items()
         )
-
-
-def parse_properties(text: str, called: str = "properties") -> dict[str, str | int | bool]:
-    """Parse application properties such as ``color=blue,size=3,urgent=true``.
-
-    A whole number of 64 bits becomes a long, ``true`` and ``false`` booleans, and all else text.
-
-    Raises:
-        UsageError: a part is not NAME=VALUE, a name is empty, ours or given twice, or all of
-            them are too long; the message calls the option ``called``.
-    """
-    properties: dict[str, str | int | bool] = {}
-    for part in text.split(",") if text else ():
-        name, equals, value = part.partition("=")
-        if not name or not equals:
-            raise UsageError(f"{called}: '{part}' is not NAME=VALUE")
-        if name in _OURS:
-            raise UsageError(f"{called}: {name} is set by the sender itself")
-        if name in properties:
-            raise UsageError(f"{called}: {name} is given twice")
-        properties[name] = _typed(value)
-    check_text(called, text)
-    if len(MessageFields(properties=properties).entries()) > _LARGEST:
-        raise UsageError(f"{called}: they take more than {_LARGEST} bytes")
-    return properties
-
-
-def _typed(value: str) -> str | int | bool:
-    if value in ("true", "false"):
-        return value == "true"
-    if re.fullmatch(_WHOLE_NUMBER, value) and -(2**63) <= int(value) < 2**63:
-        return int(value)
-    return value
 
 
 def _value(value: str | int | bool) -> bytes:

@@ -97,7 +97,7 @@ cdef class Outgoing:
 
     cdef size_t largest_stamp(self) noexcept nogil:
         """Return the largest size of a message's frame: its id may get more digits in a burst."""
-        return AMQP_FRAME_ROOM + self.template.head_size + 8 + <size_t>self.template.body_size
+        return AMQP_FRAME_ROOM + self.template.largest_head + 8 + <size_t>self.template.body_size
 
     cdef int write_stamp(self) noexcept nogil:
         """Write the frame of the present message in front of it; the head may have grown."""

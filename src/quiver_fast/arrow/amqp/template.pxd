@@ -2,6 +2,12 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.arrow.run.sizes cimport Sizes
 
+cdef enum:
+    # See `quiver_fast.property_mix`: each mixed property has two values or more.
+    MOST_CLASSES = 64
+    MOST_MIXED = 6
+    MOST_COPIES = 16
+
 cdef class MessageTemplate:
     # The size of the present body, and of the largest; they differ only with `sizes`.
     cdef readonly uint64_t body_size
@@ -22,6 +28,8 @@ cdef class MessageTemplate:
     cdef char *head
     cdef char *body
     cdef size_t head_size
+    # The largest head of all messages so far.
+    cdef size_t largest_head
     cdef size_t block_size
     cdef char *time_field
     # The id's decimal digits, inside the head.
@@ -37,7 +45,48 @@ cdef class MessageTemplate:
     cdef int next_message(self, int64_t send_time) except -1 nogil
     cdef int go_behind(self, int64_t number) except -1
     cdef void next_section(self, uint64_t size) noexcept nogil
+    cdef void next_size(self) noexcept nogil
 
 
 cdef class MixedTemplate(MessageTemplate):
     pass
+
+
+# The head of one class of messages, whose memory is a bytes object of the template.
+cdef struct ClassHead:
+    const char *start
+    size_t size
+    size_t time_at
+    size_t digits_at
+
+
+# See `property_mix.Steps`.
+cdef struct ClassStep:
+    uint64_t factor
+    uint64_t[MOST_CLASSES] bounds
+    int bound_count
+
+
+cdef class ClassTemplate(MessageTemplate):
+    cdef object mix
+    cdef list classes
+    # The heads for the present number of digits, and the place of the one that is in front of
+    # the body.
+    cdef list encoded
+    cdef ClassHead[MOST_CLASSES] heads
+    cdef int present
+    cdef ClassStep[MOST_MIXED] steps
+    cdef int step_count
+    # How far in front of the body the properties that are the message's number have it, and
+    # those that are its id have the digits: they are the last ones.
+    cdef size_t[MOST_COPIES] numbers_before
+    cdef int number_count
+    cdef size_t[MOST_COPIES] digits_before
+    cdef int id_count
+    # The message's number, from 1.
+    cdef int64_t number
+
+    cdef dict all_properties(self, dict values, str the_id)
+    cdef int find_copies(self, size_t behind) except -1
+    cdef int class_of(self, int64_t number) noexcept nogil
+    cdef void turn_to(self, int place) noexcept nogil

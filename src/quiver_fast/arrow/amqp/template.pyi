@@ -1,5 +1,8 @@
+from typing import Any
+
 from quiver_fast.arrow.amqp.message_fields import MessageFields
 from quiver_fast.arrow.run.sizes import Sizes
+from quiver_fast.property_mix import PropertyMix
 
 MAX_BODY_SIZE: int
 MAX_STREAM_SIZE: int
@@ -23,3 +26,8 @@ class MessageTemplate:
     def encode(self, send_time: int) -> bytes: ...
 
 class MixedTemplate(MessageTemplate): ...
+
+class ClassTemplate(MessageTemplate):
+    def __init__(
+        self, body_size: int, *, mix: PropertyMix, fields: MessageFields = ..., **words: Any
+    ) -> None: ...

@@ -4,7 +4,8 @@
     ^ head                                                                ^ body
 
 A streaming message announces its size in the application property BodySize; a body of more than
-4 GiB is several Data sections. Where bodies differ in size, the sizes are patched as well.
+4 GiB is several Data sections. Where bodies differ in size, the sizes are patched as well. Where
+application properties differ, each class of messages has a head of its own.
 
 The sections and their order are those of AMQP 1.0 part 3, section 3.2.
 """
@@ -132,6 +133,7 @@ cdef class MessageTemplate:
             self.next_section(self.section_size)
             head += self.section[:8]
         self.head_size = len(head)
+        self.largest_head = max(self.largest_head, self.head_size)
         self.head = self.body - self.head_size
         memcpy(self.head, <const char *>head, self.head_size)
         self.time_field = self.head + time_at
@@ -175,6 +177,13 @@ cdef class MessageTemplate:
         memcpy(self.section, b"\x00\x53\x75\xb0", 4)
         put_big_endian(self.section + 4, size, 4)
 
+    cdef void next_size(self) noexcept nogil:
+        """Give the present message a body of the next size."""
+        self.body_size = self.sizes.next()
+        put_big_endian(self.head + self.head_size - 4, self.body_size, 4)
+        if self.streaming:
+            put_big_endian(self.time_field - OUR_PROPERTY, self.body_size, 8)
+
     def encode(self, send_time: int) -> bytes:
         """Advance to the next message and return all of its bytes."""
         self.next_message(send_time)
@@ -184,8 +193,8 @@ cdef class MessageTemplate:
 
     @property
     def size(self) -> int:
-        """Size in bytes of the present message; of the largest, where bodies differ."""
-        return self.head_size + self.largest_size
+        """Size in bytes of the present message; of the largest, where messages differ."""
+        return self.largest_head + self.largest_size
 
 
 cdef class MixedTemplate(MessageTemplate):
@@ -193,8 +202,125 @@ cdef class MixedTemplate(MessageTemplate):
 
     cdef int next_message(self, int64_t send_time) except -1 nogil:
         cdef int is_new = MessageTemplate.next_message(self, send_time)
-        self.body_size = self.sizes.next()
-        put_big_endian(self.head + self.head_size - 4, self.body_size, 4)
-        if self.streaming:
-            put_big_endian(self.time_field - OUR_PROPERTY, self.body_size, 8)
+        self.next_size()
         return is_new
+
+
+cdef class ClassTemplate(MessageTemplate):
+    """A message whose application properties, and perhaps body's size, differ each time.
+
+    Args:
+        body_size: the size of the largest body.
+        mix: the properties of the messages: see `quiver_fast.property_mix`.
+        fields: the other fields, without properties.
+        words: see `MessageTemplate`.
+    """
+
+    def __init__(
+            self, body_size: int, *, mix, fields: MessageFields = MessageFields(),
+            **words) -> None:
+        self.mix = mix
+        self.classes = mix.classes()
+        self.number_count, self.id_count = len(mix.numbered), len(mix.ids)
+        self.number = self.present = 0
+        self.step_count = len(mix.mixed)
+        for place, (factor, bounds) in enumerate(mix.steps()):
+            self.steps[place].factor = factor
+            self.steps[place].bound_count = len(bounds)
+            for number, bound in enumerate(bounds):
+                self.steps[place].bounds[number] = bound
+        # There must be room for the largest head.
+        the_id = words.get("id_prefix", "") + "0" * 20
+        largest = max(
+            (fields._replace(properties=self.all_properties(values, the_id))
+             for values in self.classes), key=lambda one: len(one.entries()))
+        super().__init__(body_size, fields=largest, **words)
+
+    cdef dict all_properties(self, dict values, str the_id):
+        """Return the properties of a message of the class with ``values``, in their order."""
+        return {**values, **dict.fromkeys(self.mix.numbered, 0),
+                **dict.fromkeys(self.mix.ids, the_id)}
+
+    cdef int lay_out(self) except -1:
+        cdef ClassHead *head
+        cdef bytes encoded
+        the_id = self.prefix.decode() + "0" * self.digit_count
+        self.encoded = []
+        for place, values in enumerate(self.classes):
+            properties = self.all_properties(values, the_id)
+            self.fields = self.fields._replace(properties=properties)
+            self.entries = self.fields.entries()
+            MessageTemplate.lay_out(self)
+            encoded = self.head[:self.head_size]
+            self.encoded.append(encoded)
+            head = &self.heads[place]
+            head.start, head.size = encoded, self.head_size
+            head.time_at = self.time_field - self.head
+            head.digits_at = self.digits - self.head
+        self.find_copies(self.head_size - head.time_at - 8 - len(self.entries))
+        self.turn_to(self.present)
+        return 0
+
+    cdef int find_copies(self, size_t behind) except -1:
+        """Find the copies of number and id, with ``behind`` bytes between them and the body."""
+        the_id = self.prefix.decode() + "0" * self.digit_count
+        for place, name in reversed(list(enumerate(self.mix.ids))):
+            self.digits_before[place] = behind + self.digit_count
+            behind += len(MessageFields(properties={name: the_id}).entries())
+        for place, name in reversed(list(enumerate(self.mix.numbered))):
+            self.numbers_before[place] = behind + 8
+            behind += len(MessageFields(properties={name: 0}).entries())
+        return 0
+
+    cdef int next_message(self, int64_t send_time) except -1 nogil:
+        cdef int is_new = MessageTemplate.next_message(self, send_time)
+        cdef int place
+        cdef int i
+        self.number += 1
+        place = self.class_of(self.number)
+        if place != self.present:
+            self.turn_to(place)
+            put_big_endian(self.time_field, <uint64_t>send_time, 8)
+            is_new = 1
+        if self.sizes is not None:
+            self.next_size()
+        for i in range(self.number_count):
+            put_big_endian(self.body - self.numbers_before[i], <uint64_t>self.number, 8)
+        for i in range(self.id_count):
+            memcpy(self.body - self.digits_before[i], self.digits, <size_t>self.digit_count)
+        return is_new
+
+    cdef int go_behind(self, int64_t number) except -1:
+        self.number = number
+        return MessageTemplate.go_behind(self, number)
+
+    cdef int class_of(self, int64_t number) noexcept nogil:
+        """Return the class of the message with a number, as `PropertyMix.class_of` does."""
+        cdef ClassStep *step
+        cdef uint64_t product
+        cdef int found = 0
+        cdef int value
+        cdef int i
+        for i in range(self.step_count):
+            step = &self.steps[i]
+            product = <uint64_t>number * step.factor
+            value = 0
+            while value < step.bound_count and step.bounds[value] <= product:
+                value += 1
+            found = found * (step.bound_count + 1) + value
+        return found
+
+    cdef void turn_to(self, int place) noexcept nogil:
+        """Put the head of a class, with the present id, in front of the body."""
+        cdef ClassHead *head = &self.heads[place]
+        cdef char[24] digits
+        if self.with_id:
+            memcpy(digits, self.digits, <size_t>self.digit_count)
+        self.present = place
+        self.head_size = head.size
+        self.head = self.body - head.size
+        memcpy(self.head, head.start, head.size)
+        self.time_field = self.head + head.time_at
+        self.digits = self.head + head.digits_at
+        if self.with_id:
+            memcpy(self.digits, digits, <size_t>self.digit_count)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.arrow import contract
-from quiver_fast.arrow.amqp.message_fields import parse_properties
 from quiver_fast.cli.arrow.meter import Meter
 from quiver_fast.cli.arrow.options import OF_BOTH, ArrowOptions, flag_name
 from quiver_fast.cli.shared.credentials import check_exposure
@@ -18,6 +17,7 @@ from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, SUMMARY_OPTIONS
 from quiver_fast.options.option import SWITCH, Option
+from quiver_fast.property_mix import parse_properties
 from quiver_fast.rate_steps import rate_text
 
 _OF_LOAD = (
@@ -274,7 +274,7 @@ def summary_config(plan: ArrowPlan, output_dir: Path) -> dict[str, Any]:
     told = {option.name: plan.value(option) for option in SUMMARY_OPTIONS}
     ours = {
         "tls_verify": options.tls_verify if plan.url.secure else None,
-        "properties": parse_properties(options.properties or ""),
+        "properties": parse_properties(options.properties or "").texts(),
         "record_format": plan.record_format,
         "prelude": list(plan.prelude),
         "run_id": plan.run_id,

@@ -22,7 +22,8 @@ from quiver_fast.arrow.amqp.churn import MOST_PENDING, Churn
 from quiver_fast.arrow.amqp.ends import allow_files
 from quiver_fast.arrow.amqp.hold import Hold
 from quiver_fast.arrow.contract import parse
-from quiver_fast.arrow.main import address_at, make_connection, make_template, security_of
+from quiver_fast.arrow.main import address_at, make_connection, security_of
+from quiver_fast.arrow.messages import make_template
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, new_id
