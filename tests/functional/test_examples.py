@@ -259,6 +259,7 @@ ELSEWHERE = (
     "quiver //broker/q0 --duration 30s --fail-if",
     "quiver-bench --client-server",
     "quiver-bench --mixed-pairs",
+    "quiver-bench --suite",
     "quiver-server --impl rabbitmq //localhost/q0",
 )
 

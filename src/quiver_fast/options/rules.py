@@ -161,6 +161,11 @@ BENCH_RULES: tuple[Rule, ...] = (
     (("resume",), NEEDS, ("output",), ""),
 )  # fmt: skip
 
+SUITE_RULES: tuple[Rule, ...] = (
+    (("url", "baseline"), NEEDS, ("suite",), ""),
+    (("trust-order",), NEEDS, ("baseline",), ""),
+)
+
 ANALYSIS_RULES: tuple[Rule, ...] = (
     (("allow-incomplete",), NEEDS, ("fail-if",), ""),
     (("relevant", "trust-order"), NEEDS, ("compare",), ""),

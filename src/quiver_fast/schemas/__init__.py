@@ -25,6 +25,7 @@ VERSIONS = {
     "queue-verification": 1,
     "run": 1,
     "run-set": 1,
+    "suite": 1,
     "sweep": 1,
 }
 """The version of each document. It grows when a key goes or means something else."""

@@ -44,7 +44,8 @@ _KIND = {
     "cpu_us": dict.fromkeys(("sender", "server", "receiver"), NUMBER),
     "found_rate": (NoneType, {"reason": TEXT, **dict.fromkeys(("rate", "low", "high"), NUMBER)}),
 }  # fmt: skip
-_READY_PATIENCE = 150.0
+READY_PATIENCE = 150.0
+"""Seconds within which a server must be ready."""
 _QUEUE = "q0"
 
 
@@ -126,7 +127,7 @@ class _CellRun:
         server = ServerRun(self._server_plan(url), self._directory.parent / "server" / "output.txt")
         server.start()
         try:
-            if not server.wait_until_ready(self._signals, _READY_PATIENCE):
+            if not server.wait_until_ready(self._signals, READY_PATIENCE):
                 raise QuiverError(self._signals.reason or "")
             plans, args = self._plans(url)
             warmed = None if args.find_rate else self._warm_up(args)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from quiver_fast.cli.arrow.options import asked_by, flag_name
+from quiver_fast.cli.bench.cases import SUITES
 from quiver_fast.cli.bench.cell import (
     FAILED,
     CellSide,
@@ -49,7 +50,7 @@ from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_
 from quiver_fast.cli.shared.output import check_output_dir
 from quiver_fast.cli.shared.quantities import named
 from quiver_fast.errors import EXIT_FAILURE, EXIT_OK, UsageError
-from quiver_fast.options.rules import BENCH_RULES, check
+from quiver_fast.options.rules import BENCH_RULES, SUITE_RULES, check
 
 _NAME = "quiver-bench"
 _DOCUMENT, _TEXT, _HTML = "bench.json", "bench.txt", "bench.html"
@@ -68,6 +69,12 @@ lists:
   by commas; aliases are understood. 'all' and 'none' are the defaults. What is
   not installed here is left out, unless it is included by name.
 
+suites:
+  'amqp-1' has the cases that show a broker's change: small and durable messages,
+  little credit, a rate, many connections, a backlog, churn, idle connections. Each
+  is measured five times in new queues, in about ten minutes, and as long again with
+  a URL as --baseline.
+
 output files:
   bench.txt, bench.json and bench.html have the ranked table. Each combination
   has SENDER/SERVER/RECEIVER/pair/ and .../server/ ('none' peer-to-peer), with
@@ -78,6 +85,7 @@ example usage:
   $ quiver-bench --client-server --find-rate 'p99<10ms'
   $ quiver-bench --mixed-pairs --duration 5s --output out
   $ quiver-bench --mixed-pairs --duration 5s --output out --resume
+  $ quiver-bench --suite amqp-1 --url //new --baseline //old   # In turns
 
 exit codes:
   0 success, 1 a test failed, 2 usage error, 130 and 143 interrupted by a signal
@@ -93,6 +101,13 @@ _OF_THIS_CALL = {
     *(f"{what}_{kind}" for what in ("include", "exclude") for kind in _KINDS),
 }  # fmt: skip
 
+# The options that a suite has, besides those.
+_OF_SUITES = {
+    "suite", "url", "baseline", "trust_order", "duration", "warm_up", "include_servers",
+    "output", "force", "json", "resume", "quiet", "verbose", "init_only",
+}  # fmt: skip
+_CASE_SECONDS = 8
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command with ``argv`` (``sys.argv`` by default) and return its exit code."""
@@ -103,6 +118,9 @@ def _run(argv: list[str]) -> int:
     parser = make_parser()
     args = parser.parse_args(argv)
     given = given_by(parser, argv)
+    check(SUITE_RULES, {name.replace("_", "-") for name in given}, flag_name)
+    if args.suite:
+        return _suite(args, given)
     if args.find_rate:
         _check_search(args, given)
     cells = bench_cells(args)
@@ -114,6 +132,27 @@ def _run(argv: list[str]) -> int:
     if args.init_only:
         return EXIT_OK
     return _Bench(args, cells).run()
+
+
+def _suite(args: argparse.Namespace, given: Mapping[str, Any]) -> int:
+    """Run a suite. Its cases have options of their own.
+
+    Raises:
+        UsageError: another option would change them, or there is not one server.
+    """
+    for name in sorted(given.keys() - _OF_SUITES):
+        raise UsageError(f"{flag_name(name.replace('_', '-'))} does not go with --suite")
+    if (args.url is None) == ("include_servers" not in given):
+        raise UsageError("--suite needs --url, or one server in --include-servers")
+    if "duration" not in given:
+        args.duration = _CASE_SECONDS
+    check_files(args)
+    # The import is slow: only a suite waits for it.
+    from quiver_fast.cli.bench.suite import Suite
+
+    suite = Suite(_NAME, args, Console(args))
+    check_output_dir(args.output, (), args.force or args.resume)
+    return EXIT_OK if args.init_only else suite.run()
 
 
 def _check_search(args: argparse.Namespace, given: Mapping[str, Any]) -> None:
@@ -266,6 +305,19 @@ def make_parser() -> ArgumentParser:
         "--resume",
         action="store_true",
         help="Go on with the bench in DIR: finished combinations are not run again",
+    )
+    add("--suite", choices=[*SUITES], help="Run the cases of a suite at one server (see below)")
+    add("--url", metavar="URL", type=named, help="With --suite: a server that runs already")
+    add(
+        "--baseline",
+        metavar="URL|DIR",
+        type=named,
+        help="With --suite: compare with another server, in turns, or with an earlier suite in DIR",
+    )
+    add(
+        "--trust-order",
+        action="store_true",
+        help="Compare with DIR although one was measured after the other: nothing else changed",
     )
     for kind in _KINDS:
         add(

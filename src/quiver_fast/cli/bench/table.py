@@ -25,6 +25,15 @@ _CAPTION = (
 _CAPTION_OF_SEARCHES = (
     "Sustained: the highest rate that was, and the interval in which it is with 95 % probability."
 )
+_HEADS_OF_SUITE = (
+    ("Case", "Figure", "Median", "Least", "Most"),
+    ("Case", "Figure", "Baseline", "Candidate", "Change", "Verdict"),
+)
+_CAPTION_OF_SUITES = (
+    "Of five runs of each case. A baseline adds a verdict.",
+    "Medians of the runs. Change: the median of the differences of all pairs of runs. Each case is "
+    "judged by\nitself: of twenty cases without a change, one may differ by chance.",
+)
 Result = Mapping[str, Any]
 
 
@@ -80,6 +89,43 @@ def failures_text(results: Sequence[Result]) -> str:
 def _p99(result: Result) -> float:
     latency = result["latency_ms"]
     return float("inf") if latency is None else latency["99"]
+
+
+def suite_text(document: Result) -> str:
+    """Return the table of a suite as text: a row for each figure of a case."""
+    against = document["baseline"] is not None
+    rows = [
+        _suite_row(case["name"], name, figure, against)
+        for case in document["cases"]
+        for name, figure in case["figures"].items()
+        if figure["candidate"] is not None
+    ]
+    rest = {**document["failed"], **document["left_out"]}
+    lines = grid_lines(Grid("Suite", _HEADS_OF_SUITE[against], rows)) if rows else ["no figures"]
+    missing = [f"{name}: {reason}" for name, reason in rest.items()]
+    title = f"SUITE {document['suite']} of {document['target']}"
+    return "\n".join(["", title, "", *lines, *missing, "", _CAPTION_OF_SUITES[against]])
+
+
+def _suite_row(case: str, name: str, figure: Mapping[str, Any], against: bool) -> tuple[str, ...]:
+    unit = figure["unit"]
+    now = value_text(figure["candidate"], unit)
+    if not against:
+        return (case, name, now, *(value_text(end(figure["candidate_runs"]), unit)
+                                   for end in (min, max)))  # fmt: skip
+    base, change = value_text(figure["base"], unit), cell_text(figure["change"], "+.1%")
+    return case, name, base, now, change, figure["verdict"]
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """Return the figure of a case with its unit."""
+    if value is None or unit == "ms":
+        return average_text(value, "ms")
+    if unit == "bytes":
+        return f"{value / 1e3:,.1f} kB"
+    if unit in ("messages/s", "/s"):
+        return average_text(value, "/s")
+    return average_text(value / 1e3, "ms") if unit == "us" else f"{value:,.2f} {unit}"
 
 
 def table_rows(results: Sequence[Result], at_a_rate: bool) -> list[tuple[str, ...]]:

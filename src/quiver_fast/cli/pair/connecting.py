@@ -8,12 +8,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from quiver_fast import sockets
 from quiver_fast.analysis.model.ranks import BENCH_KEYS
 from quiver_fast.analysis.read.set_layout import CHURN_DOCUMENT, HOLD_DOCUMENT
 from quiver_fast.arguments import endpoint
@@ -80,6 +81,21 @@ class Target:
         timeout = self.plan.options.timeout or _FOR_EVER
         return self.config.host, self.config.port, timeout, self.connect
 
+    @contextmanager
+    def opened(self) -> Iterator[Connection]:
+        """Open a connection, and close it at the end of the block.
+
+        Raises:
+            QuiverError: the server cannot be reached, or refuses.
+        """
+        host, port, timeout, connect = self.attempt
+        connection = connect(sockets.connect(host, port, timeout))
+        try:
+            connection.open(timeout)
+            yield connection
+        finally:
+            connection.close()
+
     def connect(self, sock: socket.socket) -> Connection:
         """Return the connection of a connected socket."""
         self._made += 1
@@ -94,8 +110,6 @@ class ConnectingRun(Campaign):
         """See :class:`.campaign.Campaign`."""
         super().__init__(command, args, console)
         self._target = Target(args)
-        queue, plan = self._target.queue, self._target.plan
-        self._queue = QueueSetup(command, queue, plan, console, self._signals)
         self._measured: dict[str, Any] = {}
 
     def measure(
@@ -107,11 +121,13 @@ class ConnectingRun(Campaign):
             QuiverError: the host does not resolve, the queue cannot be prepared, or the system
                 allows fewer connections.
         """
-        self._directory = directory
+        self._directory, self._signals = directory, signals
         self._clear(())
         allow_files(self._connections())
-        self._queue.prepare()
-        with closing(self._queue):
+        target = self._target
+        queue = QueueSetup(self._command, target.queue, target.plan, self._console, signals)
+        queue.prepare()
+        with closing(queue):
             self._measured = self._measure()
 
     def _document(self) -> dict[str, Any]:
@@ -119,7 +135,7 @@ class ConnectingRun(Campaign):
         return {"target": target, **self._measured, "reason": self._stopped}
 
     def _verdict(self, document: dict[str, Any]) -> int:
-        problems = [*self._problems(document)]
+        problems = [*self.problems(document)]
         for problem in problems:
             report_error(self._command, problem)
         return EXIT_FAILURE if problems else EXIT_OK
@@ -132,7 +148,7 @@ class ConnectingRun(Campaign):
         """Return the keys of the document that are the run's own."""
         raise NotImplementedError
 
-    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
+    def problems(self, document: dict[str, Any]) -> Iterator[str]:
         """Yield the failures of the run, a line each."""
         raise NotImplementedError
 
@@ -252,7 +268,8 @@ class ChurnRun(ConnectingRun):
             "failures": failures(churn.reasons),
         }
 
-    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
+    def problems(self, document: dict[str, Any]) -> Iterator[str]:
+        """See :meth:`ConnectingRun.problems`."""
         due, failed = document["attempts"]["due"], document["attempts"]["failed"]
         if failed:
             yield _problem(f"{failed:,} of {due:,} attempts failed", document["failures"])
@@ -308,7 +325,8 @@ class HoldRun(ConnectingRun):
             "own": cost_of(own, hold.opened),
         }
 
-    def _problems(self, document: dict[str, Any]) -> Iterator[str]:
+    def problems(self, document: dict[str, Any]) -> Iterator[str]:
+        """See :meth:`ConnectingRun.problems`."""
         failed, lost = document["opening"]["failed"], document["holding"]["lost"]
         for count, word, key in ((failed, "not opened", "failures"), (lost, "lost", "losses")):
             if count:
