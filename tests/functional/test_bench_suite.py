@@ -17,9 +17,11 @@ from quiver_fast.cli.bench.cases import SUITES, Case
 from quiver_fast.cli.bench.command import main
 
 _HOLD = next(one for one in SUITES["amqp-1"] if one.name == "hold")
+_CHURN = next(one for one in SUITES["amqp-1"] if one.name == "churn")
 CASES = (
     Case("hold", "--hold 5", _HOLD.figures, 1),
     Case("count", "--count 200", (FIGURES["rate"], FIGURES["p50"]), 1),
+    Case("churn", "--churn 5", _CHURN.figures, 1),
     Case("streams", "--count 10", product="RabbitMQ"),
 )
 
@@ -59,7 +61,9 @@ def test_each_case_has_its_figures(
     printed = capsys.readouterr()
     document = parsed(printed.out)
     assert document == parsed((out / "suite.json").read_text())
-    assert [one["name"] for one in document["runs"]] == ["hold/candidate-1", "count/candidate-1"]
+    names = [one["name"] for one in document["runs"]]
+    assert names == ["hold/candidate-1", "count/candidate-1", "churn/candidate-1"]
+    assert document["runs"][-1]["figures"]["churn"] == 5.0
     assert document["left_out"] == {"streams": "only RabbitMQ has it"}
     assert (document["failed"], document["reason"]) == ({}, None)
     held = document["runs"][0]["figures"]
@@ -144,7 +148,7 @@ def test_a_suite_is_resumed(
     assert main(words_for(server, "--json", "--resume", "--output", str(out))) == 0
     document = parsed(capsys.readouterr().out)
     assert document["runs"][0] == first["runs"][0]
-    assert len(document["runs"]) == 2
+    assert len(document["runs"]) == 3
 
 
 @pytest.mark.parametrize(

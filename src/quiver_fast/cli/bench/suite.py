@@ -62,8 +62,8 @@ class _CaseSide:
 
     def use_new_queues(self, possible: bool) -> None:
         """Have each run use new queues, if the broker can delete them, and else empty ones."""
-        self.args.unique_queue = possible and not self.case.connects
-        self.args.declare = self.args.purge = not possible and not self.case.connects
+        self.args.unique_queue = possible and not self.args.hold
+        self.args.declare = self.args.purge = not possible and not self.args.hold
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
         """See :class:`.set_sides.Side`; ``known`` has the figures of the case by name."""
