@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from support.management_node import ManagementNode
 from support.scripted_peer import NeverAttaches, ScriptedPeer
 
-from quiver_fast.errors import PeerError, QuiverError
+from quiver_fast.errors import PeerError, QuiverError, UsageError
 from quiver_fast.management.addresses import has_paths, node_address
+from quiver_fast.management.queue_kinds import QueueKind, parse_arguments
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.security.security import Security
 
@@ -91,6 +92,89 @@ def test_a_queue_that_is_there_stays_as_it_is() -> None:
     with ManagementNode(["q"]) as node, manager(node) as queues:
         queues.declare("/queues/q")
     assert [method for method, _ in node.requests] == ["GET"]
+
+
+QUORUM = QueueKind("quorum", (("x-max-length", 10), ("x-overflow", "drop-head")), durable=True)
+
+
+def test_a_queue_of_a_kind_is_made_and_read_back() -> None:
+    with ManagementNode() as node, manager(node) as queues:
+        queues.declare("/queues/q", QUORUM)
+        queues.declare("/queues/q", QUORUM)
+        assert not queues.is_stream("/queues/q")
+        queues.declare("/queues/s", QueueKind("stream"))
+        assert queues.is_stream("/queues/s")
+        assert not queues.is_stream("/queues/none")
+        assert not queues.is_stream("/exchanges/amq.topic")
+    assert node.made["q"] == {
+        "x-queue-type": "quorum", "x-max-length": 10, "x-overflow": "drop-head",
+    }  # fmt: skip
+    assert [method for method, _ in node.requests[:4]] == ["GET", "PUT", "GET", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (QueueKind("stream"), "it is quorum, not stream"),
+        (QueueKind(arguments=(("x-max-length", 9),)), "its x-max-length is 10, not 9"),
+        (QueueKind("classic", (("x", True),)), "it is quorum, not classic and it has no x"),
+    ],
+)
+def test_a_queue_of_another_kind_is_refused_and_stays(kind: QueueKind, words: str) -> None:
+    with ManagementNode() as node, manager(node) as queues:
+        queues.declare("/queues/q", QUORUM)
+        with pytest.raises(QuiverError, match=f"'/queues/q' is there, but {words}$"):
+            queues.declare("/queues/q", kind)
+        assert node.queues == {"q"}
+
+
+def test_a_queue_that_is_not_made_so_goes_again() -> None:
+    class Forgets(ManagementNode):
+        def described(self, name: str) -> dict[str, object]:
+            return super().described(name) | {"arguments": {}, "durable": False}
+
+    refused = pytest.raises(QuiverError, match=r"declared so: it is not durable and it has no x$")
+    with Forgets() as node, manager(node) as queues, refused:
+        queues.declare("/queues/q", QueueKind(arguments=(("x", 1),), durable=True))
+    assert node.queues == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag"),
+    [(QueueKind(routing="anycast"), "--routing"), (QueueKind("classic", routing="x"), "--routing")],
+)
+def test_rabbitmq_has_no_routing(kind: QueueKind, flag: str) -> None:
+    refused = pytest.raises(QuiverError, match=rf"RabbitMQ 4\.0\.5 has no way .* with {flag}")
+    with ManagementNode() as node, manager(node) as queues, refused:
+        queues.declare("/queues/q", kind)
+    assert node.requests == []
+
+
+def test_others_make_no_queue_of_a_kind() -> None:
+    refused = pytest.raises(QuiverError, match=r"this broker has no way .* with --queue-type")
+    with ScriptedPeer() as peer, manager(peer) as queues, refused:
+        queues.declare("q", QUORUM)
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ([], {}),
+        (
+            ["a=1", "b=-7", "c=true", "d=x=y", "e="],
+            {"a": 1, "b": -7, "c": True, "d": "x=y", "e": ""},
+        ),
+        (["n=9223372036854775808"], {"n": "9223372036854775808"}),
+    ],
+)
+def test_arguments(texts: list[str], found: dict[str, object]) -> None:
+    assert dict(parse_arguments(texts)) == found
+
+
+@pytest.mark.parametrize("texts", [["a"], ["=1"], [""], ["a=1", "a=2"]])
+def test_no_arguments(texts: list[str]) -> None:
+    with pytest.raises(UsageError, match="--queue-argument"):
+        parse_arguments(texts)
 
 
 @pytest.mark.parametrize(

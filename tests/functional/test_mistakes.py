@@ -103,6 +103,12 @@ USAGE = [
     ("pair", ["q0", "q1"], "unrecognized arguments: q1"),
     ("pair", ["--transaction-size", "10"], "--transaction-size needs a URL"),
     ("pair", ["--declare"], "--declare needs a URL"),
+    ("pair", ["q0", "--queue-type", "quorum"], "--queue-type needs --declare or --unique-queue"),
+    (
+        "pair",
+        ["q0", "--declare", "--routing", "multicast", "--durable-queue"],
+        "--routing multicast does not go with --durable-queue: each receiver has a queue",
+    ),
     ("pair", ["--runs", "0"], "argument --runs: must be above 0"),
     ("pair", ["--baseline", "rhea"], "--baseline needs --runs or --detect"),
     ("pair", ["--fail-if", "p99<"], "'p99<' is not a condition such as p99>5ms"),

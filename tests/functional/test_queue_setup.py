@@ -101,6 +101,17 @@ def test_declared_by_attach(tmp_path: Path) -> None:
         assert end.code == 0, end
 
 
+def test_a_stream_is_not_purged() -> None:
+    with ManagementNode() as node:
+        url = f"//127.0.0.1:{node.port}/s"
+        stream = ("--declare", "--queue-type", "stream", "--timeout", "5s")
+        end = quiver(url, "--count", "10", *stream, "--purge")
+        assert_error(end, "'/queues/s' on RabbitMQ 4.0.5: a stream cannot be", within=SECONDS)
+        words = ["receive", url, *stream, "--exit-when", "empty"]
+        end = run(command("arrow", *words), SECONDS)
+        assert_error(end, "a receiver of a stream begins at its end", within=SECONDS)
+
+
 @pytest.mark.parametrize("tool", ["pair", "arrow"])
 def test_a_missing_queue_names_the_option(tmp_path: Path, tool: str) -> None:
     with running_server(tmp_path, path="q0", addresses="q0") as server:
@@ -176,7 +187,7 @@ def test_a_queue_goes_after_a_signal(number: signal.Signals) -> None:
 def test_a_queue_that_cannot_be_declared_starts_nothing() -> None:
     with ManagementNode(status="403") as node:
         end = quiver(f"//127.0.0.1:{node.port}/q0", "--count", "10", "--declare")
-        assert_error(end, "cannot declare '/queues/q0': not today")
+        assert_error(end, "cannot look at '/queues/q0': not today")
     assert {target for _, target in node.links} == {"/management"}
 
 

@@ -21,7 +21,7 @@ from support.server import Server
 SECONDS = 90.0
 
 ON_DEMAND = ("rabbitmq", "artemis", "classic", "broker_j")
-"""The brokers that make a queue when a link attaches, and delete none over AMQP."""
+"""The brokers that make a queue when a link attaches; only Artemis deletes one over AMQP."""
 
 
 @pytest.fixture
@@ -71,7 +71,10 @@ def test_purge(broker: Server) -> None:
         assert summary["delivery"]["older"] == 0
 
 
-@pytest.mark.parametrize("broker", marked(*ON_DEMAND, gate=["artemis"]), indirect=True)
+KEPT = tuple(name for name in ON_DEMAND if name != "artemis")
+
+
+@pytest.mark.parametrize("broker", marked(*KEPT, gate=["rabbitmq"]), indirect=True)
 def test_a_unique_queue_is_left_empty_where_it_cannot_be_deleted(broker: Server) -> None:
     end = quiver(url(broker, "lone"), "--count", "500", "--unique-queue", "--json")
     path = document(end)["sender"]["config"]["path"]
@@ -79,8 +82,53 @@ def test_a_unique_queue_is_left_empty_where_it_cannot_be_deleted(broker: Server)
     assert f"has no way to delete a queue over AMQP: '{path}' stays, empty" in end.stderr
 
 
+@pytest.mark.parametrize("broker", marked(*KEPT, gate=["rabbitmq"]), indirect=True)
+def test_a_broker_without_kinds_of_queues_says_so(broker: Server) -> None:
+    end = quiver(url(broker, "kind"), "--count", "10", "--declare", "--durable-queue")
+    assert_error(end, "has no way to declare a queue with --durable-queue", within=SECONDS)
+
+
+@pytest.mark.peer("artemis")
+class TestArtemis:
+    def test_a_unique_queue_goes(self, artemis: Server) -> None:
+        end = quiver(url(artemis, "lone"), "--count", "100", "--unique-queue", "--verbose")
+        assert end.code == 0, end
+        assert "Deleted 'lone-" in end.stderr
+
+    def test_kinds_of_queues(self, artemis: Server) -> None:
+        where, run_it = url(artemis, "kind"), ("--count", "100", "--declare")
+        ring = ("--queue-argument", "ring-size=1000", "--routing", "anycast", "--durable-queue")
+        for _ in range(2):
+            assert quiver(where, *run_it, *ring).code == 0
+        end = quiver(where, *run_it, "--queue-argument", "ring-size=9")
+        assert_error(end, "'kind' is there, but its ring-size is 1000, not 9", within=SECONDS)
+        end = quiver(where, *run_it, "--routing", "multicast")
+        assert_error(end, "it is anycast, not multicast", within=SECONDS)
+        assert quiver(where, *run_it, *ring, "--delete").code == 0
+        assert quiver(where, *run_it, "--routing", "multicast", "--delete").code == 0
+        end = quiver(where, *run_it, "--queue-argument", "no-such-argument=1")
+        assert_error(end, "cannot be declared so: it has no no-such-argument", within=SECONDS)
+        end = quiver(where, *run_it, "--queue-type", "quorum")
+        assert_error(end, "has no way to declare a queue with --queue-type", within=SECONDS)
+
+
 @pytest.mark.peer("rabbitmq4")
 class TestRabbitMQ4:
+    @pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
+    def test_kinds_of_queues(self, rabbitmq4: Server, kind: str) -> None:
+        where, words = url(rabbitmq4, f"kind-{kind}"), ("--count", "100", "--declare", "--json")
+        asked = ("--queue-type", kind, "--queue-argument", "x-max-length-bytes=100000000")
+        summary = document(quiver(where, *words, *asked, "--durable-queue"))
+        assert summary["delivery"]["received"] == 100
+        other = "classic" if kind == "quorum" else "quorum"
+        end = quiver(where, *words, "--queue-type", other)
+        assert_error(end, f"is there, but it is {kind}, not {other}", within=SECONDS)
+        end = quiver(where, *words, "--purge", "--delete")
+        if kind == "stream":
+            assert_error(end, "a stream cannot be purged", within=SECONDS)
+        else:
+            assert document(end)["purged"] == 0
+
     def test_a_missing_queue_names_the_option(self, rabbitmq4: Server) -> None:
         end = quiver(url(rabbitmq4, "queues/none"), "--count", "10")
         assert end.code == 1

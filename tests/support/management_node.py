@@ -18,7 +18,7 @@ class ManagementNode(ScriptedPeer):
     """A counterpart whose queues must be declared before a link attaches to them.
 
     Args:
-        queues: names of the queues that exist from the start.
+        queues: names of the queues that exist from the start; all are classic.
         status: the answer to each request, instead of doing it.
         version: its version.
         script: as for ScriptedPeer.
@@ -26,6 +26,7 @@ class ManagementNode(ScriptedPeer):
     Attributes:
         requests: method and path of each request, in order.
         reply_to: the reply-to of the requests.
+        made: the arguments of each queue that was made with some.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ManagementNode(ScriptedPeer):
     ) -> None:
         super().__init__(**script)
         self.queues = set(queues)
+        self.made: dict[str, dict[str, Any]] = {}
         self.status, self.version = status, version
         self.requests: list[tuple[str, str]] = []
         self.reply_to: list[str | None] = []
@@ -85,7 +87,8 @@ class ManagementNode(ScriptedPeer):
         """Do a request; return status and body."""
         name = unquote(request.address.removeprefix(QUEUES))
         if request.subject == "PUT":
-            assert request.body == {}
+            assert request.body.keys() <= {"arguments"}
+            self.made[name] = request.body.get("arguments", {})
             self.queues.add(name)
             return CREATED, {"name": name}
         assert request.body is None
@@ -93,4 +96,9 @@ class ManagementNode(ScriptedPeer):
         if request.subject == "DELETE":
             self.queues.discard(name)
             return FOUND, {"message_count": 0}
-        return (FOUND, {"name": name}) if known else (NOT_FOUND, f"queue '{name}' not found")
+        return (FOUND, self.described(name)) if known else (NOT_FOUND, f"no queue '{name}'")
+
+    def described(self, name: str) -> dict[str, Any]:
+        arguments = self.made.get(name, {})
+        kind = arguments.get("x-queue-type", "classic")
+        return {"name": name, "type": kind, "durable": True, "arguments": arguments}

@@ -132,7 +132,7 @@ def test_usage_has_sections_in_order_and_wraps() -> None:
 COMPLETIONS = pytest.mark.parametrize(
     ("command", "words", "expected"),
     [
-        ("quiver", ["--dur"], ["--durable", "--duration"]),
+        ("quiver", ["--dur"], ["--durable", "--durable-queue", "--duration"]),
         ("quiver-arrow", ["--record-format", "v"], ["v1", "v2", "v3"]),
         ("quiver-server", ["--impl", "rabb"], ["rabbitmq", "rabbitmq-4"]),
         ("quiver-bench", ["--rate", ""], []),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
 
 from quiver_fast import sockets
 from quiver_fast.arguments import endpoint
@@ -11,20 +11,22 @@ from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.run.control import Control
 from quiver_fast.errors import QuiverError
 from quiver_fast.management.addresses import QUEUES, has_paths, node_address
-from quiver_fast.management.links import RequestLinks, Response, attach_queue
+from quiver_fast.management.links import attach_queue
+from quiver_fast.management.queue_kinds import ANY_KIND, QueueKind, differences
 from quiver_fast.security.security import Security
+
+if TYPE_CHECKING:
+    from quiver_fast.management.artemis import ArtemisQueues
+    from quiver_fast.management.rabbitmq import RabbitQueues
 
 _TIMEOUT = 10.0
 _FRAME_SIZE = 65536
-# RabbitMQ ends the session when any other character of a name is not percent-encoded.
-_NAME = re.compile(r"(?:[^%/?#]|%[0-9A-Fa-f]{2})+")
-_NOT_FOUND = 404
 
 
 class QueueManager:
     """One connection to a broker that manages its queues; a context manager that closes it.
 
-    RabbitMQ 4 and later have a management node. Other brokers make a queue when a link
+    RabbitMQ 4 and Artemis have a management node. Other brokers make a queue when a link
     attaches to it, and delete no queue over AMQP.
 
     Args:
@@ -57,7 +59,6 @@ class QueueManager:
             raise
         peer = self._connection.identity()
         self._product, self._version = peer["product"], peer["version"]
-        self._links: RequestLinks | None = None
 
     def __enter__(self) -> QueueManager:
         return self
@@ -74,27 +75,52 @@ class QueueManager:
     @property
     def deletes(self) -> bool:
         """Whether the broker can delete a queue."""
+        return self._means is not None
+
+    @property
+    def _has_paths(self) -> bool:
         return has_paths(self._product, self._version)
 
     def address(self, path: str) -> str:
         """Return the address for a URL's path at this broker; see :func:`node_address`."""
         return node_address(path, self._product, self._version)
 
-    def declare(self, address: str) -> None:
-        """Make the queue of an address, unless it is there.
+    def declare(self, address: str, kind: QueueKind = ANY_KIND) -> None:
+        """Make the queue of an address, unless it is there, and look whether it is of a kind.
 
         Raises:
-            QuiverError: the address is not a queue's, or the broker refuses.
+            QuiverError: the address is not a queue's, the broker refuses, or the queue is of
+                another kind.
         """
-        if not self.deletes:
+        known = self._means.flags if self._means else ()
+        unknown = [flag for flag in kind.flags if flag not in known]
+        if unknown:
+            self._fail(f"{self.broker} has no way to declare a queue with {unknown[0]}")
+        if not self._has_paths and not kind.flags:
             attach_queue(self._connection, address, self._timeout)
             return
-        path = self._queue_path(address)
-        # A PUT fails if the queue has other properties than ours, but any existing queue will do.
-        answer = self._call("GET", path)
-        if answer.status == _NOT_FOUND:
-            answer = self._call("PUT", path, with_map=True)
-        self._demand(answer, "declare", address)
+        found = self._queues.find(address)
+        if found is None:
+            self._make(address, kind)
+        elif wrong := differences(kind, found):
+            self._fail(f"'{address}' is there, but {' and '.join(wrong)}")
+
+    def _make(self, address: str, kind: QueueKind) -> None:
+        self._queues.make(address, kind)
+        if not kind.flags:
+            return
+        # A broker may ignore arguments that it does not know.
+        wrong = differences(kind, self._queues.find(address) or ANY_KIND)
+        if wrong:
+            self._queues.delete(address)
+            self._fail(f"'{address}' cannot be declared so: {' and '.join(wrong)}")
+
+    def is_stream(self, address: str) -> bool:
+        """Say whether an address is that of a stream: a receiver begins at its end."""
+        if not self._has_paths or not address.startswith(QUEUES):
+            return False
+        found = self._queues.find(address)
+        return found is not None and found.type == "stream"
 
     def delete(self, address: str) -> None:
         """Delete the queue of an address with its messages; succeed if there is no such queue.
@@ -104,23 +130,28 @@ class QueueManager:
         Raises:
             QuiverError: the address is not a queue's, or the broker refuses.
         """
-        self._demand(self._call("DELETE", self._queue_path(address)), "delete", address)
+        self._queues.delete(address)
 
-    def _call(self, method: str, path: str, *, with_map: bool = False) -> Response:
-        if self._links is None:
-            self._links = RequestLinks(self._connection, self._timeout)
-            self._links.attach()
-        return self._links.call(method, path, with_map=with_map)
+    @property
+    def _means(self) -> type[RabbitQueues | ArtemisQueues] | None:
+        """What manages the queues of the broker; None where only links make them."""
+        # Few runs need these, and a run must start fast.
+        if self._has_paths:
+            from quiver_fast.management.rabbitmq import RabbitQueues
 
-    def _queue_path(self, address: str) -> str:
-        name = address.removeprefix(QUEUES)
-        if name == address or not _NAME.fullmatch(name):
-            self._fail(f"'{address}' is no queue's address, which is {QUEUES}NAME")
-        return address
+            return RabbitQueues
+        if self._product == "apache-activemq-artemis":
+            from quiver_fast.management.artemis import ArtemisQueues
 
-    def _demand(self, response: Response, verb: str, address: str) -> None:
-        if not 200 <= response.status < 300:
-            self._fail(f"cannot {verb} '{address}': {response.text or response.status}")
+            return ArtemisQueues
+        return None
+
+    @cached_property
+    def _queues(self) -> RabbitQueues | ArtemisQueues:
+        manages = self._means
+        if manages is None:
+            self._fail(f"{self.broker} has no way to manage queues over AMQP")
+        return manages(self._connection, self._timeout)
 
     def _fail(self, reason: str) -> NoReturn:
         raise QuiverError(f"{self._connection.peer}: {reason}")

@@ -27,6 +27,7 @@ NEEDS, EXCLUDES = "needs", "does not go with"
 _SHAPES = ("receive-delay", "pause", "release", "reject")
 _ENDS = ("connections", "links", "queues", "first-end")
 _FATAL = ("fault=kill", "fault=term", "fault=cut", "fault=refuse", "fault=half")
+_KINDS = ("queue-type", "queue-argument", "routing", "durable-queue")
 _QUEUE = ("address", "declare", "purge", "delete", "unique-queue")
 _CAMPAIGNS = ("find-rate", "sweep")
 _PEERS = "no queue is between peers"
@@ -98,6 +99,13 @@ MEASURING_RULES: tuple[Rule, ...] = (
     ((*_QUEUE, "exit-when", "backlog", "queues", "reconnect"), NEEDS, ("url",), _PEERS),
     (("presettled",), EXCLUDES, ("release", "reject"), "a presettled message has no outcome"),
     (("purge",), EXCLUDES, ("unique-queue",), "that queue is new"),
+    (_KINDS, NEEDS, ("declare", "unique-queue"), ""),
+    (_KINDS, EXCLUDES, ("scheme=csp",), ""),
+    (("routing",), EXCLUDES, ("queue-type",), "no broker has both"),
+    (
+        ("routing=multicast",), EXCLUDES, ("queue-argument", "durable-queue"),
+        "each receiver has a queue of its own there",
+    ),
     (_QUEUE, EXCLUDES, ("connection-mode=server", "channel-mode=passive"), ""),
     (
         _QUEUE[:-1], EXCLUDES, ("scheme=csp",),

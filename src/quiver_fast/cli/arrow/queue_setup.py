@@ -19,6 +19,13 @@ from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import QuiverError
+from quiver_fast.management.queue_kinds import (
+    ANY_KIND,
+    ROUTINGS,
+    TYPES,
+    QueueKind,
+    parse_arguments,
+)
 from quiver_fast.management.queues import QueueManager
 from quiver_fast.process import exit_text
 from quiver_fast.security.security import Security
@@ -39,6 +46,29 @@ def add_queue_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     add("--declare", action="store_true", help="Create the queue first, unless it is there")
     add("--purge", action="store_true", help="Receive and discard all messages of the queue first")
     add("--delete", action="store_true", help="Delete the queue afterwards")
+    add(
+        "--queue-type",
+        choices=TYPES,
+        help="Declare a queue of this type, and fail if it is there and has another one (RabbitMQ)",
+    )
+    add(
+        "--queue-argument",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="Declare the queue with this argument, such as x-max-length=1000 (RabbitMQ) or "
+        "ring-size=1000 (Artemis); may be repeated",
+    )
+    add(
+        "--routing",
+        choices=ROUTINGS,
+        help="Declare an address that gives each message to one receiver, or to each (Artemis)",
+    )
+    add(
+        "--durable-queue",
+        action="store_true",
+        help="Declare a queue that outlives the broker (RabbitMQ, Artemis)",
+    )
     return group
 
 
@@ -51,17 +81,25 @@ class QueueOptions:
     purge: bool = False
     delete: bool = False
     unique: bool = False
+    kind: QueueKind = ANY_KIND
 
     @classmethod
     def from_arguments(cls, args: argparse.Namespace) -> QueueOptions:
         """Take the options; :class:`ArrowOptions` checks them with the others.
 
         Raises:
-            UsageError: the address is not UTF-8.
+            UsageError: a text is not UTF-8, or an argument of the queue is malformed.
         """
         check_text("--address", args.address or "")
+        check_text("--queue-argument", "".join(args.queue_argument))
         unique = getattr(args, "unique_queue", False)
-        return cls(args.address, args.declare, args.purge, args.delete, unique)
+        kind = QueueKind(
+            args.queue_type or "",
+            parse_arguments(args.queue_argument),
+            args.routing or "",
+            args.durable_queue,
+        )
+        return cls(args.address, args.declare, args.purge, args.delete, unique, kind)
 
     def url(self, text: str, suffix: str = "") -> AddressUrl:
         """Return the parsed URL, with the address of the run.
@@ -117,8 +155,8 @@ class QueueSetup:
         Raises:
             QuiverError: the broker cannot be reached, or refuses.
         """
-        options = self._options
-        if not (options.declare or options.purge or options.delete or options.unique):
+        options, ends_empty = self._options, self._plan.exit_when is not None
+        if not (options.declare or options.purge or options.delete or options.unique or ends_empty):
             return
         if self._plan.url.scheme == "csp":
             self._prepared = True
@@ -128,12 +166,24 @@ class QueueSetup:
         with manager:
             self._learn_address(manager)
             if options.declare or options.unique:
-                manager.declare(self.path)
+                manager.declare(self.path, options.kind)
                 self._console.note(f"Declared '{self.path}' on {manager.broker}")
             self._prepared = True
+            if options.purge or ends_empty:
+                self._refuse_stream(manager)
         if options.purge and not self._signals.count:
             self.purged = self._purge()
             self._console.show(f"Purged {counted(self.purged, 'message')} from '{self.path}'")
+
+    def _refuse_stream(self, manager: QueueManager) -> None:
+        """Raise QuiverError if the queue is a stream, whose receivers begin at its end."""
+        if not manager.is_stream(self.path):
+            return
+        if self._options.purge:
+            words = "a stream cannot be purged; delete it, or use --unique-queue"
+        else:
+            words = "a receiver of a stream begins at its end, so --exit-when would end at once"
+        raise QuiverError(f"'{self.path}' on {manager.broker}: {words}")
 
     def tell_messages_stay(self) -> None:
         """Warn, before messages are sent to a remote queue, that they stay there."""

@@ -200,7 +200,9 @@ def pair_arguments(
         "expose_password": False,
         # Each cell has a server of its own, with one empty queue.
         "address": None,
-        **dict.fromkeys(("purge", "delete", "unique_queue"), False),
+        **dict.fromkeys(("purge", "delete", "unique_queue", "durable_queue"), False),
+        **dict.fromkeys(("queue_type", "routing"), None),
+        "queue_argument": [],
         "declare": (args.queues or 1) > 1,
         "url": None if url is None else url.shown,
         "sender": cell.sender.name,
