@@ -69,6 +69,7 @@ def in_ranges(
         "ticks",
         F.when(by_ids, F.lit(id_bits)).otherwise(tick_bits()).alias("bits"),
         *(["step"] if "step" in messages.columns else []),
+        *(["copies"] if "copies" in runs.columns else []),
     )  # fmt: skip
     return cut_at_ranges(rows)
 

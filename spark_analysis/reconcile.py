@@ -175,16 +175,29 @@ def _changes(rows: pa.RecordBatch, keys: tuple[str, ...]) -> list[int]:
 def _by_ids(sends: Columns, receipts: Columns) -> _Compared:
     runs = _SendRuns(sends)
     own, row = runs.known(receipts)
-    sent, received = IdTable(), IdTable()
+    sent = IdTable()
     sent.add(sends["key"], sends["n"])
-    received.add(own["key"], own["n"], own["latency"] < 0)
-    found = balance(sent, received)
-    counts = _counts(sends, own) | {
-        "unreceived": found.unreceived,
-        "duplicate": found.duplicate,
-        "negative_latency": found.negative_latency,
-    }
-    return counts, own, [runs.first_arrivals(own, row)]
+    counts = _counts(sends, own) | dict.fromkeys(("duplicate", "negative_latency"), 0)
+    copies = int(sends["copies"][0]) if "copies" in sends and len(sends["n"]) else 0
+    arrivals = []
+    # Receivers of copies are compared with the sends one by one.
+    for part in _receivers(own) if copies else [np.arange(len(own["n"]))]:
+        received, one = IdTable(), _where(own, part)
+        received.add(one["key"], one["n"], one["latency"] < 0)
+        found = balance(sent, received)
+        counts["duplicate"] += found.duplicate
+        counts["negative_latency"] += found.negative_latency
+        arrivals.append(runs.first_arrivals(one, row[part]))
+    # For each receiver: unreceived - duplicate = sent - received.
+    missing = (copies or 1) * counts["sent"] - counts["received"]
+    return counts | {"unreceived": missing + counts["duplicate"]}, own, arrivals
+
+
+def _receivers(own: Columns) -> list[NDArray[np.intp]]:
+    """Return the places of the receipts of each receiver."""
+    order = np.lexsort((np.arange(len(own["n"])), own["member"], own["file"]))
+    fresh = _changed(_where(own, order), "file", "member")
+    return np.split(order, np.flatnonzero(fresh)[1:])
 
 
 class _SendRuns:

@@ -37,6 +37,7 @@ _ASKED = StructType(
         StructField("count", LongType(), nullable=False),
         StructField("duration_ms", LongType(), nullable=False),
         StructField("timed", BooleanType(), nullable=False),
+        StructField("copies", LongType(), nullable=False),
     ]
 )
 
@@ -62,7 +63,8 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
         run, ``by_ids``; ``coarse``, the ticks per second of the coarser clock, and ``start``,
         the smallest time of a send in it; ``end`` of the sending, null unless by the duration
         (:func:`quiver_fast.analysis.figures.sender_rate.end_of_sending`); ``end_ticks``, the
-        ticks per second of the sender's clock; and ``first``, that of its first record.
+        ticks per second of the sender's clock; ``first``, that of its first record; and ``copies``
+        (:class:`quiver_fast.analysis.model.bounds.RunBounds`).
     """
     kinds = F.col("kind").isin(schema.EXTENT, schema.CLOCK)
     splits = records.where(kinds & F.col("sent").isNotNull())
@@ -94,7 +96,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
     both = found.where("sends and receives").drop("sends", "receives")
     asked = records.sparkSession.createDataFrame(
         [
-            (name, run.count, int(run.duration * 1000), run.complete is True)
+            (name, run.count, int(run.duration * 1000), run.complete is True, run.copies)
             for name, run in bounds.items()
         ],
         _ASKED,
@@ -113,6 +115,7 @@ def ends_of_runs(records: DataFrame, bounds: Mapping[str, RunBounds]) -> DataFra
         F.when(timed, F.greatest(F.col("last"), F.col("first") + duration)).alias("end"),
         "end_ticks",
         "first",
+        "copies",
     )
 
 

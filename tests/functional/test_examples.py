@@ -28,7 +28,7 @@ DOCUMENTS = (
     "README.md", "docs/analysis.md", "docs/arrows.md", "docs/bench.md", "docs/comparing.md",
     "docs/conform.md", "docs/failures.md",
     "docs/install.md", "docs/limits.md", "docs/load.md", "docs/options.md", "docs/output.md",
-    "docs/queues.md",
+    "docs/patterns.md", "docs/queues.md",
 )  # fmt: skip
 PROGRAMS = ("quiver", "quiver-arrow", "quiver-server", "quiver-bench", "quiver-queue",
             "quiver-conform", "quiver-analyze", "make", "pip")  # fmt: skip
@@ -141,6 +141,12 @@ PLAIN = {
 }
 
 EXAMPLES = PLAIN | {
+    "quiver //localhost/topic-prices --fan-out --receivers 8 --rate 2k --duration 5s": Example(
+        (BROKER,), (*DELIVERED, r"Copies due \.+ [1-9]", r"Receivers that lack one \.+ 0")
+    ),
+    "quiver //localhost/topic-prices --fan-out --rate 2k --duration 5s --sweep receivers=1,2,4,8": (
+        Example((BROKER,), (r"^ *1 .*/s", r"^ *8 .*/s"))
+    ),
     bare(
         "quiver //localhost/q-%d --senders 4 --receivers 4 --queues 2 --rate 10k --duration 10s "
         "--release 1% --reject 0.1% --record-format v2"

@@ -135,6 +135,20 @@ def test_ends_that_share_processes(
             assert sum(row["delivery"][key] for row in receivers) == delivery[key] > 0
 
 
+@pytest.mark.parametrize("members", [(2, 2), pytest.param((1, 1), marks=pytest.mark.slow)])
+def test_receivers_that_each_get_every_message(
+    spark: SparkSession, tmp_path: Path, members: tuple[int, int]
+) -> None:
+    made = Ends(10, 3, 3, fan_out=True)
+    made.received[1][:9] = made.received[1][8::-1]
+    made.write_processes(tmp_path / "run", *members)
+    found = check(spark, tmp_path / "run")
+    delivery = found["delivery"]
+    assert delivery["copies"] == 3 * delivery["sent"]
+    assert min(delivery[name] for name in ("unreceived", "duplicate", "reordered")) > 0
+    assert found["fan_out"]["lacking"] == 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("senders", "receivers", "ids"), [(3, 2, False), (1, 3, False), (2, 3, True)]

@@ -26,10 +26,16 @@ class Receipt(NamedTuple):
 
 
 class Ends:
-    """The records of some senders and receivers of one queue; some messages are lost or doubled."""
+    """The records of some senders and receivers of one queue; some messages are lost or doubled.
 
-    def __init__(self, seed: int, senders: int, receivers: int, messages: int = 700) -> None:
+    ``fan_out``: each receiver gets a copy of each message, of which some are lost or doubled.
+    """
+
+    def __init__(
+        self, seed: int, senders: int, receivers: int, messages: int = 700, *, fan_out: bool = False
+    ) -> None:
         chance = random.Random(seed)
+        self.fan_out = fan_out
         self.sent = [
             [(number * FIRST_IDS + 1 + i, START + 40 * i + number) for i in range(messages)]
             for number in range(senders)
@@ -39,11 +45,13 @@ class Ends:
         ]
         self.received: list[list[Receipt]] = [[] for _ in range(receivers)]
         for key, time in sorted(chain.from_iterable(self.sent), key=lambda send: send[1]):
-            if chance.random() < 0.02:
-                continue
-            for _ in range(2 if chance.random() < 0.02 else 1):
-                receipt = Receipt(key, time, time + chance.randrange(-200, 5000))
-                self.received[chance.randrange(receivers)].append(receipt)
+            for copy in self.received if fan_out else [None]:
+                if chance.random() < 0.02:
+                    continue
+                for _ in range(2 if chance.random() < 0.02 else 1):
+                    receipt = Receipt(key, time, time + chance.randrange(-200, 5000))
+                    one = self.received[chance.randrange(receivers)] if copy is None else copy
+                    one.append(receipt)
         for lines in self.received:
             if len(lines) > 1:
                 self._disturb(lines, chance)
@@ -115,7 +123,7 @@ class Ends:
             "number": number, "queue": 0, "queues": queues, "senders": len(self.sent),
             "receivers": len(self.received), "first": of_process.start, "members": len(of_process),
             "url": "//localhost/q", "path": "q", "count": 0, "rate": 0, "rate_steps": None,
-        }  # fmt: skip
+        } | ({"fan_out": True} if self.fan_out else {})  # fmt: skip
         return {
             "config": config(credit_window=10, duration=60) | {"ends": ends},
             "complete": False,

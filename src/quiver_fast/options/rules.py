@@ -115,6 +115,14 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("scheme=csp",), EXCLUDES, ("ends",), "each receiver gets all messages"),
     (("warmup", "backlog"), EXCLUDES, ("ends",), ""),
     (("backlog",), EXCLUDES, ("warmup",), ""),
+    (("fan-out",), NEEDS, ("url",), _PEERS),
+    (("fan-out",), EXCLUDES, ("queues",), "each receiver gets all messages of one address"),
+    (("fan-out",), EXCLUDES, ("record-format=v3",), "ids show which receiver lacks a message"),
+    (
+        ("fan-out",), EXCLUDES,
+        ("reject", "reconnect", "filter", "filter-properties", "stream-filter"),
+        "the account of each receiver does not have that",
+    ),
     (("reconnect",), EXCLUDES, ("exit-when",), ""),
     (("fault", "server"), NEEDS, ("url",), _PEERS),
     (_FATAL, NEEDS, ("reconnect",), "it ends connections"),
@@ -154,7 +162,7 @@ FLEET_RULES: tuple[Rule, ...] = (
     (("fleet",), NEEDS, ("url", "peer-to-peer"), ""),
     (("peer-to-peer",), EXCLUDES, ("url",), "hosts connect to each other"),
     (("correct-clocks",), NEEDS, ("record-format=v2",), "it needs message ids"),
-    (("fault", "server"), EXCLUDES, ("fleet",), ""),
+    (("fan-out", "fault", "server"), EXCLUDES, ("fleet",), ""),
 )
 BENCH_RULES: tuple[Rule, ...] = (
     *CERTIFICATE_RULES,

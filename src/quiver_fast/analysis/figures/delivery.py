@@ -117,6 +117,9 @@ class Reconciliation:
         With s(k) sends and r(k) own receipts of key k (the id, or the send time where there
         are no ids on both sides):
 
+        Of a run whose receivers each get every message, r(k) counts for each receiver alone, and
+        the sums are of all; ``copies`` are the receipts that there must be.
+
         - ``method``: "ids", or "per-millisecond lower bound" (or per-microsecond,
           per-nanosecond, by the clock).
         - ``sent``: the sender's records. ``received``: sum over k of r(k).
@@ -194,6 +197,10 @@ def delivery_section(
         run: the bounds of the run.
     """
     told = _IDS if by_ids else _SEND_TIMES
+    if run.copies and not by_ids:
+        # Nothing tells which copy a receipt is of.
+        missing = run.due(counts["sent"]) - counts["received"]
+        counts = counts | {"unreceived": max(missing, 0), "duplicate": max(-missing, 0)}
     unreceived = run.not_rejected(counts["unreceived"])
     if counts["sent"] == 0 and run.run_start is not None:
         told = _RUN_START
@@ -211,6 +218,7 @@ def delivery_section(
         else least_reordered(counts["reordered"], counts["duplicate"]),
         "negative_latency": counts["negative_latency"],
         "told_apart_by": told,
+        **({"copies": run.due(counts["sent"])} if run.copies else {}),
     } | _refused(run)
 
 

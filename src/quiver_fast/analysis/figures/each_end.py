@@ -30,19 +30,23 @@ class EndFacts:
         count: its messages.
         rate: of these (:attr:`.file_analysis.FileAnalysis.rate`).
         latency: of a receiver (:func:`.latency.exact_latency`).
+        last: the own time of the last of them.
+        late: of a receiver, those that came after the end of the sending.
     """
 
     number: int
     count: int | None
     rate: float | None = None
     latency: dict[str, Any] | None = None
+    last: int | None = None
+    late: int = 0
 
     @classmethod
     def of(cls, number: int, found: FileAnalysis) -> EndFacts:
         """Return those of an end of which all facts are known, as of a file of its own."""
         received = found.histogram is not None
         latency = exact_latency(found.latencies, found.time_unit) if received else None
-        return cls(number, found.count, found.rate, latency)
+        return cls(number, found.count, found.rate, latency, found.last_time, found.late)
 
 
 def facts_of_each(whole: FileAnalysis, sums: EndSums) -> list[EndFacts]:
@@ -64,7 +68,7 @@ def facts_of_each(whole: FileAnalysis, sums: EndSums) -> list[EndFacts]:
         times = (first, last) if count else (None, None)
         one = replace(whole, count=count, first_time=times[0], last_time=times[1], late=late)
         latency = latencies.get(number, nothing)
-        found.append(EndFacts(number, count, one.rate, latency))
+        found.append(EndFacts(number, count, one.rate, latency, one.last_time, late))
     return found
 
 

@@ -6,7 +6,7 @@ records of all: percentiles are equal bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,6 +166,7 @@ def bounds_of_ends(
     counts = [one.count for one in pairs]
     peers = {one.peer_to_peer for one in others}
     complete = False if False in flags else None if None in flags else True
+    asked = (senders[0].get("config") or {}).get("ends") or {} if senders else {}
     return RunBounds(
         run_start=min(starts, default=None),
         duration=max((one.duration for one in pairs), default=0),
@@ -182,6 +183,7 @@ def bounds_of_ends(
         aborted=sum(one.aborted for one in pairs),
         faults=pairs[0].faults if pairs else (),
         failures=all_failures(one.failures for one in (*pairs, *others)),
+        copies=asked["receivers"] if asked.get("fan_out") else 0,
     )
 
 
@@ -195,6 +197,11 @@ def _steps_of_all(sender: dict[str, Any]) -> tuple[RateStep, ...]:
     """Return the steps that were asked of all senders, as the summary of one tells."""
     asked = (sender.get("config") or {}).get("ends") or {}
     return parse_rate_steps(asked.get("rate_steps") or "")
+
+
+def known_numbers(ends: Int64Array) -> Int64Array:
+    """Return numbers of ends; a line that no arrow wrote may have any number."""
+    return np.where((ends >= 0) & (ends < _NOBODY), ends, _NOBODY)
 
 
 class Owners:
@@ -220,9 +227,7 @@ class Owners:
         """
         if batch.ends is None or not len(batch):
             return
-        # A line that no arrow wrote may have any number.
-        known = (batch.ends >= 0) & (batch.ends < _NOBODY)
-        numbers = np.where(known, batch.ends, _NOBODY)
+        numbers = known_numbers(batch.ends)
         firsts = place + np.cumsum(batch.count) - batch.count
         fresh = np.append(numbers[:1] != self._last, numbers[1:] != numbers[:-1])
         self._firsts.append(firsts[fresh])
@@ -320,13 +325,10 @@ class EndsReconciliation(Reconciliation):
         """Return the shares; None where messages have no ids."""
         if not self._by_ids:
             return None
-        found = self._ids()
         delivered = np.zeros(self._sent.most, np.int64)
         arrived = np.zeros(self._receivers.most, np.int64)
         orders: dict[tuple[int, int], Order] = {}
-        for whole in found.arrivals.chunks():
-            rows = self._receivers.cut(whole)
-            receivers = self._receivers.of(rows[:, 0])
+        for receivers, rows in self._first_receipts():
             senders = self._sent.of(rows[:, 1])
             np.add.at(delivered, senders, rows[:, 2])
             np.add.at(arrived, receivers, rows[:, 2])
@@ -338,6 +340,12 @@ class EndsReconciliation(Reconciliation):
             dict(enumerate(counts.tolist())) for counts in (delivered, arrived)
         )
         return Shares(by_sender, by_receiver, behind)
+
+    def _first_receipts(self) -> Iterator[tuple[Int64Array, Int64Array]]:
+        """Yield numbers of receivers, and what arrived there (:class:`.id_table.IdBalance`)."""
+        for whole in self._ids().arrivals.chunks():
+            rows = self._receivers.cut(whole)
+            yield self._receivers.of(rows[:, 0]), rows
 
     def result_of(self, reordered: int | None) -> dict[str, Any]:
         """Return the delivery of the messages (:meth:`Reconciliation.result`).

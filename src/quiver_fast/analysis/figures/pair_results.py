@@ -59,7 +59,7 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
     growth = None
     if end is not None:
         whole = _duration(sender, receiver, end)
-        kept = run.not_rejected(sender.count)
+        kept = run.not_rejected(run.due(sender.count))
         growth = _growth(kept, receiver.count - receiver.late, whole, run)
     sent, steps = sender_rate(sender, run), step_section(sender, receiver, run)
     since = measured_since(sender, run)

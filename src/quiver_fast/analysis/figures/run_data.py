@@ -59,6 +59,8 @@ class RunData:
         fairness: of such a run, how evenly its messages are spread, by "senders" and "receivers"
             (:func:`.ends.fairness`).
         queues: of such a run, the figures of each queue (:func:`.ends.queues_of`).
+        fan_out: of such a run whose receivers each get every message, how far they are apart
+            (:func:`.fan_out.fan_out_section`); else None.
     """
 
     name: str
@@ -73,6 +75,7 @@ class RunData:
     ends: list[dict[str, Any]] | None = None
     fairness: dict[str, Any] | None = None
     queues: list[dict[str, Any]] | None = None
+    fan_out: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

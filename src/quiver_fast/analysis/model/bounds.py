@@ -77,6 +77,7 @@ class RunBounds:
             numbers among all of a side, and ``sends`` says which. None where arrows do not
             connect again.
         faults: those that were injected, as the summary of the sender has them.
+        copies: the receivers that were each to get every message; 0 where they share them.
     """
 
     run_start: int | None = None
@@ -97,6 +98,7 @@ class RunBounds:
     aborted: int = 0
     failures: tuple[dict[str, Any], ...] | None = None
     faults: tuple[dict[str, Any], ...] = ()
+    copies: int = 0
 
     @classmethod
     def of(cls, sender: dict[str, Any] | None, receiver: dict[str, Any] | None) -> RunBounds:
@@ -132,6 +134,10 @@ class RunBounds:
             faults=tuple((sender or {}).get("faults") or ()),
         )
 
+    def due(self, sent: int) -> int:
+        """Return how many receipts there must be of so many messages."""
+        return sent * (self.copies or 1)
+
     def not_rejected(self, missing: int) -> int:
         """Return how many messages without a receipt are left when the rejected ones are told."""
         return max(missing - (self.rejected or 0), 0)
@@ -145,7 +151,7 @@ class RunBounds:
             unreceived: messages.
             refused: of these and of others; None for ``refused`` of the run.
         """
-        refused = self.refused if refused is None else refused
+        refused = self.due(self.refused) if refused is None else refused
         least = max(unreceived - refused, 0)
         # A router gives the sender the outcomes of the receiver, whose rejected messages are not
         # among the unreceived any more.

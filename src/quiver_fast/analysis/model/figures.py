@@ -146,6 +146,14 @@ _OF_RUNS = (
     Figure("rejected", COUNT, "delivery/rejected"),
     Figure("foreign", COUNT, "delivery/foreign"),
     Figure("negative", COUNT, "delivery/negative_latency"),
+    Figure("lacking", COUNT, "fan_out/lacking",
+           about="receivers of a run with --fan-out that lack a message"),
+    Figure("skew", SECONDS, "fan_out/skew/seconds",
+           about="the time from the fastest receiver's last message to the slowest one's, of a run "
+           "with --fan-out; s (the default), ms"),
+    Figure("skew_messages", COUNT, "fan_out/skew/messages",
+           about="how far the slowest receiver was behind the fastest one when the sending ended, "
+           "of a run with --fan-out; k and m"),
     Figure("in_doubt", COUNT, "ledger/in_doubt"),
     Figure("resent", COUNT, "ledger/resent"),
     Figure("redelivered", COUNT, "ledger/redelivered"),

@@ -20,6 +20,7 @@ from quiver_fast.analysis.figures.ends import (
     fairness,
     schedule_of_ends,
 )
+from quiver_fast.analysis.figures.fan_out import fan_out_section, reconciliation_of
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.latency import exact_latency, with_never_sent
 from quiver_fast.analysis.figures.ledger import ledger_section, with_ledger
@@ -170,7 +171,7 @@ def _read_receivers(
 ) -> ReceivedEnds:
     end = end_of_sending(sent.all, run)
     ending = None if end is None else (end, sent.all.time_unit)
-    reconciliation = EndsReconciliation(sent.all, run, sent.owners)
+    reconciliation = reconciliation_of(run)(sent.all, run, sent.owners)
     found, folds = [], []
     for one in receivers:
         before = reconciliation.left_out
@@ -293,14 +294,28 @@ class MergedEnds:
                 "senders": fairness(_counts_of(senders)),
                 "receivers": fairness(_counts_of(receivers)),
             },
+            fan_out=self._fan_out(receivers) if self._run.copies else None,
         )
+
+    def _fan_out(self, receivers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return how far the receivers are apart, each of which gets every message."""
+        facts: list[EndFacts] = []
+        sides = zip(self._receivers, self._received.each, self._received.members, strict=True)
+        for end, one, members in sides:
+            alone = [EndFacts.of(end.first, one)]
+            facts += alone if end.members == 1 else members or end.reported()
+        rows = [row["delivery"]["unreceived"] for end in receivers for row in end["members"]]
+        lacking = None if None in rows else sum(map(bool, rows))
+        ended = end_of_sending(self._sent.all, self._run) is not None
+        return fan_out_section(facts, lacking, self._received.all.time_unit, ended=ended)
 
     def _unsent(self) -> Distribution:
         """Return the waits of the messages that no sender sent."""
         found = Distribution.none()
         for end, one in zip(self._senders, self._sent.each, strict=True):
-            run = RunBounds.of(end.known, None)
-            found = found.merged(unsent_waits(one, run, self._received.all.time_unit))
+            waits = unsent_waits(one, RunBounds.of(end.known, None), self._received.all.time_unit)
+            for _ in range(self._run.due(1)):
+                found = found.merged(waits)
         return found
 
     def _sender_ends(self) -> list[dict[str, Any]]:
@@ -316,7 +331,7 @@ class MergedEnds:
                 delivered = None if shares is None else shares.delivered.get(facts.number, 0)
                 ledger = {"sent": facts.count, "received": delivered}
                 if exact and facts.count is not None and delivered is not None:
-                    ledger["unreceived"] = facts.count - delivered
+                    ledger["unreceived"] = self._run.due(facts.count) - delivered
                 rate = facts.rate
                 if members is not None and passed is not None and facts.count is not None:
                     # All ends of a process follow its schedule.
@@ -350,6 +365,9 @@ class MergedEnds:
                     if exact and self._received.ledger is None:
                         arrived = shares.arrived.get(facts.number, 0)
                         ledger["duplicate"] = (facts.count or 0) - arrived
+                        if self._run.copies:
+                            sent = self._sent.all.count
+                            ledger |= {"sent": sent, "unreceived": sent - arrived}
                 rows.append(end_row(facts, self._queue_of(facts.number), facts.rate, **ledger))
             found.append(_end_summary(end, sections | {"members": rows}))
         return found
@@ -361,7 +379,7 @@ class MergedEnds:
         if shares is None:
             return False
         delivered = sum(shares.delivered.values())
-        missing = self._run.not_rejected(found["sent"] - delivered)
+        missing = self._run.not_rejected(self._run.due(found["sent"]) - delivered)
         return (missing, found["received"] - delivered) == (found["unreceived"], found["duplicate"])
 
     def _queue_of(self, number: int) -> int | None:

@@ -42,6 +42,7 @@ def run_document(
         {}
         if run.ends is None
         else {"ends": run.ends, "fairness": run.fairness, "queues": run.queues}
+        | ({} if run.fan_out is None else {"fan_out": run.fan_out})
     )
 
 

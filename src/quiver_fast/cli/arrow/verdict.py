@@ -68,7 +68,8 @@ def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
     yield from _step_warnings(document)
     growth = document["queue_growth"]
     if growth is not None:
-        yield _growth_warning(growth, document["delivery"]["sent"])
+        delivery = document["delivery"]
+        yield _growth_warning(growth, delivery.get("copies", delivery["sent"]))
 
 
 def _growth_warning(growth: dict[str, Any], sent: int) -> str:
@@ -168,7 +169,9 @@ def _delivery_warnings(delivery: dict[str, Any], peer_to_peer: bool) -> Iterator
         proven = f"; {lost:,} of them are {lost_text(peer_to_peer)}" if lost else ""
         if lost is None:
             proven = "; it is not known whether they are lost"
-        sent = counted(delivery["sent"], "message", ("was", "were"))
+        copies = "copies" in delivery
+        due, word = (delivery["copies"], "copy") if copies else (delivery["sent"], "message")
+        sent = counted(due, word, ("was", "were"))
         yield f"{unreceived:,} of {sent} not received{proven}"
     if delivery.get("older"):
         older = counted(delivery["older"], "received message", ("was", "were"))

@@ -1,8 +1,9 @@
 """The end of a run: the senders of a queue have ended, and its receivers take the rest.
 
-A queue's only receiver is told how many messages were sent, and ends with the last one. Several
-receivers end when all together have accepted or rejected as many messages as were sent. After a
-lost connection messages may come twice: receivers that connect again end when nothing comes.
+A queue's only receiver is told how many messages were sent, and ends with the last one. So is each
+receiver that gets a copy of every message. Several receivers end when all together have accepted or
+rejected as many messages as were sent. After a lost connection messages may come twice: receivers
+that connect again end when nothing comes.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class QueueDrain:
         timeout: float,
         *,
         only_complete: bool = False,
+        copies: int = 1,
     ) -> None:
         """Prepare to drain.
 
@@ -60,11 +62,13 @@ class QueueDrain:
             receivers: started arrows; those without a control end by themselves.
             timeout: seconds from the senders' end; 0 leaves the rest in the queue.
             only_complete: a failed sender begins no drain: its failure stops the receivers.
+            copies: how often the receivers get each message.
         """
         self._senders = senders
         self._receivers = receivers
         self._timeout = timeout
         self._only_complete = only_complete
+        self._copies = copies
         self._deadline: float | None = None
         self._stopped: float | None = None
         self._looked = 0.0
@@ -100,7 +104,7 @@ class QueueDrain:
 
     @property
     def _sent(self) -> int:
-        return sum(run.transferred for run in self._senders)
+        return sum(run.transferred for run in self._senders) * self._copies
 
     def _have_all(self, running: Iterable[ArrowRun], now: float) -> bool:
         """Say whether several receivers have all messages; a single one ends by itself."""

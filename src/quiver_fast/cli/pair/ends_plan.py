@@ -30,8 +30,8 @@ _MOST_PROCESSES = 1000
 _NUMBER = "%d"
 
 
-def add_ends_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a run of many ends."""
+def add_ends_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the options of a run of many ends, and return their group."""
     group = parser.add_argument_group("options of many ends")
     number = within(positive_count, 1, _MOST_ENDS)
     processes = within(positive_count, 1, _MOST_PROCESSES)
@@ -64,12 +64,13 @@ def add_ends_options(parser: argparse.ArgumentParser) -> None:
         "each CPU, at least one for each side); an end of a foreign implementation, or one with "
         "transactions or --streaming, is a process of its own",
     )
+    return group
 
 
 def has_ends(args: argparse.Namespace) -> bool:
     """Say whether a run of many ends is asked for."""
     values = (getattr(args, name, None) for name in ("senders", "receivers", "queues", "processes"))
-    return any(value is not None for value in values)
+    return getattr(args, "fan_out", False) or any(value is not None for value in values)
 
 
 def part_of(total: int, number: int, ends: int) -> int:
@@ -137,7 +138,7 @@ class Processes:
 class EndsPlans(PairPlans):
     """The checked plans of all ends."""
 
-    asked = ("ends",)
+    asked: tuple[str, ...] = ("ends",)
 
     def __init__(self, args: argparse.Namespace, *, share_processes: bool = True) -> None:
         """Check the options.
@@ -152,6 +153,11 @@ class EndsPlans(PairPlans):
         self.senders: int = args.senders or (args.receivers if args.url is None else None) or 1
         self.receivers: int = args.receivers or (self.senders if args.url is None else 1)
         self.queues: int = self.senders if args.url is None else args.queues or 1
+        self.fan_out: bool = vars(args).get("fan_out", False)
+        if self.fan_out and args.record_format is None and not args.settlement:
+            # Ids show which receiver lacks a message.
+            args = argparse.Namespace(**vars(args) | {"record_format": "v1"})
+        self.asked = (*self.asked, f"record-format={args.record_format}")
         self._paths: dict[int, str] = {}
         _check(args, self.senders, self.receivers, self.queues)
         super().__init__(args)
@@ -168,7 +174,8 @@ class EndsPlans(PairPlans):
     def _check_foreign_receivers(self) -> None:
         """Refuse receivers that share a queue and cannot be told when it is empty."""
         receiver = self.plan("receive").implementation
-        if not receiver.extensions and self._args.count and self.receivers > self.queues:
+        shares = self.receivers > self.queues and not self.fan_out
+        if not receiver.extensions and self._args.count and shares:
             raise UsageError(
                 f"implementation '{receiver.name}' cannot share a queue with --count: give "
                 "--duration, or a queue for each receiver"
@@ -285,7 +292,8 @@ class EndsPlans(PairPlans):
         if self.peer_to_peer:
             senders = range(part.first, part.first + part.count)
         elif alone and not plan.implementation.extensions:
-            senders = range(self.queue_of(part.first), self.senders, self.queues)
+            first = 0 if self.fan_out else self.queue_of(part.first)
+            senders = range(first, self.senders, self.queues)
         # Only senders have a rate.
         return plan.options.changed(count=self._count_of(senders), rate=0, rate_steps=None)
 
@@ -322,6 +330,7 @@ class EndsPlans(PairPlans):
             "senders": self.senders,
             "receivers": self.receivers,
             "queues": self.queues,
+            **({"fan_out": True} if self.fan_out else {}),
             "url": self.shown_url,
             "path": self._base_path or None,
             "count": args.count,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,13 @@ class EndsRun(RunFrame):
         crew = Crew([*senders, *receivers])
         for run in (*senders, *receivers):
             run.accompany(crew)
-        self._drains.append(QueueDrain(senders, receivers, self._plans.drain_timeout))
+        timeout = self._plans.drain_timeout
+        if not self._plans.fan_out:
+            self._drains.append(QueueDrain(senders, receivers, timeout))
+            return
+        for one in receivers:
+            copies = 1 if one.plan.part is None else one.plan.part.count
+            self._drains.append(QueueDrain(senders, [one], timeout, copies=copies))
 
     def _stop_all(self) -> None:
         """Stop receivers whose senders will not be started."""
@@ -174,9 +180,26 @@ class EndsRun(RunFrame):
         """Return that of a pair, whose ends are all senders and all receivers, and each end."""
         return super()._document(data, problems) | ends_of(data)
 
+    def _problems(self, summaries: Mapping[ArrowRun, dict[str, Any]]) -> list[str]:
+        return super()._problems(summaries) + shared_instead(self._data)
+
     def _may_get_nothing(self, run: ArrowRun) -> bool:
         # Other receivers of its queue may take all messages.
         return run.plan.role == "receiver" and self._plans.receivers > self._plans.queues
+
+
+def shared_instead(data: RunData | None) -> list[str]:
+    """Return a line if receivers that were each to get every message shared the messages."""
+    delivery = (None if data is None else data.delivery) or {}
+    fan_out = None if data is None else data.fan_out
+    if fan_out is None or fan_out["receivers"] == 1 or not delivery["sent"]:
+        return []
+    if delivery["received"] - delivery["duplicate"] != delivery["sent"]:
+        return []
+    return [
+        f"--fan-out: each message came once, not to each of {fan_out['receivers']:,} receivers: "
+        "the address shares messages, as a queue does; give one that copies them, as a topic does"
+    ]
 
 
 def ends_of(data: RunData | None) -> dict[str, Any]:
@@ -185,5 +208,6 @@ def ends_of(data: RunData | None) -> dict[str, Any]:
     return {
         "fairness": None if data is None else data.fairness,
         "queues": None if data is None else data.queues,
+        **({} if data is None or data.fan_out is None else {"fan_out": data.fan_out}),
         "ends": [{key: end[key] for key in end if key not in _NOT_SHOWN} for end in ends],
     }

@@ -78,7 +78,12 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add_pair_options(parser)
     add_arrow_keys(parser, "backlog", "exit-when")
     _add_fault_options(add_failure_options(parser).add_argument)
-    add_ends_options(parser)
+    add_ends_options(parser).add_argument(
+        "--fan-out",
+        action="store_true",
+        help="Each receiver is to get every message, as from a topic: account for each receiver "
+        "alone, and print how far they are apart",
+    )
     add_queue_options(parser).add_argument(
         "--unique-queue",
         action="store_true",
