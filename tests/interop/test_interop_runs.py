@@ -30,6 +30,33 @@ def measure(*words: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.parametrize(
+    ("broker", "path", "words"),
+    [
+        ("rabbitmq4", "exchanges/amq.fanout", ()),
+        ("rabbitmq4", "/exchanges/amq.topic/a.b", ("--processes", "7")),
+        ("rabbitmq4", "copies", ("--declare", "--queue-type", "stream", "--delete")),
+        ("artemis", "copies", ("--declare", "--routing", "multicast")),
+        pytest.param("classic", "topic://copies", (), marks=pytest.mark.slow),
+        pytest.param("broker_j", "amq.topic/copies", (), marks=pytest.mark.slow),
+    ],
+)
+def test_each_receiver_gets_every_message(
+    broker: str, path: str, words: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    """Of topics, streams and exchanges; the queues of receivers at an exchange do not stay."""
+    server: Server = request.getfixturevalue(broker)
+    ends = ("--fan-out", "--senders", "2", "--receivers", "4", "--count", "2000")
+    found = measure(f"amqp://127.0.0.1:{server.port}/{path}", *ends, *words)
+    assert found["delivery"]["received"] == found["delivery"]["copies"] == 8000
+    assert [found["delivery"][name] for name in ("lost", "unreceived", "duplicate")] == [0] * 3
+    assert found["fan_out"]["lacking"] == 0
+    if "exchanges" in path:
+        queue = f"amqp://127.0.0.1:{server.port}/quiver-{found['run_id']}-0"
+        end = tool("arrow", "receive", queue, "--count", "1")
+        assert "amqp:not-found" in end.stderr
+
+
 @pytest.mark.parametrize("broker", marked(*ALL, gate=GATE))
 @pytest.mark.parametrize(
     "words",

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.ends_records import START, Ends, Receipt, loaded
@@ -22,6 +23,7 @@ from quiver_fast.analysis.sections.ends import end_sections
 from quiver_fast.analysis.show.text import section_text
 from quiver_fast.cli.arrow.verdict import pair_warnings
 from quiver_fast.cli.pair.ends_run import shared_instead
+from quiver_fast.management.addresses import exchange_of
 
 SECOND = 10**6
 
@@ -115,6 +117,19 @@ def test_the_end_of_the_sending_tells_who_is_behind(tmp_path: Path) -> None:
     assert "receiver 1     1,000           0          0          0" in text
     assert any(line.startswith("1 of 3,000 copies were not received") for line in
                pair_warnings(document))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("exchanges/amq.fanout", ("amq.fanout", "")),
+        ("/exchanges/amq.topic/a.b%2Fc", ("amq.topic", "a.b/c")),
+        ("/queues/q0", None),
+        ("topic", None),
+    ],
+)
+def test_the_address_of_an_exchange(path: str, found: tuple[str, str] | None) -> None:
+    assert exchange_of(path) == found
 
 
 def test_receivers_of_which_nothing_is_known() -> None:

@@ -6,6 +6,7 @@ QUEUES = "/queues/"
 """The prefix of a queue's percent-encoded name in RabbitMQ's second kind of address."""
 
 _EXCHANGES = "/exchanges/"
+"""That of an exchange's name, behind which the routing key may follow."""
 
 
 def has_paths(product: str | None, version: str | None) -> bool:
@@ -17,6 +18,15 @@ def has_paths(product: str | None, version: str | None) -> bool:
     """
     major = (version or "").partition(".")[0]
     return product == "RabbitMQ" and major.isdecimal() and int(major) >= 4
+
+
+def exchange_of(path: str) -> tuple[str, str] | None:
+    """Return the exchange and the routing key of an address of RabbitMQ 4; None of another one."""
+    from urllib.parse import unquote
+
+    address = path if path.startswith("/") else f"/{path}"
+    name, _, key = address.removeprefix(_EXCHANGES).partition("/")
+    return (unquote(name), unquote(key)) if address.startswith(_EXCHANGES) else None
 
 
 def node_address(path: str, product: str | None, version: str | None) -> str:

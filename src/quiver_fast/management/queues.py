@@ -132,6 +132,26 @@ class QueueManager:
         """
         self._queues.delete(address)
 
+    def bind(self, address: str, exchange: str, key: str) -> None:
+        """Make a queue, and have it get the messages of an exchange with a routing key.
+
+        Only for a broker that :attr:`binds`.
+
+        Raises:
+            QuiverError: the broker refuses.
+        """
+        from quiver_fast.management.rabbitmq import RabbitQueues
+
+        queues = self._queues
+        if isinstance(queues, RabbitQueues):
+            queues.make(address, ANY_KIND)
+            queues.bind(address, exchange, key)
+
+    @property
+    def binds(self) -> bool:
+        """Whether the broker has exchanges."""
+        return self._has_paths
+
     @property
     def _means(self) -> type[RabbitQueues | ArtemisQueues] | None:
         """What manages the queues of the broker; None where only links make them."""

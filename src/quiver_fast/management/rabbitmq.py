@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.errors import MessageError, QuiverError
@@ -49,6 +50,15 @@ class RabbitQueues:
         body = {"arguments": arguments} if arguments else {}
         self._demand(*self._call("PUT", address, body), "declare", address)
 
+    def bind(self, address: str, exchange: str, key: str) -> None:
+        """Have a queue get the messages of an exchange with a routing key."""
+        name = unquote(address.removeprefix(QUEUES))
+        body = {
+            "source": exchange, "destination_queue": name, "binding_key": key, "arguments": {},
+        }  # fmt: skip
+        request = Request(self._reply_to, body, address="/bindings", subject="POST")
+        self._demand(*self._ask(request), "bind a queue to", exchange)
+
     def delete(self, address: str) -> None:
         """Delete a queue with its messages; succeed if there is none."""
         self._demand(*self._call("DELETE", address), "delete", address)
@@ -58,7 +68,9 @@ class RabbitQueues:
         if name == address or not _NAME.fullmatch(name):
             words = f"'{address}' is no queue's address, which is {QUEUES}NAME"
             raise QuiverError(f"{self._peer}: {words}")
-        request = Request(self._reply_to, body, address=address, subject=method)
+        return self._ask(Request(self._reply_to, body, address=address, subject=method))
+
+    def _ask(self, request: Request) -> tuple[int, Response]:
         response = Response.decoded(self._links.call(request.encoded()), self._peer)
         if not response.subject.isdecimal():
             raise MessageError(f"{self._peer}: the response has no status")

@@ -19,6 +19,7 @@ from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_
 from quiver_fast.cli.shared.start import start_implementation
 from quiver_fast.cli.shared.url import AddressUrl, parse_url
 from quiver_fast.errors import QuiverError
+from quiver_fast.management.addresses import QUEUES, exchange_of
 from quiver_fast.management.queue_kinds import (
     ANY_KIND,
     ROUTINGS,
@@ -144,6 +145,7 @@ class QueueSetup:
         self._console = console
         self._signals = signals
         self._prepared = False
+        self._bound: list[str] = []
         self.path = plan.url.path
         """The queue's address: the URL's, or the broker's once it was asked."""
         self.purged: int | None = None
@@ -203,14 +205,54 @@ class QueueSetup:
         except QuiverError as error:
             self._console.note(f"Did not learn which broker this is: {error}")
 
+    def bind_receivers(self, count: int, suffix: str) -> str | None:
+        """Make a queue for each of some receivers, and bind it to the exchange of the address.
+
+        Args:
+            count: how many receivers there are.
+            suffix: a text that makes the names of the queues unique.
+
+        Returns:
+            The address of these queues, with %d for the number of a receiver; None where the
+            address is no exchange's.
+
+        Raises:
+            QuiverError: the broker cannot be reached, or refuses.
+        """
+        exchange = exchange_of(self.path)
+        if exchange is None or self._plan.url.scheme == "csp":
+            return None
+        with self._signals.raising():
+            manager = self._manager()
+        with manager:
+            if not manager.binds:
+                return None
+            addresses = f"{QUEUES}quiver-{suffix}-%d"
+            for number in range(count):
+                self._bound.append(addresses % number)
+                manager.bind(self._bound[-1], *exchange)
+        self._console.note(f"Bound {counted(count, 'queue')} to '{self.path}'")
+        return addresses
+
     def close(self) -> None:
-        """Delete the queue if the options say so; warn if the broker refuses."""
+        """Delete the queues of receivers, and the run's if the options say so; warn if refused."""
+        if self._bound:
+            self._unbind()
         if not self._prepared or not (self._options.delete or self._options.unique):
             return
         try:
             self._delete()
         except QuiverError as error:
             report_warning(self._command, f"'{self.path}' is not deleted: {error}")
+
+    def _unbind(self) -> None:
+        try:
+            with self._manager() as manager:
+                while self._bound:
+                    manager.delete(self._bound[-1])
+                    self._bound.pop()
+        except QuiverError as error:
+            report_warning(self._command, f"'{self._bound[-1]}' is not deleted: {error}")
 
     def _learn_address(self, manager: QueueManager) -> None:
         if self._options.address is None:

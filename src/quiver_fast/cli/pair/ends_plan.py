@@ -16,6 +16,7 @@ from typing import Any
 
 from quiver_fast.cli.arrow.options import ArrowOptions
 from quiver_fast.cli.arrow.plan import ArrowPlan, EndsPart, new_id
+from quiver_fast.cli.arrow.queue_setup import QueueSetup
 from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.quantities import positive_count, within
 from quiver_fast.cli.shared.url import AddressUrl
@@ -159,6 +160,7 @@ class EndsPlans(PairPlans):
             args = argparse.Namespace(**vars(args) | {"record_format": "v1"})
         self.asked = (*self.asked, f"record-format={args.record_format}")
         self._paths: dict[int, str] = {}
+        self._own_queues: str | None = None
         _check(args, self.senders, self.receivers, self.queues)
         super().__init__(args)
         self._base_path = "" if self.peer_to_peer else self._url(0).path
@@ -228,6 +230,12 @@ class EndsPlans(PairPlans):
         """Return the queue of the end with this number, on either side."""
         return number % self.queues
 
+    def prepare_queues(self, queues: Sequence[QueueSetup]) -> None:
+        """See :meth:`.run.PairPlans.prepare_queues`; of an exchange, each receiver has a queue."""
+        super().prepare_queues(queues)
+        if self.fan_out:
+            self._own_queues = queues[0].bind_receivers(self.receivers, self._suffix)
+
     def learn_path(self, queue: int, path: str) -> None:
         """Note the address that the broker has for a queue."""
         self._paths[queue] = path
@@ -251,10 +259,15 @@ class EndsPlans(PairPlans):
         part = EndsPart(number, 1, self.queues) if parts is None else parts[number]
         # Several ends have one queue, or all of them.
         queue = self.queue_of(number) if alone else 0 if self.queues == 1 else None
-        ends = self._in_all(number, queue)
+        ends, url = self._in_all(number, queue), self._url_of(plan, queue)
+        if self._own_queues is not None and not sends:
+            # The links of a process take turns at the queues: each receiver has its own.
+            part = dataclasses.replace(part, queues=self.receivers)
+            own = self._own_queues.replace(_NUMBER, str(number)) if alone else self._own_queues
+            url = dataclasses.replace(url, path=own)
         return dataclasses.replace(
             plan,
-            url=self._url_of(plan, queue),
+            url=url,
             options=(self._sender_options if sends else self._receiver_options)(plan, part, alone),
             id=new_id(operation),
             number=number,

@@ -185,7 +185,8 @@ class EndsRun(RunFrame):
 
     def _may_get_nothing(self, run: ArrowRun) -> bool:
         # Other receivers of its queue may take all messages.
-        return run.plan.role == "receiver" and self._plans.receivers > self._plans.queues
+        shares = self._plans.receivers > self._plans.queues and not self._plans.fan_out
+        return run.plan.role == "receiver" and shares
 
 
 def shared_instead(data: RunData | None) -> list[str]:
