@@ -147,9 +147,7 @@ RESULT = StructType(
         StructField("n", LongType(), nullable=False),
     ]
 )
-COUNTS = (
-    "sent", "received", "unreceived", "filtered", "unmatched", "duplicate", "negative_latency",
-)  # fmt: skip
+COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
 """The counts that add up over the ranges of a run, named as in Reconciliation.result."""
 STEP = "step"
 END = "end"

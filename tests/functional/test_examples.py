@@ -155,6 +155,9 @@ EXAMPLES = PLAIN | {
         (BROKER,), (r"Backlog \.+ 500,000 messages",)
     ),
     "quiver-arrow receive //localhost/q0 --exit-when empty": Example((BROKER,)),
+    bare(
+        "quiver //localhost/q0 --request-reply --rate 1k --duration 5s --work 200us --receivers 2"
+    ): Example((BROKER,), (r"Requests \.+ [1-9]", r"Round trip 50% \.+ [1-9]")),
     "quiver": Example(says=(r"URL \.+ amqp://localhost:\d+/quiver", *DELIVERED)),
     "quiver //localhost/q0": Example((BROKER,), DELIVERED),
     "quiver amqps://broker.example/q0 --duration 5m --trust-store ca.pem": Example(

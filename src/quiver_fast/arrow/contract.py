@@ -100,6 +100,7 @@ class ArrowConfig(option.Values):
     pause: Pauses
     release: int
     reject: int
+    request_reply: bool
     reconnect: bool
     reconnect_for: int
     reconnect_pause: Pause
@@ -142,8 +143,8 @@ class ArrowConfig(option.Values):
 
     @property
     def is_shaped(self) -> bool:
-        """Whether the receiver delays, pauses, releases or rejects: it does not just accept."""
-        return self.asked_silence + self.release + self.reject > 0
+        """Whether the receiver does more than just accept messages, one after the other."""
+        return self.request_reply or self.asked_silence + self.release + self.reject > 0
 
     @property
     def with_ids(self) -> bool:

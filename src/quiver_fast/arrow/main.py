@@ -268,7 +268,7 @@ def make_ends(
     )  # fmt: skip
     if joint:
         limits = limits.share_of_none()
-    make = make_sender if config.sends else receiver_maker(config, limits.control)
+    make = maker(config, limits.control)
 
     def connect(sock: socket, place: str, number: int) -> Connection:
         name = f"{config.id}-{number}"
@@ -311,17 +311,23 @@ def make_endpoint(
             name=config.id,
             credit_window=config.credit_window,
         )
-    make = make_sender if config.sends else receiver_maker(config, limits.control)
+    make = maker(config, limits.control)
     return make(config, connection, writer, limits, address)
 
 
-def receiver_maker(config: ArrowConfig, control: Control) -> Callable[..., Receiver]:
-    """Return a function that makes a receiver of the process, as `make_receiver` does.
+def maker(config: ArrowConfig, control: Control) -> Callable[..., Sender | Receiver]:
+    """Return a function that makes an end of the process, as `make_receiver` does.
 
     Args:
         config: the configuration of the arrow.
         control: the socket to the wrapper.
     """
+    if config.sends:
+        if config.request_reply:
+            from quiver_fast.arrow.request_reply import request_maker
+
+            return partial(make_sender, requests=request_maker(config))
+        return make_sender
     if not (config.release or config.reject):
         return make_receiver
     from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
@@ -361,10 +367,16 @@ def make_receiver(
 
         kind = EmptyingReceiver
     elif config.is_shaped:
-        from quiver_fast.arrow.amqp.shaped_receiver import ShapedReceiver
+        if config.request_reply:
+            from quiver_fast.arrow.request_reply import responder
 
+            kind = responder(config)
+        else:
+            from quiver_fast.arrow.amqp.shaped_receiver import ShapedReceiver
+
+            kind = ShapedReceiver
         kind = partial(
-            ShapedReceiver,
+            kind,
             delay=config.receive_delay,
             receiving=config.pause.after,
             pausing=config.pause.length,
@@ -392,10 +404,11 @@ def make_sender(
     limits: Limits,
     address: str,
     end: int | None = None,
+    requests: Callable[..., Callable[..., Sender]] | None = None,
 ) -> Sender:
     """Return the sending end; a receiver's start does not pay for its import.
 
-    The arguments are those of `make_receiver`.
+    The arguments are those of `make_receiver`; `requests` is None for a sender of messages.
     """
     from quiver_fast.arrow.amqp.sender import Sender
     from quiver_fast.arrow.messages import make_template
@@ -409,6 +422,8 @@ def make_sender(
         from quiver_fast.arrow.amqp.lasting_sender import LastingSender
 
         kind = partial(LastingSender, resends=config.resend)
+    if requests is not None:
+        kind = requests(connection, partial(make_template, config, end))
     return kind(
         connection,
         writer,

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from quiver_fast.arrow.contract import ArrowConfig
 
 
-def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplate:
+def make_template(
+    config: ArrowConfig, end: int | None = None, reply_to: str = ""
+) -> MessageTemplate:
     """Return the message that an end sends.
 
     Args:
         config: the configuration of the arrow.
         end: the number of the end, among many; None where there is one.
+        reply_to: the address for replies; empty for none.
     """
     from quiver_fast.arrow.amqp.message_fields import MessageFields
     from quiver_fast.arrow.amqp.template import ClassTemplate, MessageTemplate, MixedTemplate
@@ -28,7 +31,9 @@ def make_template(config: ArrowConfig, end: int | None = None) -> MessageTemplat
 
     kind: Callable[..., MessageTemplate]
     kind, sizes, mix = MessageTemplate, None, config.properties
-    fields = {name: getattr(config, name) for name in MessageFields._fields}
+    # `reply_to`, the last one, is no option.
+    fields = {name: getattr(config, name) for name in MessageFields._fields[:-1]}
+    fields["reply_to"] = reply_to
     fields["properties"] = {} if mix is None else mix.fixed
     first_id = config.first_id + (end or 0) * IDS_OF_AN_END
     if config.body_file is None and not isinstance(config.body_size, int):

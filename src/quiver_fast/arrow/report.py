@@ -63,6 +63,9 @@ def write_report(
         report["purged"] = did.purged
     if config.streaming:
         report["bytes"] = did.bytes
+    if config.request_reply:
+        sides = did.replies, {"replied": did.replied, "undelivered": did.undelivered}
+        report["request_reply"] = sides[not config.sends]
     if config.sends and delays is not None:
         report["schedule"] = {
             "rate": float(config.rate) or None,

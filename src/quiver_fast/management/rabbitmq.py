@@ -59,6 +59,10 @@ class RabbitQueues:
         request = Request(self._reply_to, body, address="/bindings", subject="POST")
         self._demand(*self._ask(request), "bind a queue to", exchange)
 
+    def make_exclusive(self, address: str) -> None:
+        """Make a queue that only this connection receives from, and that goes with it."""
+        self._demand(*self._call("PUT", address, {"exclusive": True}), "declare", address)
+
     def delete(self, address: str) -> None:
         """Delete a queue with its messages; succeed if there is none."""
         self._demand(*self._call("DELETE", address), "delete", address)

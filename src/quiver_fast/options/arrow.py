@@ -101,9 +101,21 @@ ARROW_OPTIONS = (
     Option("receive-delay", NUMBER, "MICROSECONDS",
         "receivers: take a message, wait so long, accept it, and only then take the next", 0,
         zero="none", most=2**31 * 10**6, section=_LIMITS, title="Receive delay (us)",
-        extension=True, flag="--receive-delay", metavar="DURATION", acts="receive", group=RECEIVER,
+        extension=True, flag="--receive-delay", alias="--work", metavar="DURATION",
+        acts="receive", group=RECEIVER,
         help="Receive as a slow consumer: take a message, work on it for DURATION, such as 5ms or "
         "200us, accept it, and only then take the next"),
+    Option("request-reply", SWITCH, "",
+        "send requests and take their replies, or answer requests; needs records of v2", False,
+        section=_LIMITS, extension=True, flag="--request-reply", group=RECEIVER,
+        help="Senders send requests at --rate and take the replies of the receivers, which work on "
+        "each for --receive-delay: the settlements are the round trips"),
+    Option("reply-timeout", NUMBER, "MICROSECONDS",
+        "requesters: a request without a reply is timed out so long after it was due", 5_000_000,
+        least=1000, most=2**31 * 10**6, section=_LIMITS, title="Reply time-out (us)",
+        extension=True, flag="--reply-timeout", metavar="DURATION", side="send", group=RECEIVER,
+        help="Count a request as timed out that has no reply DURATION after it was due, such as "
+        "500ms"),
     Option("pause", TEXT, "RECEIVE:PAUSE",
         "receivers: receive for a time, take nothing and give no credit for another, and so on, "
         "such as 10s:5s", "", shown="none", section=_LIMITS, title="Receive and pause",

@@ -36,6 +36,24 @@ _BODY: Rule = (("body-file",), EXCLUDES, ("body-size",), "")
 
 ARROW_RULES: tuple[Rule, ...] = (
     (("rate",), EXCLUDES, ("rate-steps",), ""),
+    (("reply-timeout",), NEEDS, ("request-reply",), ""),
+    (
+        ("request-reply",),
+        EXCLUDES,
+        (
+            "streaming",
+            "transaction-size",
+            "presettled",
+            "purge",
+            "exit-when",
+            "backlog",
+            "reconnect",
+            "release",
+            "reject",
+        ),
+        "",
+    ),
+    (("request-reply",), NEEDS, ("record-format=v2",), "ids show which reply is of which request"),
     (("reconnect",), EXCLUDES, ("presettled",), "a presettled message has no outcome"),
     (("presettled",), EXCLUDES, ("settlement",), "no settlement is left to record"),
     (("presettled",), EXCLUDES, ("transaction-size",), ""),
@@ -60,6 +78,8 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("resend",), EXCLUDES, ("body-size=mix",), "a copy has the size of its message"),
 )
 SENDER_RULES: tuple[Rule, ...] = (
+    (("request-reply",), NEEDS, ("rate", "rate-steps"), "requests are sent by a schedule"),
+    (("request-reply",), EXCLUDES, ("channel-mode=passive",), "a requester attaches its links"),
     (("settlement",), NEEDS, ("record-format=v2",), ""),
     (("backlog",), NEEDS, ("rate", "rate-steps"), "sending goes on at it"),
 )
@@ -120,7 +140,7 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("fan-out",), EXCLUDES, ("record-format=v3",), "ids show which receiver lacks a message"),
     (
         ("fan-out",), EXCLUDES,
-        ("reject", "reconnect", "filter", "filter-properties", "stream-filter"),
+        ("reject", "reconnect", "request-reply", "filter", "filter-properties", "stream-filter"),
         "the account of each receiver does not have that",
     ),
     (("reconnect",), EXCLUDES, ("exit-when",), ""),

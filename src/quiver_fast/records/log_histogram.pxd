@@ -10,3 +10,4 @@ cdef class LogHistogram:
     cdef readonly int64_t count
 
     cdef void add_latencies(self, Column sent, Column received) noexcept nogil
+    cdef void add_one(self, int64_t latency) noexcept nogil

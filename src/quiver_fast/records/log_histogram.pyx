@@ -73,6 +73,11 @@ cdef class LogHistogram:
             self._cells[place_of(latency)] += 1
         self.count += received.size
 
+    cdef void add_one(self, int64_t latency) noexcept nogil:
+        """Count a latency."""
+        self._cells[place_of(latency)] += 1
+        self.count += 1
+
     def add(self, const int64_t[:] latencies):
         """Count latencies.
 
@@ -136,6 +141,16 @@ cdef class LogHistogram:
                 seen += self._cells[cell]
                 cell += 1
             found.append(seen)
+        return found
+
+    def cells(self):
+        """Return the middle of each cell with latencies, in whole ticks, and their number."""
+        found = []
+        for place in range(2 * SIDE):
+            if self._cells[place]:
+                middle = middle_of(place - SIDE) if place >= SIDE else (
+                    -1 - middle_of(SIDE - 1 - place))
+                found.append((int(middle), self._cells[place]))
         return found
 
     def clear(self):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast.analysis.figures.clock_step import set_back_ms
 from quiver_fast.analysis.figures.delivery import receiver_alone
 from quiver_fast.analysis.figures.latency import exact_latency, upstream_latency, with_never_sent
+from quiver_fast.analysis.figures.request_reply import request_reply
 from quiver_fast.analysis.figures.schedule import send_schedule, unsent_waits
 from quiver_fast.analysis.figures.sender_rate import sender_rate, told_rate
 from quiver_fast.analysis.figures.series import per_second
@@ -33,7 +34,7 @@ def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dic
     Returns:
         ``results`` in upstream's shape (times in epoch milliseconds; ``message_rate`` is
         :func:`.sender_rate.sender_rate`, rounded), ``series``, ``records``, and where they apply
-        ``settlement``, ``schedule``, ``streaming`` and ``warmup``.
+        ``settlement``, ``schedule``, ``request_reply``, ``streaming`` and ``warmup``.
     """
     since = measured_since(sender, run)
     measured = without_warmup(sender, since)
@@ -48,6 +49,8 @@ def sender_sections(sender: FileAnalysis, run: RunBounds = NOTHING_KNOWN) -> dic
         sections["settlement"] = sender.settlement.section(sender.time_unit)
     if run.sending is not None:
         sections["schedule"] = send_schedule(sender, run)
+    if run.replies is not None:
+        sections["request_reply"] = request_reply(run.replies, sender.count, sender.time_unit)
     return sections | _streaming(sender)
 
 

@@ -26,6 +26,7 @@ class Quantity:
 
 _THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
 LATENCY = Quantity("ms", {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6})
+ROUND_TRIP = Quantity("ms", LATENCY.limits)
 RATE = Quantity("messages/s", {u + per: f for u, f in _THOUSANDS.items() for per in ("", "/s")})
 COUNT = Quantity("messages", _THOUSANDS)
 SECONDS = Quantity("s", {"": 1.0, "s": 1.0, "ms": 1e-3})
@@ -75,8 +76,12 @@ class Figure:
 
     def of_run(self, document: Document) -> float | None:
         """Return its value from the document of a run; None without one."""
-        if self.quantity is LATENCY:
+        if self.quantity in (LATENCY, ROUND_TRIP):
             latency = _of_all_due(document)
+            if self.quantity is ROUND_TRIP:
+                # The settlements of a run with requests are those of their replies.
+                asks = _at(document, "sender/request_reply")
+                latency = (asks and _at(document, "sender/settlement/all")) or {}
             ticks = _at(latency, self.place)
             return None if ticks is None else ticks / per_millisecond(latency["unit"])
         value = _at(document, self.place)
@@ -140,8 +145,6 @@ _OF_RUNS = (
     # Between none and all of the unreceived messages are lost.
     Figure("lost", COUNT, "delivery/lost", most="delivery/unreceived"),
     Figure("older", COUNT, "delivery/older"),
-    Figure("filtered", COUNT, "delivery/filtered"),
-    Figure("unmatched", COUNT, "delivery/unmatched"),
     Figure("duplicate", COUNT, "delivery/duplicate"),
     Figure("reordered", COUNT, "delivery/reordered"),
     Figure("released", COUNT, "delivery/released"),
@@ -159,6 +162,14 @@ _OF_RUNS = (
     Figure("in_doubt", COUNT, "ledger/in_doubt"),
     Figure("resent", COUNT, "ledger/resent"),
     Figure("redelivered", COUNT, "ledger/redelivered"),
+    Figure("timed_out", COUNT, "sender/request_reply/timed_out"),
+    Figure("late", COUNT, "sender/request_reply/late"),
+    Figure("duplicate_replies", COUNT, "sender/request_reply/duplicate"),
+    Figure("foreign_replies", COUNT, "sender/request_reply/foreign"),
+    *(
+        Figure(f"round_trip_{name}", ROUND_TRIP, f"percentiles/{rank}")
+        for name, rank in (("p50", "50"), ("p99", "99"), ("p99.9", "99.9"), ("max", "100"))
+    ),
     Figure("never_sent", COUNT, "sender/schedule/never_sent",
            about="messages of a run with a rate that were due and never sent; k and m"),
     Figure(_GROWTH, RATE, "queue_growth/per_second",

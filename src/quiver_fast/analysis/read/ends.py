@@ -26,6 +26,7 @@ from quiver_fast.analysis.figures.latency import exact_latency, with_never_sent
 from quiver_fast.analysis.figures.ledger import ledger_section, with_ledger
 from quiver_fast.analysis.figures.ledger_lines import LedgerSums, LedgerTables
 from quiver_fast.analysis.figures.pair_results import pair_sections
+from quiver_fast.analysis.figures.request_reply import request_reply
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.schedule import unsent_waits
 from quiver_fast.analysis.figures.sender_rate import end_of_sending, sending_ns, told_rate
@@ -264,14 +265,16 @@ class MergedEnds:
         receiver["delivery"] = self._received.delivery
         unsent, unit = self._unsent(), received.time_unit
         receiver["latency"] |= with_never_sent(received.latencies, unsent, unit)
-        filtered = self._received.delivery.get("filtered")
-        sections = pair_sections(sent, received, self._run, filtered)
+        sections = pair_sections(sent, received, self._run)
         schedules = [end["schedule"] for end in ends if "schedule" in end]
         if schedules:
             kept = sender["schedule"] = schedule_of_ends(schedules)
             rate = told_rate(kept["achieved"])
             sender["results"]["message_rate"] = rate
             sections["results"] = (sections["results"] or {}) | {"sender_rate": rate}
+        if self._run.replies is not None:
+            found = request_reply(self._run.replies, sent.count, sent.time_unit)
+            sender["request_reply"] = found
         delivery, sums = self._received.delivery, self._received.ledger
         if sums is not None:
             schedule = sender.get("schedule")
@@ -332,7 +335,7 @@ class MergedEnds:
                 delivered = None if shares is None else shares.delivered.get(facts.number, 0)
                 ledger = {"sent": facts.count, "received": delivered}
                 if exact and facts.count is not None and delivered is not None:
-                    ledger["unreceived"] = self._wanted(facts.count) - delivered
+                    ledger["unreceived"] = self._run.due(facts.count) - delivered
                 rate = facts.rate
                 if members is not None and passed is not None and facts.count is not None:
                     # All ends of a process follow its schedule.
@@ -379,17 +382,9 @@ class MergedEnds:
         shares, found = self._received.shares, self._received.delivery
         if shares is None:
             return False
-        if found.get("unmatched", 0) != 0:
-            return False
         delivered = sum(shares.delivered.values())
-        wanted = self._run.due(found["sent"] - found.get("filtered", 0))
-        missing = self._run.not_rejected(wanted - delivered)
+        missing = self._run.not_rejected(self._run.due(found["sent"]) - delivered)
         return (missing, found["received"] - delivered) == (found["unreceived"], found["duplicate"])
-
-    def _wanted(self, sent: int) -> int:
-        """Return how many receipts there must be of the first messages of an end."""
-        matching = self._run.matching
-        return self._run.due(sent if matching is None else matching.of_first(sent))
 
     def _queue_of(self, number: int) -> int | None:
         return None if self._queues is None else number % self._queues

@@ -68,8 +68,7 @@ class PairAnalysis:
     @property
     def sections(self) -> dict[str, Any]:
         """``results``, ``drain``, ``queue_growth`` and ``steps``: `.pair_results.pair_sections`."""
-        filtered = self.delivery.get("filtered")
-        return pair_sections(self.sender, self.receiver, self.run, filtered)
+        return pair_sections(self.sender, self.receiver, self.run)
 
 
 @dataclass

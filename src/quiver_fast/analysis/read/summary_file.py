@@ -173,6 +173,30 @@ def _is_faults(value: Any) -> bool:
     )
 
 
+def _is_time(value: Any) -> bool:
+    """Say whether it is a time, which may be negative, and its number."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and isinstance(value[0], int)
+        and _is_count(abs(value[0]))
+        and _is_count(value[1])
+    )
+
+
+def _is_replies(value: Any) -> bool:
+    """Say whether it has the counts of a requester, and its times, or those of a responder."""
+    if not _is_object(value):
+        return False
+    if "replied" in value:
+        return all(map(_is_count, value.values()))
+    pairs = [value.get(key) for key in ("back", "work")]
+    counts = ("in_time", "late", "duplicate", "foreign", "timed_out")
+    return all(_is_count(value.get(key)) for key in counts) and all(
+        isinstance(rows, list) and all(map(_is_time, rows)) for rows in pairs
+    )
+
+
 def _is_drain(value: Any) -> bool:
     return _is_moment(value) and _is_flag(value.get("senders_ended"))
 
@@ -235,6 +259,7 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("arrow", "modified"): _is_count,
     ("arrow", "aborted"): _is_count,
     ("arrow", "schedule"): _is_schedule,
+    ("arrow", "request_reply"): _is_replies,
     ("arrow", "ends"): _is_object,
     ("arrow", "ends", "counts"): _is_counts,
     ("failures",): _is_failures,

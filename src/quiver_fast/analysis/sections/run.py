@@ -31,6 +31,7 @@ from quiver_fast.analysis.model.units import (
 )
 from quiver_fast.analysis.sections.ends import end_sections
 from quiver_fast.analysis.sections.headline import incomplete_text, ledger_words
+from quiver_fast.analysis.sections.requests import request_rows
 from quiver_fast.analysis.sections.rows import (
     PAGE,
     TEXT,
@@ -49,8 +50,8 @@ from quiver_fast.analysis.sections.rows import (
 from quiver_fast.rate_steps import rate_text as step_rate
 from quiver_fast.words import counted
 
-_COUNTS = ("sent", "received", "filtered", "unmatched", "unreceived", "lost", "duplicate",
-           "reordered", "foreign", "negative_latency")  # fmt: skip
+_COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
+           "negative_latency")  # fmt: skip
 
 _FATES = ("due", "acknowledged_received", "acknowledged_unreceived", "lost", "in_doubt_received",
           "in_doubt_unreceived", "refused", "never_sent", "resent", "resent_received",
@@ -97,7 +98,8 @@ def run_sections(run: Document) -> list[Section]:
         "DELIVERY": _delivery(run),
         "LEDGER": ledger_rows(run),
         "BACKLOG": _backlog(run.get("backlog")),
-        "SETTLEMENT": _settlement(sender.get("settlement")),
+        "REQUESTS": request_rows(sender, receiver.get("latency")),
+        "SETTLEMENT": () if "request_reply" in sender else _settlement(sender.get("settlement")),
         "SCHEDULE": _schedule(sender, receiver.get("latency")),
         "STREAMING": _streaming((receiver or sender).get("streaming")),
         "CPU": [Row("", text, "", ("CPU", text), TEXT) for text in starved_lines(run)],
@@ -250,8 +252,6 @@ def _delivery(run: Document) -> Iterator[Row]:
             yield number(_words(key).capitalize(), delivery[key], unit)
         elif key == "lost" and delivery.get("unreceived"):
             yield Row("Lost", "not known")
-        elif key == "filtered" and key in delivery:
-            yield Row("Filtered", "not known")
     for key in ("released", "rejected"):
         if delivery.get(key):
             words = ("Outcomes", f"{delivery[key]:,} {key}")

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quiver_fast.analysis.model.distribution import Int64Array, distinct
-from quiver_fast.analysis.model.matching import Matching
-from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of, wanted
+from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of
 from quiver_fast.analysis.tables.key_runs import as_keys, split_at
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows
 
@@ -92,12 +91,11 @@ class Fates:
         rows = firsts.view(np.int64), lengths.view(np.int64), kinds[origin], ones
         self._rows.add(block, *rows)
 
-    def totals(self, matching: Matching | None = None) -> dict[str, int]:
+    def totals(self) -> dict[str, int]:
         """Return the sums of :func:`totals_of` over all messages."""
         found: dict[str, int] = {}
         for rows in self._rows.chunks():
-            totals = totals_of(rows, matching)
-            found = {name: n + found.get(name, 0) for name, n in totals.items()}
+            found = {name: n + found.get(name, 0) for name, n in totals_of(rows).items()}
         return found or totals_of(NO_LINES)
 
 
@@ -118,8 +116,8 @@ def summed_kinds(rows: Rows) -> Rows:
     return found
 
 
-def totals_of(rows: Rows, matching: Matching | None = None) -> dict[str, int]:
-    """Return how many messages had which fate, without those that a filter leaves out.
+def totals_of(rows: Rows) -> dict[str, int]:
+    """Return how many messages had which fate.
 
     Keys: ``settled_received``, ``settled_unreceived``, ``unsettled_received`` and
     ``unsettled_unreceived`` messages that were sent; and the further arrivals of these messages:
@@ -130,7 +128,6 @@ def totals_of(rows: Rows, matching: Matching | None = None) -> dict[str, int]:
 
     Args:
         rows: as :func:`summed_kinds` returns them, of whole blocks.
-        matching: the messages that the receivers' filter lets through; None for all.
     """
     starts, of = _by_message(rows)
     kinds, counts = rows[:, _KIND], rows[:, _COUNT]
@@ -152,7 +149,7 @@ def totals_of(rows: Rows, matching: Matching | None = None) -> dict[str, int]:
         "redelivered": again,
         "duplicate": receipts - expected - again,
     }
-    weights = wanted(rows[starts, :_KIND], matching) * (sent > 0)
+    weights = rows[starts, _LENGTH] * (sent > 0)
     return {name: int((value * weights).sum()) for name, value in values.items()}
 
 

@@ -137,9 +137,9 @@ cdef class EndsLoop(Lines):
                 end = <End *>plane.session.user if plane.session != NULL else NULL
                 if end == NULL or end.is_over:
                     continue
-                if event == AMQP_OUTCOME and self.sends:
+                if event == AMQP_OUTCOME:
                     self.mark_records(end)
-                    (<Sender>end.endpoint).take_disposition(&plane.disposition)
+                    (<Endpoint>end.endpoint).take_disposition(&plane.disposition)
                 self.queue(end)
             elif event != AMQP_NOTHING:
                 is_told = True
@@ -152,7 +152,12 @@ cdef class EndsLoop(Lines):
         cdef amqp_link_end_t *link = plane.arrival.link
         cdef End *end = <End *>link.session.user
         cdef amqp_event event = AMQP_ARRIVAL
-        if end == NULL or end.is_over or self.sends:
+        if end == NULL or end.is_over:
+            return amqp_plane_next(plane)
+        if self.sends:
+            self.mark_records(end)
+            (<Endpoint>end.endpoint).take_reply(&plane.arrival)
+            self.queue(end)
             return amqp_plane_next(plane)
         if end.round != self.round:
             end.round = self.round

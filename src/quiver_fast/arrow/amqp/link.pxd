@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from quiver_fast.amqp.data_plane cimport amqp_link_end_t
+from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_disposition_t, amqp_link_end_t
 from quiver_fast.arrow.amqp.connection cimport Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
 from quiver_fast.arrow.run.course cimport Course
@@ -38,6 +38,8 @@ cdef class Endpoint:
     cdef int take_input(self) except -1 nogil
     cdef int64_t turn(self, int64_t now) except? -1 nogil
     cdef int await_input(self, int64_t wake) except -1 nogil
+    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil
+    cdef int take_reply(self, const amqp_arrival_t *arrival) except -1 nogil
     cdef int begin(self) noexcept nogil
     cdef int confirm_attach(self) except -1
     cdef bint find_session(self) except -1
@@ -58,5 +60,6 @@ cdef class Endpoint:
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1
 
 
+cdef bint has_ended(Endpoint end, pn_link_t *link) except? -1 nogil
 cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1
 cdef bint has_selector(pn_terminus_t *source) noexcept nogil

@@ -4,6 +4,7 @@ from libc.errno cimport ECONNRESET, EPIPE
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
+from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_disposition_t
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
 from quiver_fast.arrow.amqp.transaction cimport Coordinator
 from quiver_fast.arrow.run.course cimport OVER, Course, Limits, flush_and_report
@@ -343,6 +344,14 @@ cdef class Endpoint:
         """Write and read; wait for the peer until ``wake``."""
         return 0
 
+    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil:
+        """Take outcomes of our deliveries; an end without deliveries has none."""
+        return 0
+
+    cdef int take_reply(self, const amqp_arrival_t *arrival) except -1 nogil:
+        """Take a frame that came to a sender; one that is no requester has no such frames."""
+        return 0
+
     cdef int begin(self) noexcept nogil:
         """Begin the clock of the run, or prepare it. The link is attached."""
         return self.course.start_clock()
@@ -423,6 +432,16 @@ cdef class Endpoint:
     cdef int fail_with(self, pn_condition_t *condition, str what) except -1:
         text = condition_text(condition)
         raise LinkError(f"{self.connection.peer}: the peer {what} of '{self.address}': {text}")
+
+
+cdef bint has_ended(Endpoint end, pn_link_t *link) except? -1 nogil:
+    """Say whether the peer ended an endpoint's link for replies; LinkError if it gave a reason."""
+    if link == NULL or not (pn_link_state(link) & PN_REMOTE_CLOSED):
+        return False
+    if pn_condition_is_set(pn_link_remote_condition(link)):
+        with gil:
+            end.fail_with(pn_link_remote_condition(link), "detached the link for replies")
+    return True
 
 
 cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1:

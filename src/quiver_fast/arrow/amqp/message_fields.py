@@ -15,8 +15,8 @@ DEFAULT_PRIORITY = 4
 
 _NULL, _TRUE, _FALSE = b"\x40", b"\x41", b"\x42"
 _HEADER, _PROPERTIES = b"\x00\x53\x70", b"\x00\x53\x73"
-# Fields of the properties between message-id and subject, and between subject and group-id.
-_BEFORE_SUBJECT, _BEFORE_GROUP = 2, 6
+# The places of fields in the properties.
+_SUBJECT, _REPLY_TO, _GROUP = 3, 4, 10
 
 
 class MessageFields(NamedTuple):
@@ -29,6 +29,7 @@ class MessageFields(NamedTuple):
         subject: for filters; empty for none.
         group_id: of the group whose order a server keeps; empty for none.
         properties: application properties besides our own; values are str, int or bool.
+        reply_to: the address for the reply; empty for none.
     """
 
     durable: bool = False
@@ -37,6 +38,7 @@ class MessageFields(NamedTuple):
     subject: str = ""
     group_id: str = ""
     properties: Mapping[str, str | int | bool] = MappingProxyType({})
+    reply_to: str = ""
 
     def header(self) -> bytes:
         """Return the header section; empty if all its fields have their defaults."""
@@ -63,11 +65,10 @@ class MessageFields(NamedTuple):
             message_id: text; empty for none.
         """
         fields = [_text(message_id) if message_id else _NULL]
-        if self.subject or self.group_id:
-            fields += [_NULL] * _BEFORE_SUBJECT
-            fields.append(_text(self.subject.encode()) if self.subject else _NULL)
-        if self.group_id:
-            fields += [_NULL] * _BEFORE_GROUP + [_text(self.group_id.encode())]
+        texts = {_SUBJECT: self.subject, _REPLY_TO: self.reply_to, _GROUP: self.group_id}
+        for place, text in texts.items():
+            if text:
+                fields += [_NULL] * (place - len(fields)) + [_text(text.encode())]
         if fields == [_NULL]:
             return b"", 0
         section = _PROPERTIES + _list(fields)

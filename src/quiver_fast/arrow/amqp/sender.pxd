@@ -44,7 +44,6 @@ cdef class Sender(Endpoint):
     cdef int fail_silent(self) except -1
     cdef int finish_delivery(self) except -1 nogil
     cdef int feed_body(self, int64_t now) except -1 nogil
-    cdef int take_disposition(self, const amqp_disposition_t *disposition) except -1 nogil
     cdef int take_outcomes(
         self, const amqp_disposition_t *disposition, uint32_t first, uint32_t last) except -1 nogil
     cdef int count_outcomes(self, const amqp_state_t *state, int64_t count) except -1 nogil

@@ -10,11 +10,10 @@ from libc.stdint cimport INT64_MAX, int64_t, uint32_t
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, amqp_arrival_t,
-    amqp_code, amqp_session_end_t,
+    amqp_code,
 )
 from quiver_fast.arrow.amqp.incoming cimport Inflow
 from quiver_fast.arrow.amqp.receiver cimport Receiver
-from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
@@ -37,14 +36,6 @@ cdef class Outcomes:
         release: the share to release, in millionths.
         reject: the share to reject, likewise; both are less than the whole together.
     """
-
-    # The shares to release and to reject, in millionths, and the parts of a delivery that are due.
-    cdef int64_t release
-    cdef int64_t reject
-    cdef int64_t release_due
-    cdef int64_t reject_due
-    # It reports rejected messages to the wrapper: they have no records.
-    cdef Control control
 
     def __init__(self, control, release: int, reject: int) -> None:
         self.control = control
@@ -89,25 +80,6 @@ cdef class ShapedReceiver(Receiver):
         outcomes: what becomes of messages; None for accepting all of them.
         options: see Receiver.
     """
-
-    # Shared by all receivers of the process; None to accept all messages.
-    cdef Outcomes outcomes
-    cdef int64_t released
-    cdef int64_t rejected
-    # Nanoseconds of work on a message, of receiving before a pause, of a pause; 0 for none.
-    cdef int64_t delay
-    cdef int64_t receiving
-    cdef int64_t pausing
-    cdef bint is_paused
-    # When the next work or pause begins or ends (monotonic ns).
-    cdef int64_t next_step
-    # The message that is worked on: until when, and its delivery, if that is not settled.
-    cdef bint is_busy
-    cdef int64_t busy_until
-    cdef bint is_owed
-    cdef amqp_session_end_t *owed_session
-    cdef uint32_t owed_id
-    cdef amqp_code owed_code
 
     def __init__(self, connection, writer, limits, *, delay: int, receiving: int, pausing: int,
                  outcomes: Outcomes | None, **options: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Account(NamedTuple):
@@ -19,6 +19,8 @@ class Account(NamedTuple):
         purged: messages that were taken to empty a queue.
         bytes: of the bodies of a stream.
         resent: copies of messages that were in doubt.
+        replied: replies that were sent, by a responder.
+        undelivered: replies that the peer did not accept.
         address: of the node; None over csp.
         first_refusal: the reason of the first message that was not accepted.
         queue_empty: the queue was read to its end; None where the end does not know.
@@ -27,6 +29,7 @@ class Account(NamedTuple):
         has_all_outcomes: no message of it can still reach a queue.
         sending_ns: nanoseconds from the begin of the schedule to its end; None without one.
         counts: the messages of each end, by its number; empty where there is one.
+        replies: the replies that came to the process (`Replies.document`); None of no requester.
     """
 
     sent: int = 0
@@ -43,6 +46,8 @@ class Account(NamedTuple):
     purged: int = 0
     bytes: int = 0
     resent: int = 0
+    replied: int = 0
+    undelivered: int = 0
     address: str | None = None
     first_refusal: str = ""
     queue_empty: bool | None = None
@@ -50,6 +55,7 @@ class Account(NamedTuple):
     has_all_outcomes: bool = False
     sending_ns: int | None = None
     counts: tuple[int, ...] = ()
+    replies: dict[str, Any] | None = None
 
     @property
     def refused(self) -> int:
@@ -75,6 +81,7 @@ def account_of_all(ends: Sequence[Account]) -> Account:
         queue_empty=None if not ends or None in empty else all(empty),
         drained_at=_of_all_drains([one.drained_at for one in ends]),
         has_all_outcomes=all(one.has_all_outcomes for one in ends),
+        replies=next((one.replies for one in ends), None),
         sending_ns=max(passed) if passed and len(passed) == len(ends) else None,
     )
 

@@ -116,7 +116,8 @@ class ArrowOptions(SimpleNamespace):
             for option in OF_BOTH
         }
         values["username"] = only_one("both name a user", users)
-        values["settlement"] = values["settlement"] or bool(values["reconnect"])
+        implied = bool(values["reconnect"] or values["request_reply"])
+        values["settlement"] = values["settlement"] or implied
         values["failover"] = failover_text(
             values["failover"] or (), url.shown, url.scheme, flag_name("failover")
         )

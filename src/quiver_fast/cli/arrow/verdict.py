@@ -102,6 +102,9 @@ def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
     schedule = summary.get("schedule")
     if schedule is not None and schedule["missed"]:
         yield _missed_text(schedule)
+    asked = summary.get("request_reply") or {}
+    if asked.get("timed_out"):
+        yield f"{asked['timed_out']:,} of {asked['requests']:,} requests had no reply in time"
     some = summary["results"]["message_count"]
     if (
         role == "sender"
@@ -169,15 +172,10 @@ def _delivery_warnings(delivery: dict[str, Any], peer_to_peer: bool) -> Iterator
         proven = f"; {lost:,} of them are {lost_text(peer_to_peer)}" if lost else ""
         if lost is None:
             proven = "; it is not known whether they are lost"
-        if delivery.get("filtered", 0) is None:
-            proven = "; it is not known which of them the filter leaves out"
         copies = "copies" in delivery
         due, word = (delivery["copies"], "copy") if copies else (delivery["sent"], "message")
         sent = counted(due, word, ("was", "were"))
         yield f"{unreceived:,} of {sent} not received{proven}"
-    if delivery.get("unmatched"):
-        unmatched = counted(delivery["unmatched"], "received message", ("does", "do"))
-        yield f"{unmatched} not match the filter"
     if delivery.get("older"):
         older = counted(delivery["older"], "received message", ("was", "were"))
         yield f"{older} left by an earlier run and counted nowhere"

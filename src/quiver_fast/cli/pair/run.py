@@ -76,7 +76,8 @@ class PairPlans:
         }
         self.both_extended = all(impl.extensions for impl in self._implementations.values())
         self.peer_to_peer: bool = args.url is None
-        self.settlement: bool = args.settlement or bool(vars(args).get("reconnect"))
+        implied = vars(args).get("reconnect") or vars(args).get("request_reply")
+        self.settlement: bool = args.settlement or bool(implied)
         self.drain_timeout: float = args.drain_timeout
         # `quiver-bench` has none.
         self.backlog: int | None = vars(args).get("backlog") or None
