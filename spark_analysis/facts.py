@@ -24,7 +24,7 @@ from spark_analysis.delivery import (
 from spark_analysis.files import RecordFile, receivers_of, runs_with_both_ends
 from spark_analysis.ledger import ledger_facts
 from spark_analysis.rate_steps import facts_of_steps, numbered, steps_of_runs
-from spark_analysis.reconcile import distinct_ids, reconciled
+from spark_analysis.reconcile import distinct_ids, filters_of, reconciled
 from spark_analysis.run_filter import at_sent_ticks, ends_of_runs, receipt, timely
 from spark_analysis.schema import RECEIVER, SENDER
 
@@ -97,7 +97,7 @@ def _receipts(
         steps = steps_of_runs(runs, bounds)
         messages = sends_and_receipts(sends, both)
         messages = messages if steps is None else numbered(messages, steps)
-        found = reconciled(in_ranges(messages, runs, skew=skew)).persist()
+        found = reconciled(in_ranges(messages, runs, skew=skew), filters_of(bounds)).persist()
         kept.append(found)
         if steps is not None:
             tables += facts_of_steps(sends, found, steps)

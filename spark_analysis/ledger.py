@@ -7,6 +7,7 @@ The lines about the ids of a range meet in one task, which adds them up as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from quiver_fast.analysis.tables.fates import COPIED, SENT, SETTLED, summed_kind
 from spark_analysis import fact_names, schema
 from spark_analysis.columns import ID_BITS, cut_at_ranges, together
 from spark_analysis.files import RecordFile
-from spark_analysis.reconcile import by_ranges, whole_parts
+from spark_analysis.reconcile import Filters, by_ranges, filters_of, whole_parts
 from spark_analysis.schema import SENDER, as_facts
 
 _Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -67,7 +68,9 @@ def ledger_facts(
     keyed = every.where(~times).select(
         "*", F.lit(True).alias("by_ids"), F.lit(0).alias("position"), F.lit(ID_BITS).alias("bits")
     )
-    totals = by_ranges(cut_at_ranges(keyed), "run").mapInArrow(_totals, _SUMS)
+    totals = by_ranges(cut_at_ranges(keyed), "run").mapInArrow(
+        partial(_totals, filters_of(bounds)), _SUMS
+    )
     sums = totals.groupBy("run", "name").agg(F.sum("n").alias("n")).withColumn("arrow", F.lit(""))
     tables = [as_facts(sums, fact_names.LEDGER, text=F.col("name"), n=F.col("n"))]
     moments = found.where(times).select("run", "kind", "key").distinct()
@@ -131,12 +134,12 @@ def _numbers(batch: pa.RecordBatch, name: str, otherwise: int = 0) -> _Int64:
     return found
 
 
-def _totals(batches: _Batches) -> _Batches:
+def _totals(filters: Filters, batches: _Batches) -> _Batches:
     """Add up lines that are sorted by run and range, whole ranges at a time."""
     for (run,), columns in whole_parts(batches, "run"):
         ones = np.ones(len(columns["key"]), np.int64)
         lines = (0 * ones, columns["key"], columns["n"], columns["kind"], ones)
-        totals = totals_of(summed_kinds(np.column_stack(lines)))
+        totals = totals_of(summed_kinds(np.column_stack(lines)), filters.get(run))
         yield pa.record_batch(
             [pa.repeat(pa.scalar(run), len(totals)), pa.array(totals), pa.array(totals.values())],
             ["run", "name", "n"],

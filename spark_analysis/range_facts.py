@@ -23,7 +23,7 @@ from spark_analysis.columns import ID_BITS, TICK_BITS, cut_at_ranges, tick_bits
 from spark_analysis.delivery import delivery, in_ranges, own_facts, sends_and_receipts
 from spark_analysis.fact_names import DELIVERY
 from spark_analysis.files import RecordFile, receivers_of, runs_with_both_ends
-from spark_analysis.reconcile import distinct_ids, reconciled_ranges
+from spark_analysis.reconcile import distinct_ids, filters_of, reconciled_ranges
 from spark_analysis.run_filter import at_sent_ticks, ends_of_runs, receipt, stamped, timely
 from spark_analysis.schema import RECEIVER, SENDER
 
@@ -161,7 +161,7 @@ class RangeFacts:
             records: all transfers of these ranges.
             touched: the ranges; None for all.
         """
-        return reconciled_ranges(self._cut(records), touched)
+        return reconciled_ranges(self._cut(records), touched, filters_of(self._bounds))
 
     def of_ranges(self, found: DataFrame) -> list[DataFrame]:
         """Return the facts that follow from the rows of all ranges."""

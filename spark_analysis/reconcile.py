@@ -7,6 +7,7 @@ compares without looking at one of them; the counts of all ranges add up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark uses)
 
+from quiver_fast.analysis.model.bounds import RunBounds
 from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.model.matching import Matching
 from quiver_fast.analysis.tables.id_table import IdTable, balance
 from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, disjoint
 from quiver_fast.analysis.tables.tally import located_pieces
@@ -29,6 +32,8 @@ from spark_analysis.schema import ARROW, as_facts
 _RECONCILED = schema.to_arrow(schema.RECONCILED)
 _RESULT = schema.to_arrow(schema.RESULT)
 
+# The counts of :class:`.id_table.IdBalance` that add up over receivers.
+_SUMMED = ("filtered", "unmatched", "duplicate", "negative_latency")
 # Rows that are compared at a time, where ranges allow.
 _ENOUGH_ROWS = 1 << 17
 # A range of ticks is shorter than 2 to this power.
@@ -36,27 +41,38 @@ _GROUP_BITS = 32
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Columns = dict[str, Any]
+Filters: TypeAlias = Mapping[str, Matching | None]
 # Counts, the receipts of messages that were sent, and rows on the order of the messages.
 _Compared = tuple[dict[str, int], Columns, list[Columns]]
 
 
-def reconciled(rows: DataFrame) -> DataFrame:
+def reconciled(rows: DataFrame, filters: Filters) -> DataFrame:
     """Return the rows of ``RECONCILED``, which are read more than once.
 
     Args:
         rows: :func:`.delivery.in_ranges` of all messages of runs with both ends.
+        filters: those of the receivers of each run, by its name.
     """
-    return by_ranges(rows, "run").mapInArrow(_reconcile, schema.RECONCILED)
+    return by_ranges(rows, "run").mapInArrow(partial(_reconcile, filters), schema.RECONCILED)
 
 
-def reconciled_ranges(rows: DataFrame, touched: Mapping[str, Set[int]] | None) -> DataFrame:
+def reconciled_ranges(
+    rows: DataFrame, touched: Mapping[str, Set[int]] | None, filters: Filters
+) -> DataFrame:
     """Return the rows of ``RECONCILED``, each with its range.
 
     Args:
         rows: :func:`.delivery.in_ranges` of all messages of these ranges.
         touched: the ranges of each run that are compared; None for all.
+        filters: as of :func:`reconciled`.
     """
-    return by_ranges(rows, "run").mapInArrow(_reconcile_ranges(touched), schema.RECONCILED)
+    made = _reconcile_ranges(touched, filters)
+    return by_ranges(rows, "run").mapInArrow(made, schema.RECONCILED)
+
+
+def filters_of(bounds: Mapping[str, RunBounds]) -> Filters:
+    """Return the filters of the receivers of runs, by their names."""
+    return {name: run.matching for name, run in bounds.items() if run.matching is not None}
 
 
 def distinct_ids(records: DataFrame) -> DataFrame:
@@ -79,17 +95,20 @@ def by_ranges(rows: DataFrame, *keys: str) -> DataFrame:
     return rows.repartition(*keys, "range").sortWithinPartitions(*keys, "range")
 
 
-def _reconcile(batches: Batches) -> Batches:
+def _reconcile(filters: Filters, batches: Batches) -> Batches:
     """Compare sends and receipts that are sorted by run and range, whole ranges at a time."""
     for (run,), columns in whole_parts(batches, "run"):
-        yield from _compared(columns, {"run": run})
+        yield from _compared(columns, {"run": run}, filters.get(run))
 
 
-def _reconcile_ranges(touched: Mapping[str, Set[int]] | None) -> Callable[[Batches], Batches]:
+def _reconcile_ranges(
+    touched: Mapping[str, Set[int]] | None, filters: Filters
+) -> Callable[[Batches], Batches]:
     """Return a function like :func:`_reconcile` whose rows also name their range.
 
     Args:
         touched: the ranges of each run that are compared; None for all.
+        filters: as of :func:`reconciled`.
     """
 
     def rows(batches: Batches) -> Batches:
@@ -99,14 +118,15 @@ def _reconcile_ranges(touched: Mapping[str, Set[int]] | None) -> Callable[[Batch
                 number = int(columns["range"][start])
                 if touched is None or number in touched[run]:
                     part = {name: values[start:end] for name, values in columns.items()}
-                    yield from _compared(part, {"run": run, "range": number})
+                    yield from _compared(part, {"run": run, "range": number}, filters.get(run))
 
     return rows
 
 
-def _compared(columns: Columns, fixed: dict[str, str | int]) -> Batches:
+def _compared(columns: Columns, fixed: dict[str, str | int], matching: Matching | None) -> Batches:
     sends, receipts = _ends(columns)
-    compare = _by_ids if columns["by_ids"][0] else _by_ticks
+    by_ids = columns["by_ids"][0]
+    compare = partial(_by_ids, matching=matching) if by_ids else _by_ticks
     counts, own, tables = compare(sends, receipts)
     names = {"name": list(counts), "n": np.array(list(counts.values()), np.int64)}
     for table in (names, *tables, *_facts(receipts, own)):
@@ -172,24 +192,25 @@ def _changes(rows: pa.RecordBatch, keys: tuple[str, ...]) -> list[int]:
     return [int(start) for start in np.flatnonzero(fresh)]
 
 
-def _by_ids(sends: Columns, receipts: Columns) -> _Compared:
+def _by_ids(sends: Columns, receipts: Columns, matching: Matching | None) -> _Compared:
     runs = _SendRuns(sends)
     own, row = runs.known(receipts)
     sent = IdTable()
     sent.add(sends["key"], sends["n"])
-    counts = _counts(sends, own) | dict.fromkeys(("duplicate", "negative_latency"), 0)
+    counts = _counts(sends, own) | dict.fromkeys(_SUMMED, 0)
     copies = int(sends["copies"][0]) if "copies" in sends and len(sends["n"]) else 0
     arrivals = []
     # Receivers of copies are compared with the sends one by one.
     for part in _receivers(own) if copies else [np.arange(len(own["n"]))]:
         received, one = IdTable(), _where(own, part)
         received.add(one["key"], one["n"], one["latency"] < 0)
-        found = balance(sent, received)
-        counts["duplicate"] += found.duplicate
-        counts["negative_latency"] += found.negative_latency
+        found = balance(sent, received, matching)
+        for name in _SUMMED:
+            counts[name] += getattr(found, name)
         arrivals.append(runs.first_arrivals(one, row[part]))
-    # For each receiver: unreceived - duplicate = sent - received.
-    missing = (copies or 1) * counts["sent"] - counts["received"]
+    # For each receiver: unreceived - duplicate = sent - filtered - (received - unmatched).
+    missing = (copies or 1) * counts["sent"] - counts["filtered"]
+    missing -= counts["received"] - counts["unmatched"]
     return counts | {"unreceived": missing + counts["duplicate"]}, own, arrivals
 
 

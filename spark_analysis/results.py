@@ -60,8 +60,8 @@ from spark_analysis.schema import RECEIVER, SENDER
 
 _UNITS = {ticks: unit for unit, ticks in PER_SECOND.items()}
 _COUNTS = (
-    "sent", "received", "older", "foreign", "unreceived", "duplicate", "reordered",
-    "negative_latency",
+    "sent", "received", "older", "foreign", "unreceived", "filtered", "unmatched", "duplicate",
+    "reordered", "negative_latency",
 )  # fmt: skip
 
 

@@ -147,7 +147,9 @@ RESULT = StructType(
         StructField("n", LongType(), nullable=False),
     ]
 )
-COUNTS = ("sent", "received", "unreceived", "duplicate", "negative_latency")
+COUNTS = (
+    "sent", "received", "unreceived", "filtered", "unmatched", "duplicate", "negative_latency",
+)  # fmt: skip
 """The counts that add up over the ranges of a run, named as in Reconciliation.result."""
 STEP = "step"
 END = "end"

@@ -50,7 +50,6 @@ def test_the_order_of_settling_and_draining(told: bool) -> None:
         (sender(settled("a", 1)), {"arrow": {"drained_at": None, "queue_empty": False}}),
         (sender(settled("a", 1)), {"arrow": {"queue_empty": True}}),
         (sender(settled("a", 1), ttl=5), {"arrow": drained("a", 9, told=True)}),
-        (sender(settled("a", 1)), {"config": {"filter": "a = 1"}, "arrow": drained("a", 9)}),
     ],
 )
 def test_nothing_is_proven(send: dict[str, Any] | None, receive: dict[str, Any] | None) -> None:

@@ -6,12 +6,14 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Message, int32, symbol, ulong
 from support.examples import examples
 
+from quiver_fast.analysis.model.matching import column_of, evaluate
 from quiver_fast.selectors.selector import (
     DEPTH_MAX,
     LENGTH_MAX,
@@ -199,7 +201,21 @@ PROPERTIES = st.dictionaries(
 @given(text=conditions(2), properties=PROPERTIES)
 def test_the_fast_evaluator_equals_the_slow_one(text: str, properties: dict[str, Any]) -> None:
     encoded = bytes(Message(body="x" * 50, properties=properties, subject="s").encode())
-    assert selector(text).matches(encoded) == evaluated(parse(text), properties)
+    columns = {("property", name): column_of(value, 1) for name, value in properties.items()}
+    expected = evaluated(parse(text), properties)
+    assert selector(text).matches(encoded) == expected
+    assert evaluate(parse(text), columns, 1).tolist() == [expected]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(text=conditions(2), properties=PROPERTIES, numbers=st.lists(WHOLES, min_size=1))
+def test_many_messages_at_once(text: str, properties: dict[str, Any], numbers: list[int]) -> None:
+    """As the ledger evaluates a selector: one property is a number that each message has."""
+    size = len(numbers)
+    columns = {("property", name): column_of(value, size) for name, value in properties.items()}
+    columns["property", "a"] = column_of(0, size)._replace(values=np.array(numbers, np.int64))
+    expected = [evaluated(parse(text), properties | {"a": number}) for number in numbers]
+    assert evaluate(parse(text), columns, size).tolist() == expected
 
 
 @settings(max_examples=examples(300), deadline=None)

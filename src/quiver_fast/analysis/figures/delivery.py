@@ -133,6 +133,9 @@ class Reconciliation:
         - ``released``, ``rejected``: those that the receiver refused, by its own count; they are
           missing where that is not known. Neither has a record: a released message comes again,
           and is received then.
+        - ``filtered``, ``unmatched``: messages that the filter of the receiver leaves out, and
+          those of them that were received all the same; the others are not among the
+          ``unreceived``. They are missing without a filter, and None where nobody knows.
         - ``duplicate``: sum over k of max(0, r(k) - s(k)).
         - ``reordered``: first arrivals that were sent before one that had already arrived
           (RFC 4737, section 3.4: a duplicate is no reordering); without ids,
@@ -157,7 +160,9 @@ class Reconciliation:
         return lines.sums()
 
     def _ids(self) -> IdBalance:
-        self._balance = self._balance or balance(self._sender.ids or IdTable(), self._received_ids)
+        if self._balance is None:
+            sent = self._sender.ids or IdTable()
+            self._balance = balance(sent, self._received_ids, self._run.matching)
         return self._balance
 
     def _id_counts(self) -> dict[str, int]:
@@ -169,6 +174,8 @@ class Reconciliation:
             "duplicate": found.duplicate,
             "reordered": found.reordered,
             "negative_latency": found.negative_latency,
+            "filtered": found.filtered,
+            "unmatched": found.unmatched,
         }
 
     def _tick_counts(self) -> dict[str, int]:
@@ -191,7 +198,7 @@ def delivery_section(
     """Return the result of :meth:`Reconciliation.result`, from its counts.
 
     Args:
-        counts: all counts but ``lost``.
+        counts: all counts but ``lost``; ``filtered`` and ``unmatched`` where there are ids.
         by_ids: whether messages were told apart by ids.
         unit: the coarser unit of both ends.
         run: the bounds of the run.
@@ -201,7 +208,10 @@ def delivery_section(
         # Nothing tells which copy a receipt is of.
         missing = run.due(counts["sent"]) - counts["received"]
         counts = counts | {"unreceived": max(missing, 0), "duplicate": max(-missing, 0)}
-    unreceived = run.not_rejected(counts["unreceived"])
+    filter_ = _filtered(counts, run, by_ids=by_ids)
+    left_out = 0 if by_ids else filter_.get("filtered") or 0
+    unreceived = run.not_rejected(max(counts["unreceived"] - left_out, 0))
+    lost = None if unreceived and filter_.get("filtered", 0) is None else run.lost(unreceived)
     if counts["sent"] == 0 and run.run_start is not None:
         told = _RUN_START
     return {
@@ -211,7 +221,8 @@ def delivery_section(
         "older": counts["older"],
         "foreign": counts["foreign"],
         "unreceived": unreceived,
-        "lost": run.lost(unreceived),
+        "lost": lost,
+        **filter_,
         "duplicate": counts["duplicate"],
         "reordered": counts["reordered"]
         if by_ids
@@ -220,6 +231,20 @@ def delivery_section(
         "told_apart_by": told,
         **({"copies": run.due(counts["sent"])} if run.copies else {}),
     } | _refused(run)
+
+
+def _filtered(counts: dict[str, int], run: RunBounds, *, by_ids: bool) -> dict[str, Any]:
+    """Return how many messages the receivers' filter leaves out, and which of them came.
+
+    Without ids, the numbers of the messages are known of one sender: they go up to its count.
+    """
+    if not run.filtered:
+        return {}
+    if run.matching is None or not (by_ids or run.senders == 1):
+        return {"filtered": None, "unmatched": None}
+    if by_ids:
+        return {key: counts[key] for key in ("filtered", "unmatched")}
+    return {"filtered": counts["sent"] - run.matching.of_first(counts["sent"]), "unmatched": None}
 
 
 def least_reordered(behind: int, duplicate: int) -> int:

@@ -20,6 +20,7 @@ from quiver_fast.analysis.figures.streams import Streams
 from quiver_fast.analysis.model.bounds import RunBounds, all_failures, was_emptied
 from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.histogram import SecondHistogram
+from quiver_fast.analysis.model.matching import Matching, matching_of
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.spilled import HistogramRows, LatencyRows
@@ -185,8 +186,27 @@ def bounds_of_ends(
         faults=pairs[0].faults if pairs else (),
         failures=all_failures(one.failures for one in (*pairs, *others)),
         copies=asked["receivers"] if asked.get("fan_out") else 0,
+        filtered=any(one.filtered for one in others),
+        matching=_matching_of_all(senders, receivers),
+        senders=sum(_members(one) for one in senders),
         replies=replies_of_all(one.replies for one in pairs),
     )
+
+
+def _matching_of_all(
+    senders: Sequence[dict[str, Any]], receivers: Sequence[dict[str, Any]]
+) -> Matching | None:
+    """Return which messages match the filter of all receivers; None if they differ."""
+    if not senders or not receivers:
+        return None
+    found = [matching_of(one, receivers[0]) for one in senders]
+    found += [matching_of(senders[0], one) for one in receivers[1:]]
+    return found[0] if all(one == found[0] for one in found) else None
+
+
+def _members(summary: dict[str, Any]) -> int:
+    found: int = ((summary.get("config") or {}).get("ends") or {}).get("members", 1)
+    return found
 
 
 def _known(counts: Iterable[int | None]) -> int | None:

@@ -106,7 +106,7 @@ class LedgerTables:
         for side, table in self._times.items():
             chunks = (rows[:, 0] for rows in table.chunks())
             gaps.append(longest_pauses(chunks, spans_of(self._run, self._units[side])))
-        return LedgerSums(self._fates.totals(), *gaps)
+        return LedgerSums(self._fates.totals(self._run.matching), *gaps)
 
 
 def copies(run: RunBounds) -> list[tuple[int, int]]:

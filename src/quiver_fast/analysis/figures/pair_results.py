@@ -38,13 +38,16 @@ def in_unit(time: int, unit: str, other: str) -> int:
     return time * PER_SECOND[other] // PER_SECOND[unit]
 
 
-def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:
+def pair_sections(
+    sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds, filtered: int | None = None
+) -> dict[str, Any]:
     """Return the sections of a run that need both ends.
 
     Args:
         sender: the facts of the sender's file.
         receiver: the facts of the run's own messages in the receiver's file.
         run: the bounds of the run.
+        filtered: messages that the receivers' filter leaves out.
 
     Returns:
         ``results``: ``message_count`` (received), ``duration`` in seconds, ``sender_rate``,
@@ -59,7 +62,7 @@ def pair_sections(sender: FileAnalysis, receiver: FileAnalysis, run: RunBounds) 
     growth = None
     if end is not None:
         whole = _duration(sender, receiver, end)
-        kept = run.not_rejected(run.due(sender.count))
+        kept = run.not_rejected(run.due(sender.count - (filtered or 0)))
         growth = _growth(kept, receiver.count - receiver.late, whole, run)
     sent, steps = sender_rate(sender, run), step_section(sender, receiver, run)
     since = measured_since(sender, run)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
+from quiver_fast.analysis.model.matching import Matching, has_filter, matching_of
 from quiver_fast.body_sizes import mean_body, parse_body_size
 from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import (
@@ -78,6 +79,9 @@ class RunBounds:
             connect again.
         faults: those that were injected, as the summary of the sender has them.
         copies: the receivers that were each to get every message; 0 where they share them.
+        filtered: whether the receivers have a filter.
+        matching: which messages it lets through; None where that is not known.
+        senders: how many there are.
         replies: the counts of a requester's report (:mod:`.request_reply`); None of no requester.
     """
 
@@ -100,6 +104,9 @@ class RunBounds:
     failures: tuple[dict[str, Any], ...] | None = None
     faults: tuple[dict[str, Any], ...] = ()
     copies: int = 0
+    filtered: bool = False
+    matching: Matching | None = None
+    senders: int = 1
     replies: Mapping[str, Any] | None = None
 
     @classmethod
@@ -134,6 +141,8 @@ class RunBounds:
             aborted=((sender or {}).get("arrow") or {}).get("aborted") or 0,
             failures=all_failures(map(_failures, (sender, receiver))),
             faults=tuple((sender or {}).get("faults") or ()),
+            filtered=has_filter(receive),
+            matching=matching_of(sender, receiver),
             replies=((sender or {}).get("arrow") or {}).get("request_reply"),
         )
 
@@ -160,7 +169,8 @@ class RunBounds:
         # among the unreceived any more.
         most = max(unreceived - max(refused - (self.rejected or 0), 0), 0)
         alone = self.peer_to_peer is True and self.complete is True
-        known = least == most and (self.emptied or alone)
+        told = not self.filtered or self.matching is not None
+        known = told and least == most and (self.emptied or alone)
         return least if most == 0 or known else None
 
 
@@ -190,16 +200,14 @@ def was_emptied(
     """Say whether all queues were drained and found empty, after all messages were in them.
 
     Each drain must begin after the last outcome and the last commit of every sender. Messages that
-    expire, and those that a filter leaves out, are missing though none is lost. Without a wrapper,
-    receivers may have drained another queue.
+    expire are missing though none is lost. Without a wrapper, receivers may have drained another
+    queue.
 
     Args:
         senders: their summaries, see :meth:`RunBounds.of`.
         receivers: likewise.
     """
     if any(_config(one).get("ttl") for one in senders):
-        return False
-    if any(_config(one).get("filter") for one in receivers):
         return False
     settled = [_settled_at(one) for one in senders]
     drained = [((one or {}).get("arrow") or {}).get("drained_at") for one in receivers]

@@ -145,6 +145,8 @@ _OF_RUNS = (
     # Between none and all of the unreceived messages are lost.
     Figure("lost", COUNT, "delivery/lost", most="delivery/unreceived"),
     Figure("older", COUNT, "delivery/older"),
+    Figure("filtered", COUNT, "delivery/filtered"),
+    Figure("unmatched", COUNT, "delivery/unmatched"),
     Figure("duplicate", COUNT, "delivery/duplicate"),
     Figure("reordered", COUNT, "delivery/reordered"),
     Figure("released", COUNT, "delivery/released"),

@@ -265,7 +265,8 @@ class MergedEnds:
         receiver["delivery"] = self._received.delivery
         unsent, unit = self._unsent(), received.time_unit
         receiver["latency"] |= with_never_sent(received.latencies, unsent, unit)
-        sections = pair_sections(sent, received, self._run)
+        filtered = self._received.delivery.get("filtered")
+        sections = pair_sections(sent, received, self._run, filtered)
         schedules = [end["schedule"] for end in ends if "schedule" in end]
         if schedules:
             kept = sender["schedule"] = schedule_of_ends(schedules)
@@ -335,7 +336,7 @@ class MergedEnds:
                 delivered = None if shares is None else shares.delivered.get(facts.number, 0)
                 ledger = {"sent": facts.count, "received": delivered}
                 if exact and facts.count is not None and delivered is not None:
-                    ledger["unreceived"] = self._run.due(facts.count) - delivered
+                    ledger["unreceived"] = self._wanted(facts.count) - delivered
                 rate = facts.rate
                 if members is not None and passed is not None and facts.count is not None:
                     # All ends of a process follow its schedule.
@@ -382,9 +383,17 @@ class MergedEnds:
         shares, found = self._received.shares, self._received.delivery
         if shares is None:
             return False
+        if found.get("unmatched", 0) != 0:
+            return False
         delivered = sum(shares.delivered.values())
-        missing = self._run.not_rejected(self._run.due(found["sent"]) - delivered)
+        wanted = self._run.due(found["sent"] - found.get("filtered", 0))
+        missing = self._run.not_rejected(wanted - delivered)
         return (missing, found["received"] - delivered) == (found["unreceived"], found["duplicate"])
+
+    def _wanted(self, sent: int) -> int:
+        """Return how many receipts there must be of the first messages of an end."""
+        matching = self._run.matching
+        return self._run.due(sent if matching is None else matching.of_first(sent))
 
     def _queue_of(self, number: int) -> int | None:
         return None if self._queues is None else number % self._queues

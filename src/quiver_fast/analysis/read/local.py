@@ -68,7 +68,8 @@ class PairAnalysis:
     @property
     def sections(self) -> dict[str, Any]:
         """``results``, ``drain``, ``queue_growth`` and ``steps``: `.pair_results.pair_sections`."""
-        return pair_sections(self.sender, self.receiver, self.run)
+        filtered = self.delivery.get("filtered")
+        return pair_sections(self.sender, self.receiver, self.run, filtered)
 
 
 @dataclass

@@ -187,7 +187,7 @@ def _data(
         delivery = found["delivery"] = delivery or found["delivery"]
         summaries["receiver"] = found
     if sent is not None and received is not None:
-        sections = pair_sections(sent, received, run)
+        sections = pair_sections(sent, received, run, (delivery or {}).get("filtered"))
         if ledger is not None:
             schedule = summaries["sender"].get("schedule")
             sections["ledger"] = ledger_section(ledger, sent, received, schedule, run)

@@ -28,6 +28,7 @@ from quiver_fast.words import counted
 _FAULTS = (
     ("unreceived", "unreceived", True),
     ("lost", "lost", True),
+    ("unmatched", "received though the filter does not match them", True),
     ("duplicate", "received twice or more", True),
     ("reordered", "out of order", False),
     ("foreign", "not of this run", False),
@@ -136,6 +137,10 @@ def _faults(run: Mapping[str, Any]) -> Iterator[str]:
     schedule = (run["sender"] or {}).get("schedule") or {}
     if schedule.get("missed"):
         yield f"the rate was missed: {schedule['never_sent'] or 0:,} due were never sent"
+    asked = (run["receiver"] or {}).get("config") or {}
+    if asked.get("stream_filter") and not (asked.get("filter") or asked.get("filter_properties")):
+        # The filter of a stream lets whole chunks pass.
+        delivery = delivery | {"unmatched": 0}
     if "ledger" in run:
         # Messages in doubt may be missing.
         delivery = delivery | {"unreceived": run["ledger"]["acknowledged_unreceived"]}

@@ -50,8 +50,8 @@ from quiver_fast.analysis.sections.rows import (
 from quiver_fast.rate_steps import rate_text as step_rate
 from quiver_fast.words import counted
 
-_COUNTS = ("sent", "received", "unreceived", "lost", "duplicate", "reordered", "foreign",
-           "negative_latency")  # fmt: skip
+_COUNTS = ("sent", "received", "filtered", "unmatched", "unreceived", "lost", "duplicate",
+           "reordered", "foreign", "negative_latency")  # fmt: skip
 
 _FATES = ("due", "acknowledged_received", "acknowledged_unreceived", "lost", "in_doubt_received",
           "in_doubt_unreceived", "refused", "never_sent", "resent", "resent_received",
@@ -252,6 +252,8 @@ def _delivery(run: Document) -> Iterator[Row]:
             yield number(_words(key).capitalize(), delivery[key], unit)
         elif key == "lost" and delivery.get("unreceived"):
             yield Row("Lost", "not known")
+        elif key == "filtered" and key in delivery:
+            yield Row("Filtered", "not known")
     for key in ("released", "rejected"):
         if delivery.get(key):
             words = ("Outcomes", f"{delivery[key]:,} {key}")

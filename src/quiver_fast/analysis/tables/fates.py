@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from quiver_fast.analysis.model.distribution import Int64Array, distinct
-from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of
+from quiver_fast.analysis.model.matching import Matching
+from quiver_fast.analysis.tables.id_table import cut_blocks, keys_of, wanted
 from quiver_fast.analysis.tables.key_runs import as_keys, split_at
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows
 
@@ -91,11 +92,12 @@ class Fates:
         rows = firsts.view(np.int64), lengths.view(np.int64), kinds[origin], ones
         self._rows.add(block, *rows)
 
-    def totals(self) -> dict[str, int]:
+    def totals(self, matching: Matching | None = None) -> dict[str, int]:
         """Return the sums of :func:`totals_of` over all messages."""
         found: dict[str, int] = {}
         for rows in self._rows.chunks():
-            found = {name: n + found.get(name, 0) for name, n in totals_of(rows).items()}
+            totals = totals_of(rows, matching)
+            found = {name: n + found.get(name, 0) for name, n in totals.items()}
         return found or totals_of(NO_LINES)
 
 
@@ -116,8 +118,8 @@ def summed_kinds(rows: Rows) -> Rows:
     return found
 
 
-def totals_of(rows: Rows) -> dict[str, int]:
-    """Return how many messages had which fate.
+def totals_of(rows: Rows, matching: Matching | None = None) -> dict[str, int]:
+    """Return how many messages had which fate, without those that a filter leaves out.
 
     Keys: ``settled_received``, ``settled_unreceived``, ``unsettled_received`` and
     ``unsettled_unreceived`` messages that were sent; and the further arrivals of these messages:
@@ -128,6 +130,7 @@ def totals_of(rows: Rows) -> dict[str, int]:
 
     Args:
         rows: as :func:`summed_kinds` returns them, of whole blocks.
+        matching: the messages that the receivers' filter lets through; None for all.
     """
     starts, of = _by_message(rows)
     kinds, counts = rows[:, _KIND], rows[:, _COUNT]
@@ -149,7 +152,7 @@ def totals_of(rows: Rows) -> dict[str, int]:
         "redelivered": again,
         "duplicate": receipts - expected - again,
     }
-    weights = rows[starts, _LENGTH] * (sent > 0)
+    weights = wanted(rows[starts, :_KIND], matching) * (sent > 0)
     return {name: int((value * weights).sum()) for name, value in values.items()}
 
 

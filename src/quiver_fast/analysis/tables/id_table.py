@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quiver_fast.analysis.model.distribution import Int64Array, distinct
+from quiver_fast.analysis.model.matching import Matching
 from quiver_fast.analysis.tables.key_runs import UInt64Array, as_keys, split_at
 from quiver_fast.analysis.tables.order import Order
 from quiver_fast.analysis.tables.sorted_rows import Rows, SortedRows, aligned
@@ -202,12 +203,14 @@ class IdBalance:
     """How the ids of a receiver compare with those of its sender.
 
     Attributes:
-        unreceived: sends without a receipt.
+        unreceived: sends without a receipt, of messages that a filter lets through.
         duplicate: receipts beyond the sends of their id.
         foreign: receipts of ids that were not sent.
         negative_latency: marked receipts of ids that were sent.
         unknown: (block, first id, ids), ascending: those of the foreign receipts.
         arrivals: (order of arrival, order of sending, ids): the first receipts.
+        filtered: sends that a filter leaves out.
+        unmatched: messages of these that were received.
     """
 
     unreceived: int
@@ -216,6 +219,8 @@ class IdBalance:
     negative_latency: int
     unknown: SortedRows
     arrivals: SortedRows
+    filtered: int = 0
+    unmatched: int = 0
 
     @property
     def reordered(self) -> int:
@@ -226,23 +231,50 @@ class IdBalance:
         return order.behind
 
 
-def balance(sent: IdTable, received: IdTable) -> IdBalance:
-    """Compare the ids of a receiver, marked where the latency is negative, with its sender's."""
-    unreceived = duplicate = foreign = negative = 0
+def balance(sent: IdTable, received: IdTable, matching: Matching | None = None) -> IdBalance:
+    """Compare the ids of a receiver, marked where the latency is negative, with its sender's.
+
+    Args:
+        sent: the ids of the sender.
+        received: the ids of the receiver.
+        matching: the messages that the receiver's filter lets through; None for all.
+    """
+    unreceived = duplicate = foreign = negative = filtered = unmatched = 0
     unknown, arrivals = SortedRows(3), SortedRows(3)
     for sends, receipts in sent.beside(received):
         known, places = _matches(receipts, sends)
         arrived, times = receipts[known], np.zeros(len(sends), np.int64)
         times[places] = arrived[:, _COUNT]
-        left = (sends[:, _COUNT] - times) * sends[:, _LENGTH]
-        unreceived += int(left[left > 0].sum())
-        duplicate -= int(left[left < 0].sum())
+        left = sends[:, _COUNT] - times
+        matches = wanted(sends, matching)
+        others = sends[:, _LENGTH] - matches
+        unreceived += int((np.maximum(left, 0) * matches).sum())
+        filtered += int((sends[:, _COUNT] * others).sum())
+        unmatched += int((np.minimum(sends[:, _COUNT], times) * others).sum())
+        duplicate += int((np.maximum(-left, 0) * sends[:, _LENGTH]).sum())
         negative += int((arrived[:, _MARKED] * arrived[:, _LENGTH]).sum())
         strange = receipts[~known]
         foreign += int((strange[:, _COUNT] * strange[:, _LENGTH]).sum())
         unknown.add(strange[:, _BLOCK], strange[:, _FIRST], strange[:, _LENGTH])
         arrivals.add(arrived[:, _ORDER], sends[places, _ORDER], arrived[:, _LENGTH])
-    return IdBalance(unreceived, duplicate, foreign, negative, unknown, arrivals)
+    return IdBalance(
+        unreceived, duplicate, foreign, negative, unknown, arrivals, filtered, unmatched
+    )
+
+
+def wanted(rows: Rows, matching: Matching | None) -> Int64Array:
+    """Return how many ids of each row match; a hash is no number of ours, and matches.
+
+    Args:
+        rows: block, first id and ids, and any more.
+        matching: the messages that a filter lets through; None for all.
+    """
+    found: Int64Array = rows[:, _LENGTH].copy()
+    if matching is not None:
+        ours = rows[:, _BLOCK] >= 0
+        numbers = rows[ours]
+        found[ours] = matching.count(as_keys(numbers[:, _FIRST]), as_keys(numbers[:, _LENGTH]))
+    return found
 
 
 def _matches(rows: Rows, others: Rows) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

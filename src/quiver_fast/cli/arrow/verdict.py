@@ -172,10 +172,15 @@ def _delivery_warnings(delivery: dict[str, Any], peer_to_peer: bool) -> Iterator
         proven = f"; {lost:,} of them are {lost_text(peer_to_peer)}" if lost else ""
         if lost is None:
             proven = "; it is not known whether they are lost"
+        if delivery.get("filtered", 0) is None:
+            proven = "; it is not known which of them the filter leaves out"
         copies = "copies" in delivery
         due, word = (delivery["copies"], "copy") if copies else (delivery["sent"], "message")
         sent = counted(due, word, ("was", "were"))
         yield f"{unreceived:,} of {sent} not received{proven}"
+    if delivery.get("unmatched"):
+        unmatched = counted(delivery["unmatched"], "received message", ("does", "do"))
+        yield f"{unmatched} not match the filter"
     if delivery.get("older"):
         older = counted(delivery["older"], "received message", ("was", "were"))
         yield f"{older} left by an earlier run and counted nowhere"
