@@ -211,7 +211,6 @@ def delivery_section(
     filter_ = _filtered(counts, run, by_ids=by_ids)
     left_out = 0 if by_ids else filter_.get("filtered") or 0
     unreceived = run.not_rejected(max(counts["unreceived"] - left_out, 0))
-    lost = None if unreceived and filter_.get("filtered", 0) is None else run.lost(unreceived)
     if counts["sent"] == 0 and run.run_start is not None:
         told = _RUN_START
     return {
@@ -221,7 +220,7 @@ def delivery_section(
         "older": counts["older"],
         "foreign": counts["foreign"],
         "unreceived": unreceived,
-        "lost": lost,
+        "lost": run.lost(unreceived),
         **filter_,
         "duplicate": counts["duplicate"],
         "reordered": counts["reordered"]
