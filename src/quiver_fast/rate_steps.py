@@ -6,6 +6,8 @@ is 10,000 messages/s for 30 seconds, then a ramp to 50,000 within a minute, and 
 on. A ramp rises, or falls, in a thousand steps of equal length.
 
 A rate is a whole number, or a fraction of billionths: schedules are exact sums of them.
+
+Messages come at even distances, or at random ones: `quiver_fast.arrivals`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,21 @@ _MOST_STEPS = 1000
 _RAMP_PIECES = 1000
 # Rates are counted in billionths.
 _PLACES = 9
+
+
+class Seed(NamedTuple):
+    """Of arrivals at random.
+
+    Attributes:
+        number: the same number gives the same arrivals.
+        stream: those of the first end; each further one has the next stream.
+    """
+
+    number: int
+    stream: int = 0
+
+    def __str__(self) -> str:
+        return ":".join(["poisson", str(self.number), *([str(self.stream)] if self.stream else [])])
 
 
 class RateStep(NamedTuple):
@@ -113,6 +130,21 @@ def parse_rate_steps(text: str, name: str = "rate-steps") -> tuple[RateStep, ...
     return steps
 
 
+def parse_arrivals(text: str, name: str = "arrivals") -> Seed | None:
+    """Return the seed of a text such as ``poisson:7``; None for no text.
+
+    Raises:
+        UsageError: it is malformed; the message calls the option ``name``.
+    """
+    if not text:
+        return None
+    kind, *numbers = text.split(":")
+    known = all(one.isdecimal() and one.isascii() and int(one) < 2**32 for one in numbers)
+    if kind != "poisson" or not known or len(numbers) > 2:
+        raise UsageError(f"{name}: '{text}' is not poisson or poisson:SEED, such as poisson:7")
+    return Seed(*map(int, numbers or ["1"]))
+
+
 def _step(text: str, name: str) -> RateStep:
     rates, _, duration = text.partition(":")
     first, dots, last = rates.partition("..")
@@ -172,22 +204,32 @@ def _ramp(step: RateStep) -> list[int | Fraction]:
 
 def messages_due(schedule: Sequence[Piece], elapsed: int) -> int:
     """Return how many messages are due ``elapsed`` nanoseconds after the start."""
+    return parts_due(schedule, elapsed) // _SECOND + 1
+
+
+def parts_due(schedule: Sequence[Piece], elapsed: int) -> int:
+    """Return the billionths of messages that are due ``elapsed`` nanoseconds after the start."""
     begins = [piece.begin for piece in schedule]
     passed = bisect_right(begins, elapsed)
     ends = [*begins[1:passed], elapsed]
     spans = zip(schedule[:passed], ends, strict=True)
-    return sum((end - piece.begin) * piece.rate for piece, end in spans) // _SECOND + 1
+    return int(sum((end - piece.begin) * piece.rate for piece, end in spans) // 1)
 
 
 def times_due(schedule: Sequence[Piece], indices: Iterable[int]) -> list[int]:
     """Return when messages, by their numbers from 0, are due: nanoseconds after the start."""
+    return times_of_parts(schedule, (index * _SECOND for index in indices))
+
+
+def times_of_parts(schedule: Sequence[Piece], parts: Iterable[int]) -> list[int]:
+    """Return when so many billionths of messages are due: nanoseconds after the start."""
     # In billionths of a message, so that no piece rounds the rest of the pieces before it.
     before: list[int | Fraction] = [0]
     for piece, following in pairwise(schedule):
         before.append(before[-1] + (following.begin - piece.begin) * piece.rate)
     found = []
-    for index in indices:
-        place = bisect_right(before, index * _SECOND) - 1
+    for part in parts:
+        place = bisect_right(before, part) - 1
         piece = schedule[place]
-        found.append(piece.begin - (before[place] - index * _SECOND) // piece.rate)
+        found.append(piece.begin - (before[place] - part) // piece.rate)
     return found

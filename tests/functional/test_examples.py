@@ -127,6 +127,10 @@ PLAIN = {
         bare,
         (
             "quiver --rate-steps 1k:5s,1k..20k:5s,20k:5s",
+            "quiver //localhost/q0 --rate 1k --arrivals poisson",
+            "quiver //localhost/q0 --rate-steps 1k:10s,1k..5k:30s --arrivals poisson:7",
+            "quiver //localhost/q0 --receive-delay 20ms --rate 35",
+            "quiver //localhost/q0 --receive-delay 20ms --rate 35 --arrivals poisson",
             "quiver --rate 0.5 --duration 6s",
             "quiver --body-size 100:80%,10k:20% --rate 10k --duration 5s",
             "quiver //localhost/q-%d --senders 8 --receivers 8 --queues 4 --rate 20k "

@@ -88,6 +88,9 @@ USAGE = [
     ("pair", ["--ramp", "10k:5s"], "'10k:5s' is not RATE..RATE:DURATION"),
     ("pair", ["--ramp", "1..9:5s", "--rate-steps", "5:1s"], "--rate-steps does not go with --ramp"),
     ("pair", ["--rate-steps", "10k"], "'10k' is not RATE:DURATION"),
+    ("pair", ["--arrivals", "poisson"], "--arrivals needs --rate or --rate-steps: it is the mean"),
+    ("pair", ["--arrivals", "even", "--rate", "9"], "'even' is not poisson or poisson:SEED"),
+    ("pair", ["--arrivals", "poisson", "--rate", "1"], "are as long; give 21 or more"),
     ("pair", ["--rate-steps", "10k:5s", "--rate", "5"], "--rate does not go with --rate-steps"),
     (
         "pair",

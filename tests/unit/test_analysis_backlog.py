@@ -37,7 +37,7 @@ def analysed(folder: Path, seconds: int, **changes: Any) -> PairAnalysis:
     passed = seconds * 10**9
     known = {
         "duration": seconds, "complete": True, "backlog": BACKLOG, "credit_window": 100,
-        "sending": Sending(tuple(schedule_of(RATE)), None, passed), **changes,
+        "sending": Sending(tuple(schedule_of(RATE)), reported_ns=passed), **changes,
     }  # fmt: skip
     run = RunBounds(**known)
     sender = analyze_file(folder / "s.csv", operation="send", reconcilable=True)

@@ -26,6 +26,7 @@ HOUSE: tuple[tuple[str, ...], ...] = (
     ("", "errors", "proton", "amqp.tls", "standard_streams"),
     (
         "arguments",
+        "arrivals",
         "body_sizes",
         "extras",
         "own_process",

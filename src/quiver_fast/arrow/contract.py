@@ -28,7 +28,7 @@ from quiver_fast.options.rules import (
     check,
     csp_rule,
 )
-from quiver_fast.rate_steps import parse_rate_steps
+from quiver_fast.rate_steps import Seed, parse_arrivals, parse_rate_steps
 from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class ArrowConfig(option.Values):
     first_end: int
     receive_delay: int
     pause: Pauses
+    arrivals: Seed | None
     release: int
     reject: int
     request_reply: bool
@@ -186,6 +187,7 @@ def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, obj
     mechanisms = given.get("sasl-mechanisms")
     values["sasl-mechanisms"] = mechanisms.upper().split() if mechanisms else None
     values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""), name("rate-steps"))
+    values["arrivals"] = parse_arrivals(given.get("arrivals", ""), name("arrivals"))
     values["pause"] = parse_pauses(given.get("pause", ""), name("pause"))
     shares = parse_shares(given.get("release", ""), given.get("reject", ""), name)
     values["release"], values["reject"] = shares

@@ -84,6 +84,7 @@ def run(config: ArrowConfig) -> None:
         clock_base=config.clock_base or wall_base(),
         control=Control(config.control_fd),
         reconnects=config.reconnect,
+        arrivals=config.arrivals,
     )
     try:
         if config.reconnect:

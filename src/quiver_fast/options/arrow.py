@@ -43,6 +43,13 @@ ARROW_OPTIONS = (
         help="Send at rates that follow each other, such as 10k:30s,10k..50k:1m for 30 seconds at "
         "10k/s and a ramp to 50k/s within a minute; the run takes as long, unless --duration is "
         "given. For a single ramp: --ramp 1k..100k:60s"),
+    Option("arrivals", TEXT, "poisson:SEED",
+        "messages are due at random distances with the mean of the rate, as independent users "
+        "send; the same seed gives the same times", "", shown="even distances", section=_LIMITS,
+        csp=True, title="Arrivals", extension=True, flag="--arrivals", metavar="poisson[:SEED]",
+        side="send", group=LOAD,
+        help="Send at random distances, as independent users do, with the mean of --rate or "
+        "--rate-steps, instead of even ones; the same SEED (1 if not given) gives the same times"),
     Option("", NUMBER, "SECONDS", zero="none", flag="--warmup", metavar="DURATION", initial=0,
         most=2**31, group=LOAD,
         help="Leave the first DURATION out of all figures but 'delivery'; the records have it"),

@@ -82,6 +82,7 @@ SENDER_RULES: tuple[Rule, ...] = (
     (("request-reply",), EXCLUDES, ("channel-mode=passive",), "a requester attaches its links"),
     (("settlement",), NEEDS, ("record-format=v2",), ""),
     (("backlog",), NEEDS, ("rate", "rate-steps"), "sending goes on at it"),
+    (("arrivals",), NEEDS, ("rate", "rate-steps"), "it is the mean"),
 )
 LISTENER_RULES: tuple[Rule, ...] = (
     (("scheme=amqps",), NEEDS, ("cert",), "a side that listens shows its certificate"),

@@ -11,7 +11,7 @@ import numpy as np
 from quiver_fast.analysis.figures.sender_rate import sending_ns
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.model.units import PER_SECOND
-from quiver_fast.rate_steps import messages_due, times_due
+from quiver_fast.rate_steps import messages_due
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
@@ -87,7 +87,7 @@ def unsent_waits(sender: FileAnalysis, run: RunBounds, unit: str) -> Distributio
     step, end = -(-(kept.due - kept.sent) // _MOST_WAITS), kept.due
     lasts = [*range(kept.sent + step - 1, end - 1, step), end - 1]
     counts = np.diff([kept.sent - 1, *lasts])
-    times = times_due(kept.plan.asked, lasts)
+    times = kept.plan.times_due(lasts)
     waits = [max(kept.passed_or_span - time, 0) * PER_SECOND[unit] // _SECOND for time in times]
     return Distribution.of_counted(np.array(waits, np.int64), counts)
 
@@ -141,7 +141,7 @@ class _Comparison:
     @cached_property
     def due(self) -> int | None:
         if self.passed is not None:
-            due = messages_due(self.plan.asked, max(self.passed - 1, 0))
+            due = self.plan.messages_due(max(self.passed - 1, 0))
         elif self.sent:
             least, most = self._due_between
             due = min(max(self.sent, least), most)
@@ -152,9 +152,8 @@ class _Comparison:
     @property
     def _due_between(self) -> tuple[int, int]:
         """The least and the most messages that are due from the first to the last send."""
-        asked = self.plan.asked
-        least = messages_due(asked, max(self.span - self.tick, 0))
-        return least, messages_due(asked, self.span + self.tick)
+        least = self.plan.messages_due(max(self.span - self.tick, 0))
+        return least, self.plan.messages_due(self.span + self.tick)
 
     @property
     def never_sent(self) -> int | None:
@@ -179,7 +178,7 @@ class _Comparison:
             return True
         if self.passed is None or not 0 < self.limit <= self.sent:
             return False
-        planned = times_due(self.plan.asked, [self.sent])[0]
+        planned = self.plan.end_of(self.sent)
         return self.passed - planned > max(_NEVER_SENT * planned, _LATE_US * 1000)
 
     @property

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from quiver_fast.analysis.figures.warmup import measured_since, without_warmup
 from quiver_fast.analysis.model.units import PER_SECOND
-from quiver_fast.rate_steps import times_due
 
 if TYPE_CHECKING:
     from quiver_fast.analysis.figures.file_analysis import FileAnalysis
@@ -69,7 +68,7 @@ def sending_ns(sender: FileAnalysis, run: RunBounds) -> int | None:
         # Its clock began some microseconds after the schedule.
         passed = min(passed, int(run.duration * _SECOND))
     if 0 < run.count <= sender.count:
-        passed = max(passed, *times_due(run.sending.asked, [sender.count]))
+        passed = max(passed, run.sending.end_of(sender.count))
     return passed
 
 

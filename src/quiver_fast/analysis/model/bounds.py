@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 from quiver_fast.analysis.model.matching import Matching, has_filter, matching_of
+from quiver_fast.arrivals import Arrivals
 from quiver_fast.body_sizes import mean_body, parse_body_size
 from quiver_fast.errors import UsageError
 from quiver_fast.rate_steps import (
@@ -15,9 +17,17 @@ from quiver_fast.rate_steps import (
     RateStep,
     billionths,
     exact_rate,
+    messages_due,
+    parse_arrivals,
     parse_rate_steps,
+    parts_due,
     schedule_of,
+    times_due,
+    times_of_parts,
 )
+
+# A unit of the positions of arrivals, in billionths of a message.
+_MILLIONTH = 1000
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Sending:
 
     Attributes:
         asked: the schedule, as `quiver_fast.rate_steps.schedule_of` has it; not empty.
+        arrivals: those of each end of the arrow, if messages come at random distances.
         late_us: how late messages left, by percentile, in microseconds; None from arrows that do
             not tell.
         reported_ns: nanoseconds from the begin of the schedule until the arrow stopped; likewise.
@@ -34,6 +45,7 @@ class Sending:
     """
 
     asked: tuple[Piece, ...]
+    arrivals: tuple[Arrivals, ...] = ()
     late_us: dict[str, float] | None = None
     reported_ns: int | None = None
     late_by_us: dict[str, dict[str, float]] | None = None
@@ -49,7 +61,53 @@ class Sending:
         if not asked:
             return None
         told = (report.get(name) for name in ("late_us", "sending_ns", "late_by_us", "over_time"))
-        return cls(tuple(asked), *told)
+        return cls(tuple(asked), _arrivals(config), *told)
+
+    def messages_due(self, elapsed: int) -> int:
+        """Return how many messages are due ``elapsed`` nanoseconds after the begin."""
+        if not self.arrivals:
+            return messages_due(self.asked, elapsed)
+        return self._arrived(parts_due(self.asked, elapsed) // self._unit)
+
+    def times_due(self, indices: Sequence[int]) -> list[int]:
+        """Return when messages are due, by their ascending numbers from 0: nanoseconds after."""
+        if not self.arrivals:
+            return times_due(self.asked, indices)
+        parts = (one * self._unit for one in self._positions(indices))
+        return times_of_parts(self.asked, parts)
+
+    def end_of(self, count: int) -> int:
+        """Return when the next message would be due after ``count`` of them, in nanoseconds.
+
+        Ends with random distances have shares of the count, and the slowest one ends last.
+        """
+        if not self.arrivals:
+            return times_due(self.asked, [count])[0]
+        whole, more = divmod(count, len(self.arrivals))
+        last = max(one.position(whole + (at < more)) for at, one in enumerate(self.arrivals))
+        return times_of_parts(self.asked, [last * self._unit])[0]
+
+    @property
+    def _unit(self) -> int:
+        return _MILLIONTH * len(self.arrivals)
+
+    def _arrived(self, position: int) -> int:
+        return sum(one.count_until(position) for one in self.arrivals)
+
+    def _positions(self, indices: Sequence[int]) -> list[int]:
+        if len(self.arrivals) == 1:
+            return [self.arrivals[0].position(index) for index in indices]
+        first, last = self._position(indices[0]), self._position(indices[-1])
+        before = self._arrived(first - 1)
+        near = sorted(chain.from_iterable(one.between(first, last) for one in self.arrivals))
+        return [near[index - before] for index in indices]
+
+    def _position(self, index: int) -> int:
+        """Return the position of a message among those of all ends."""
+        most = 1
+        while self._arrived(most) <= index:
+            most *= 2
+        return bisect_left(range(most), index + 1, key=self._arrived)
 
 
 @dataclass(frozen=True)
@@ -238,6 +296,14 @@ def _follows(drain: dict[str, Any], settled: dict[str, Any]) -> bool:
     # The clocks of two hosts, or of two boots, tell no order.
     known = drain["boot"] is not None and drain["boot"] == settled.get("boot")
     return known and bool(drain["ns"] >= settled["ns"])
+
+
+def _arrivals(config: dict[str, Any]) -> tuple[Arrivals, ...]:
+    seed = parse_arrivals(config.get("arrivals") or "")
+    if seed is None:
+        return ()
+    members = range((config.get("ends") or {}).get("members", 1))
+    return tuple(Arrivals(seed.number, seed.stream + one, at_once=one == 0) for one in members)
 
 
 def _refused(sender: dict[str, Any] | None) -> int:

@@ -477,7 +477,7 @@ def _config_of_all(ends: Sequence[EndRecords]) -> dict[str, Any] | None:
     if not first.config:
         return None
     asked = {key: value for key, value in first.in_all.items() if key not in ("number", "queue")}
-    names = ("url", "path", "count", "rate", "rate_steps")
+    names = ("url", "path", "count", "rate", "rate_steps", "arrivals")
     return first.config | {
         "id": None,
         **{key: asked[key] for key in names if asked.get(key) is not None},

@@ -13,7 +13,7 @@ from typing import Any
 
 from quiver_fast.analysis.read.record_names import beside
 from quiver_fast.errors import RecordError, UsageError
-from quiver_fast.rate_steps import parse_rate_steps
+from quiver_fast.rate_steps import parse_arrivals, parse_rate_steps
 
 # A summary has a row per second: this is enough for years.
 _LARGEST = 256 << 20
@@ -54,6 +54,13 @@ def _is_object(value: Any) -> bool:
 def _is_steps(value: Any) -> bool:
     try:
         return _is_text(value) and bool(parse_rate_steps(value) or not value)
+    except UsageError:
+        return False
+
+
+def _is_arrivals(value: Any) -> bool:
+    try:
+        return _is_text(value) and (parse_arrivals(value) is not None or not value)
     except UsageError:
         return False
 
@@ -229,6 +236,7 @@ _OPTIONAL: dict[tuple[str, ...], Check] = {
     ("config",): _is_object,
     ("config", "rate"): _is_number,
     ("config", "rate_steps"): _is_steps,
+    ("config", "arrivals"): _is_arrivals,
     ("config", "run_start"): _is_count,
     ("config", "warmup"): _is_number,
     ("config", "run_id"): _is_text,

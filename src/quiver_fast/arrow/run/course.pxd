@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.delays cimport Delays
-from quiver_fast.arrow.run.pacer cimport Pacer, Schedule
+from quiver_fast.arrow.run.pacer cimport Pacer, Schedule, SteppedPacer
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 
@@ -16,6 +16,9 @@ cdef class Limits:
     cdef readonly int64_t duration_ns
     # When messages are due; None for as fast as can be.
     cdef readonly Pacer pacer
+    # Of messages at random distances: the rates, seed and stream; else None.
+    cdef SteppedPacer steps
+    cdef object arrivals
     cdef readonly int64_t run_start_ms
     # Nanoseconds from the monotonic clock to the run's wall clock.
     cdef readonly int64_t clock_base
@@ -26,6 +29,8 @@ cdef class Limits:
     cdef readonly Delays delays
     # A lost connection does not end the run, also at its end.
     cdef readonly bint reconnects
+
+    cdef Pacer arrivals_at(self, int64_t number, int64_t ends)
 
 
 @cython.final

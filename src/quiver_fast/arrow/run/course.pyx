@@ -3,9 +3,10 @@
 cimport cython
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX, int64_t
 
+from quiver_fast.arrivals cimport Arrivals
 from quiver_fast.arrow.run.control cimport Control
 from quiver_fast.arrow.run.delays cimport Delays
-from quiver_fast.arrow.run.pacer cimport Pacer, Schedule, SharePacer, SteppedPacer
+from quiver_fast.arrow.run.pacer cimport Pacer, PoissonPacer, Schedule, SharePacer, SteppedPacer
 from quiver_fast.loop.interrupt cimport pending_count, pending_signal
 from quiver_fast.proton.libsys cimport PR_SET_TIMERSLACK, monotonic_ns, prctl, realtime_ns
 from quiver_fast.records.formats import FLUSHES_PER_SECOND, UNITS_PER_SECOND
@@ -39,6 +40,8 @@ cdef class Limits:
         duration: seconds to run, from when both ends are ready; 0 for no limit.
         schedule: when messages are due, as `quiver_fast.rate_steps.schedule_of` has it; empty
             for as fast as can be.
+        arrivals: seed and stream of messages that come at random distances at the rates of the
+            schedule, see `quiver_fast.rate_steps.parse_arrivals`; None for even distances.
         run_start: epoch milliseconds; a message with an earlier SendTime is not of this run.
             0 when nobody knows.
         clock_base: nanoseconds that are added to the monotonic clock to get the run's wall clock;
@@ -48,10 +51,15 @@ cdef class Limits:
     """
 
     def __init__(self, *, count: int, duration: float, schedule, run_start: int,
-                 clock_base: int, control: Control, reconnects: bool = False) -> None:
+                 clock_base: int, control: Control, reconnects: bool = False,
+                 arrivals=None) -> None:
         self.count = count
         self.duration_ns = <int64_t>(duration * SECOND)
-        if len(schedule) == 1 and isinstance(schedule[0].rate, int):
+        self.arrivals = arrivals
+        if schedule and arrivals is not None:
+            self.steps = SteppedPacer(schedule)
+            self.pacer = self.arrivals_at(0, 1)
+        elif len(schedule) == 1 and isinstance(schedule[0].rate, int):
             self.pacer = Pacer(schedule[0].rate)
         elif schedule:
             self.pacer = SteppedPacer(schedule)
@@ -72,7 +80,8 @@ cdef class Limits:
         """Return the limits of one of several ends, which share these limits.
 
         Shares of a count differ by one at most, the first ones being larger. Of a schedule, the
-        ends take its messages in turns: message ``i`` is that of end ``i % ends``.
+        ends take its messages in turns: message ``i`` is that of end ``i % ends``. Arrivals at
+        random are independent of each other.
 
         Args:
             number: which end, from 0.
@@ -86,9 +95,15 @@ cdef class Limits:
         part.duration_ns = self.duration_ns
         part.warnings = self.warnings
         part.delays = self.delays
-        if self.pacer is not None:
+        if self.steps is not None:
+            part.pacer = self.arrivals_at(number, ends)
+        elif self.pacer is not None:
             part.pacer = SharePacer(self.pacer, number, ends)
         return part
+
+    cdef Pacer arrivals_at(self, int64_t number, int64_t ends):
+        seed, stream = self.arrivals
+        return PoissonPacer(self.steps, Arrivals(seed, stream + number, number == 0), ends)
 
 
 @cython.final

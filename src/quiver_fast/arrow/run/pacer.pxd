@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from quiver_fast.arrivals cimport Arrivals
 from quiver_fast.arrow.run.delays cimport Cause, Delays, Waits
 
 cdef class Pacer:
@@ -30,11 +31,21 @@ cdef class SteppedPacer(Pacer):
     # The piece of the last call: time and messages rarely go back.
     cdef Py_ssize_t place
 
+    cdef int128 parts(self, int64_t elapsed) noexcept nogil
+    cdef int64_t time_of(self, int128 parts) noexcept nogil
+
 
 cdef class SharePacer(Pacer):
     cdef Pacer whole
     cdef int64_t number
     cdef int64_t ends
+
+
+cdef class PoissonPacer(Pacer):
+    cdef SteppedPacer whole
+    cdef Arrivals arrivals
+    # The parts of a message of all ends for a unit of a position.
+    cdef int128 unit
 
 
 cdef class Schedule:

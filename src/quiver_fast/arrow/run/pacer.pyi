@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+from quiver_fast.arrivals import Arrivals
+
 class Pacer:
     def __init__(self, rate: int) -> None: ...
     def messages_due(self, elapsed_ns: int) -> int: ...
@@ -11,3 +13,6 @@ class SteppedPacer(Pacer):
 
 class SharePacer(Pacer):
     def __init__(self, whole: Pacer, number: int, ends: int) -> None: ...
+
+class PoissonPacer(Pacer):
+    def __init__(self, whole: SteppedPacer, arrivals: Arrivals, ends: int) -> None: ...

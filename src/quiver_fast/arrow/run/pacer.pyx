@@ -4,8 +4,10 @@ A schedule is a pure function of the time elapsed. It does not know what was
 sent, so a stalled sender cannot stretch it (no coordinated omission).
 """
 
+cimport cython
 from libc.stdlib cimport calloc, free
 
+from quiver_fast.arrivals cimport Arrivals
 from quiver_fast.arrow.run.delays cimport GLANCE, ITSELF, SLACK, Cause
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.rate_steps import billionths
@@ -15,6 +17,8 @@ cdef int64_t SECOND = 1000000000
 cdef int64_t PARTS = 1000000000000000000
 # About 70 years in nanoseconds: later times are cut to this.
 cdef int64_t NEVER = 1 << 61
+# A unit of the positions of random arrivals, in parts of a message.
+cdef int64_t MILLIONTH = PARTS // 1000000
 
 
 cdef class Pacer:
@@ -80,21 +84,29 @@ cdef class SteppedPacer(Pacer):
         free(self.pieces)
 
     cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        return <int64_t>(self.parts(elapsed) // PARTS) + 1
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        return self.time_of(<int128>index * PARTS)
+
+    @cython.final
+    cdef inline int128 parts(self, int64_t elapsed) noexcept nogil:
+        """Return the parts of messages that are due after a time."""
         while self.place + 1 < self.count and self.pieces[self.place + 1].begin <= elapsed:
             self.place += 1
         while self.place and self.pieces[self.place].begin > elapsed:
             self.place -= 1
-        return <int64_t>(parts_due(&self.pieces[self.place], elapsed) // PARTS) + 1
+        return parts_due(&self.pieces[self.place], elapsed)
 
-    cdef int64_t intended(self, int64_t index) noexcept nogil:
+    @cython.final
+    cdef inline int64_t time_of(self, int128 parts) noexcept nogil:
+        """Return the first time after which so many parts are due."""
         cdef const PieceStart *piece
-        cdef int128 parts = <int128>index * PARTS
         while self.place + 1 < self.count and parts >= self.pieces[self.place + 1].before:
             self.place += 1
         while self.place and parts < self.pieces[self.place].before:
             self.place -= 1
         piece = &self.pieces[self.place]
-        # A message is due at the first nanosecond at which due() counts it.
         parts = (parts - piece.before + piece.rate - 1) // piece.rate
         return piece.begin + <int64_t>min(parts, <int128>NEVER)
 
@@ -119,6 +131,30 @@ cdef class SharePacer(Pacer):
 
     cdef int64_t intended(self, int64_t index) noexcept nogil:
         return self.whole.intended(index * self.ends + self.number)
+
+
+cdef class PoissonPacer(Pacer):
+    """Messages at random distances, whose mean rate is that of one end's share of a schedule.
+
+    The schedule of all ends tells how fast the positions of arrivals pass. Ends do not depend on
+    each other, and so their messages together come at random distances, too.
+
+    Args:
+        whole: the schedule of all ends.
+        arrivals: those of this end.
+        ends: how many there are.
+    """
+
+    def __init__(self, whole: SteppedPacer, arrivals: Arrivals, ends: int) -> None:
+        self.whole = whole
+        self.arrivals = arrivals
+        self.unit = <int128>MILLIONTH * <int64_t>ends
+
+    cdef int64_t due(self, int64_t elapsed) noexcept nogil:
+        return self.arrivals.count(<int64_t>(self.whole.parts(elapsed) // self.unit))
+
+    cdef int64_t intended(self, int64_t index) noexcept nogil:
+        return self.whole.time_of(self.arrivals.position_of(index) * self.unit)
 
 
 cdef inline int128 parts_due(const PieceStart *piece, int64_t elapsed) noexcept nogil:

@@ -18,7 +18,7 @@ from quiver_fast.errors import UsageError
 from quiver_fast.options.arrow import ARROW_OPTIONS, FAILURE, LOAD, MESSAGE, RECEIVER, SECURITY
 from quiver_fast.options.option import SWITCH
 from quiver_fast.options.rules import MEASURING_RULES, check, flags_of
-from quiver_fast.rate_steps import parse_rate_steps, rate_text
+from quiver_fast.rate_steps import parse_arrivals, parse_rate_steps, rate_text
 from quiver_fast.receiving import asked_silence, parse_pauses
 from quiver_fast.reconnecting import failover_text, parse_pause
 from quiver_fast.words import counted
@@ -32,6 +32,8 @@ OF_BOTH = tuple(
 _BY_DEST = {option.dest: option for option in ARROW_OPTIONS if option.flag}
 # Figures begin with a whole second after the warm-up, and take some time.
 _LEAST_MEASURED = 2
+# A random distance is so many times the mean once in 500 million messages.
+_RARE = 20
 
 flag_name = flags_of(ARROW_OPTIONS)
 """Returns the name that a command shows for a name of a rule."""
@@ -72,6 +74,7 @@ class ArrowOptions(SimpleNamespace):
 
     rate: float
     rate_steps: str | None
+    arrivals: str | None
     body_size: int | str
     receive_delay: int | None
     pause: str | None
@@ -123,6 +126,11 @@ class ArrowOptions(SimpleNamespace):
         )
         if args.body_file is not None:
             values["body_size"] = _size_of(args.body_file)
+        # So the summary has the seed.
+        seed = parse_arrivals(values["arrivals"] or "", flag_name("arrivals"))
+        # Of a search, only the trials have a rate.
+        has_rate = values["rate"] or values["rate_steps"] or not given.get("find_rate")
+        values["arrivals"] = str(seed) if seed and has_rate else None
         # A receiver's patience follows from it, whatever the implementation.
         parse_pauses(args.pause_receivers or "", flag_name("pause"))
         parse_pause(values["reconnect_pause"] or "", flag_name("reconnect-pause"))
@@ -183,6 +191,11 @@ class ArrowOptions(SimpleNamespace):
             UsageError: the one of ``sender`` has such gaps.
         """
         timeout, rate = self.timeout, self.slowest
+        if self.arrivals and 0 < timeout * rate <= _RARE:
+            raise UsageError(
+                f"--timeout {timeout}: with --arrivals at {rate_text(rate)} messages/s some "
+                f"distances are as long; give {math.ceil(_RARE / rate) + 1} or more"
+            )
         if 0 < rate < 1 and 0 < timeout * rate <= 1:
             raise UsageError(
                 f"--timeout {timeout}: at {rate_text(rate)} messages/s the {sender} sends one "

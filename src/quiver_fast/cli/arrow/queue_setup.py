@@ -334,7 +334,7 @@ class QueueSetup:
         """Return the plan of an arrow of ours with the same URL and options of security."""
         plan = self._plan
         options = plan.options.changed(
-            duration=0, count=0, rate=0, rate_steps=None, transaction_size=0,
+            duration=0, count=0, rate=0, rate_steps=None, arrivals=None, transaction_size=0,
             settlement=False, streaming=False, presettled=False, record_format=None,
             time_unit=None, receive_delay=None, pause=None, release=None, reject=None,
             reconnect=False, reconnect_for=None, reconnect_pause=None, failover=None,

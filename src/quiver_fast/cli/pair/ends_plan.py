@@ -21,7 +21,14 @@ from quiver_fast.cli.pair.run import PairPlans
 from quiver_fast.cli.shared.quantities import positive_count, within
 from quiver_fast.cli.shared.url import AddressUrl
 from quiver_fast.errors import UsageError
-from quiver_fast.rate_steps import billionths, exact_rate, parse_rate_steps, rate_text
+from quiver_fast.rate_steps import (
+    Seed,
+    billionths,
+    exact_rate,
+    parse_arrivals,
+    parse_rate_steps,
+    rate_text,
+)
 from quiver_fast.records.formats import IDS_OF_AN_END
 
 FIRST_IDS = IDS_OF_AN_END
@@ -296,7 +303,9 @@ class EndsPlans(PairPlans):
 
         members = range(part.first, part.first + part.count)
         return plan.options.changed(
-            count=self._count_of(members), **self._rates(plan.options, share)
+            count=self._count_of(members),
+            arrivals=_arrivals_from(part.first, plan.options.arrivals),
+            **self._rates(plan.options, share),
         )
 
     def _receiver_options(self, plan: ArrowPlan, part: EndsPart, alone: bool) -> ArrowOptions:
@@ -308,7 +317,9 @@ class EndsPlans(PairPlans):
             first = 0 if self.fan_out else self.queue_of(part.first)
             senders = range(first, self.senders, self.queues)
         # Only senders have a rate.
-        return plan.options.changed(count=self._count_of(senders), rate=0, rate_steps=None)
+        return plan.options.changed(
+            count=self._count_of(senders), rate=0, rate_steps=None, arrivals=None
+        )
 
     def _count_of(self, senders: Iterable[int]) -> int:
         """Return how many messages some of the senders have together."""
@@ -349,7 +360,14 @@ class EndsPlans(PairPlans):
             "count": args.count,
             "rate": args.rate,
             "rate_steps": args.rate_steps,
+            "arrivals": _arrivals_from(0, args.arrivals),
         }
+
+
+def _arrivals_from(first: int, text: str | None) -> str | None:
+    """Return the option for a process: no two ends of a run have the same stream."""
+    seed = parse_arrivals(text or "")
+    return seed and str(Seed(seed.number, first))
 
 
 def _check(args: argparse.Namespace, senders: int, receivers: int, queues: int) -> None:

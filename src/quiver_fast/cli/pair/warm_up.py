@@ -83,7 +83,7 @@ def _period(
     """Run once; return the messages per second, and why it failed."""
     changed: dict[str, Any] = {
         "duration": args.warm_up or _PERIOD, "count": 0, "rate": 0, "rate_steps": None,
-        "warmup": 0, "backlog": None, "exit_when": None, "abort_if": [],
+        "arrivals": None, "warmup": 0, "backlog": None, "exit_when": None, "abort_if": [],
     }  # fmt: skip
     usual = {name: value for name, value in changed.items() if name in vars(args)}
     place = Place("warm-up", directory / "warm-up")
