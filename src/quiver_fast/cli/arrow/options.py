@@ -99,7 +99,9 @@ class ArrowOptions(SimpleNamespace):
         Raises:
             UsageError: options that contradict each other or cannot have an effect.
         """
-        asked = {*asked_by(args), *asked, f"scheme={url.scheme}", f"routing={args.routing}"}
+        # Not all who call this have parsed it.
+        routing = vars(args).get("routing")
+        asked = {*asked_by(args), *asked, f"scheme={url.scheme}", f"routing={routing}"}
         if vars(args).get("url", url) is not None:
             asked.add("url")
         check(MEASURING_RULES, asked, flag_name)
