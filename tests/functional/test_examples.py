@@ -148,6 +148,9 @@ EXAMPLES = PLAIN | {
     "quiver //localhost/topic-prices --fan-out --receivers 8 --rate 2k --duration 5s": Example(
         (BROKER,), (*DELIVERED, r"Copies due \.+ [1-9]", r"Receivers that lack one \.+ 0")
     ),
+    "quiver //localhost/topic-prices --fan-out --receivers 3 --rate 2k --duration 5s --away 3s": (
+        Example((BROKER,), (*DELIVERED, r"Receivers that lack one \.+ 0"))
+    ),
     "quiver //localhost/topic-prices --fan-out --rate 2k --duration 5s --sweep receivers=1,2,4,8": (
         Example((BROKER,), (r"^ *1 .*/s", r"^ *8 .*/s"))
     ),

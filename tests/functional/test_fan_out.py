@@ -12,6 +12,9 @@ from support.documents import parsed
 from support.processes import Finished, run
 from support.server import Server, running_server
 
+from quiver_fast.conform.wire.client import FrameClient
+from quiver_fast.conform.wire.codec import Value
+
 QUIVER = (sys.executable, "-m", "quiver_fast.cli.pair.command")
 ANALYZE = (sys.executable, "-m", "quiver_fast.cli.analyze.command")
 SECONDS = 120
@@ -104,6 +107,8 @@ def test_a_queue_shares_messages(server: Server, tmp_path: Path) -> None:
         (("--reject", "1%"), "--reject"),
         (("--reconnect",), "--reconnect"),
         (("--warmup", "1s"), "several senders or receivers"),
+        (("--away", "1s", "--streaming"), "--away does not go with --streaming"),
+        (("--away", "1s", "--processes", "2"), "--processes does not go with --away"),
     ],
 )
 def test_what_it_does_not_go_with(server: Server, words: tuple[str, ...], why: str) -> None:
@@ -112,7 +117,44 @@ def test_what_it_does_not_go_with(server: Server, words: tuple[str, ...], why: s
     assert why in end.stderr
 
 
+def test_only_copies_wait_for_a_receiver(server: Server) -> None:
+    url = f"//127.0.0.1:{server.port}/topic"
+    end = run([*QUIVER, url, "--receivers", "2", "--away", "1s"], SECONDS)
+    assert end.code == 2, end
+    assert "--away needs --fan-out" in end.stderr
+
+
 def test_peers_have_no_topic() -> None:
     end = run([*QUIVER, "--fan-out"], SECONDS)
     assert end.code == 2
     assert end.stderr.startswith("quiver: error: --fan-out needs a URL")
+
+
+def test_a_receiver_that_is_away_gets_everything_later(server: Server, tmp_path: Path) -> None:
+    """Its subscription keeps the messages, and ends with the run."""
+    end = fan_out(
+        server, "topic-away", "--receivers", "2", "--rate", "1k", "--duration", "3s", "--away",
+        "1s", "--json", "--output", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert end.code == 0, end
+    document = parsed(end.stdout)
+    assert [document["delivery"][key] for key in NONE] == [0] * len(NONE)
+    assert document["fan_out"]["lacking"] == 0
+    here, away = rows_of(document)
+    assert here["delivery"] == away["delivery"]
+    assert away["latency"]["max_us"] > 1e6
+    name = document["ends"][-1]["config"]["id"]
+    with FrameClient(server.port) as client:
+        client.open(container_id=name)
+        client.begin()
+        client.attach_receiver("", name=name, source=Value("null", None))
+        assert client.expect("detach").condition == "amqp:not-found"
+
+
+def test_a_receiver_comes_back_when_the_sending_ends(server: Server, tmp_path: Path) -> None:
+    end = fan_out(
+        server, "topic-back", "--receivers", "1", "--count", "500", "--away", "1h", "--json",
+        "--transaction-size", "10", "--output", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert end.code == 0, end
+    assert parsed(end.stdout)["delivery"]["received"] == 500

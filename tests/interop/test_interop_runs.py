@@ -37,7 +37,10 @@ def measure(*words: str) -> dict[str, Any]:
         ("rabbitmq4", "/exchanges/amq.topic/a.b", ("--processes", "7")),
         ("rabbitmq4", "copies", ("--declare", "--queue-type", "stream", "--delete")),
         ("artemis", "copies", ("--declare", "--routing", "multicast")),
+        ("artemis", "kept", ("--declare", "--routing", "multicast", "--away", "1s")),
         pytest.param("classic", "topic://copies", (), marks=pytest.mark.slow),
+        pytest.param("classic", "topic://kept", ("--away", "1s"), marks=pytest.mark.slow),
+        pytest.param("broker_j", "amq.topic/kept", ("--away", "1s"), marks=pytest.mark.slow),
         pytest.param("broker_j", "amq.topic/copies", (), marks=pytest.mark.slow),
     ],
 )

@@ -363,6 +363,10 @@ def make_receiver(
         from quiver_fast.arrow.amqp.stream_receiver import StreamReceiver
 
         kind = StreamReceiver
+    elif config.subscription:
+        from quiver_fast.arrow.amqp.subscriber import Subscriber
+
+        kind = partial(Subscriber, keep=config.subscription == "keep")
     elif config.exit_when:
         from quiver_fast.arrow.amqp.emptying import EmptyingReceiver
 

@@ -249,6 +249,9 @@ ARROW_OPTIONS = (
         choices=("empty",), section=_LIMITS, extension=True, side="receive", flag="--exit-when",
         help="Receive until the queue is empty, and end then; a pair ends when its sender has "
         "ended and the queue is empty"),
+    Option("subscription", CHOICE, "",
+        "receivers: a durable subscription of the topic, by id; it stays at the end, or ends",
+        shown="none", choices=("keep", "end"), section=_LIMITS, extension=True, side="receive"),
     # In nanoseconds it still fits 64 bits.
     Option("run-start", NUMBER, "MILLISECONDS",
         "receivers: a message is of this run if it was sent since then (epoch) or, if records "

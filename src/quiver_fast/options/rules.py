@@ -68,6 +68,14 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("release", "reject"), NEEDS, ("connection-mode=client",), "a sender cannot send again"),
     (_SHAPES, EXCLUDES, ("streaming", "transaction-size", "purge"), ""),
     (("exit-when",), EXCLUDES, (*_SHAPES, "streaming"), ""),
+    (("subscription",), NEEDS, ("operation=receive",), ""),
+    (("subscription",), NEEDS, ("connection-mode=client",), "an arrow has no topics"),
+    (
+        ("subscription",),
+        EXCLUDES,
+        (*_SHAPES, "streaming", "exit-when", "purge", "reconnect", "channel-mode=passive", *_ENDS),
+        "",
+    ),
     (("backlog",), EXCLUDES, ("count", "body-file"), ""),
     (_ENDS, EXCLUDES, ("transaction-size", "streaming", "purge", "exit-when", "backlog"), ""),
     (("reconnect-for", "reconnect-pause", "failover", "resend"), NEEDS, ("reconnect",), ""),
@@ -137,6 +145,8 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("warmup", "backlog"), EXCLUDES, ("ends",), ""),
     (("backlog",), EXCLUDES, ("warmup",), ""),
     (("fan-out",), NEEDS, ("url",), _PEERS),
+    (("away",), NEEDS, ("fan-out",), "another receiver would take its messages"),
+    (("away",), EXCLUDES, (*_SHAPES, "streaming", "exit-when"), ""),
     (("fan-out",), EXCLUDES, ("queues",), "each receiver gets all messages of one address"),
     (("fan-out",), EXCLUDES, ("record-format=v3",), "ids show which receiver lacks a message"),
     (

@@ -176,6 +176,7 @@ cdef extern from "proton/terminus.h" nogil:
         PN_EXPIRE_NEVER
     ctypedef enum pn_durability_t:
         PN_NONDURABLE
+        PN_DELIVERIES
     pn_durability_t pn_terminus_get_durability(pn_terminus_t *terminus)
     int pn_terminus_set_durability(pn_terminus_t *terminus, pn_durability_t durability)
     pn_expiry_policy_t pn_terminus_get_expiry_policy(pn_terminus_t *terminus)

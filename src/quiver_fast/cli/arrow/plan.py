@@ -61,6 +61,7 @@ class ArrowPlan:
         part: the ends of a process that has several; then ``number`` is the process's.
         workload: the options of `quiver` that made the run; None for one arrow alone.
         backlog: the messages with which a pair's sender fills the queue first; None for none.
+        subscription: "keep" or "end" the durable subscription of a receiver that has one.
         via: the hosts and ports to connect to in place of the URL's and failover's; None for these.
 
     Raises:
@@ -77,6 +78,7 @@ class ArrowPlan:
     tail_from: str | None = None
     filter: str | None = None
     exit_when: str | None = None
+    subscription: str | None = None
     prelude: tuple[str, ...] = ()
     run_id: str | None = None
     run_start: int | None = None
@@ -234,6 +236,7 @@ def contract_arguments(
             "via": plan.via,
             "run-id": plan.run_id,
             "first-id": plan.first_id,
+            "subscription": plan.subscription,
             "connections": part and part.count,
             "first-end": part and part.first,
             "queues": part.queues if part and part.queues > 1 else None,

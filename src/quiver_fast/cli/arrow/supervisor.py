@@ -185,6 +185,11 @@ class Supervisor:
             if self._runs:
                 time.sleep(_pause(self._next_snapshot - time.monotonic()))
 
+    def add(self, run: ArrowRun) -> None:
+        """Watch one more arrow, which was started meanwhile; for the round's callback."""
+        self._all.append(run)
+        self._runs.append(run)
+
     def stop(self, reason: str) -> None:
         """End all arrows in order, because of ``reason``."""
         self._end.begin(reason)

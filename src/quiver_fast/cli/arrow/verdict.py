@@ -68,17 +68,22 @@ def pair_warnings(document: dict[str, Any]) -> Iterator[str]:
     yield from _step_warnings(document)
     growth = document["queue_growth"]
     if growth is not None:
-        delivery = document["delivery"]
-        yield _growth_warning(growth, delivery.get("copies", delivery["sent"]))
+        yield _growth_warning(growth, *_due(document["delivery"]))
 
 
-def _growth_warning(growth: dict[str, Any], sent: int) -> str:
+def _due(delivery: dict[str, Any]) -> tuple[int, str]:
+    """Return how many receipts there must be, and the noun for them."""
+    copies = delivery.get("copies")
+    return (delivery["sent"], "message") if copies is None else (copies, "copy")
+
+
+def _growth_warning(growth: dict[str, Any], sent: int, noun: str) -> str:
     """Say how fast the queue grew, beside both rates over the same time: they add up."""
     seconds = growth["messages"] / growth["per_second"]
     grew, received = round(growth["per_second"]), round((sent - growth["messages"]) / seconds)
     return (
-        f"within the {seconds:,.1f} s of sending, {grew + received:,} messages/s were sent and "
-        f"{received:,}/s received: the queue grew by {grew:,} messages/s"
+        f"within the {seconds:,.1f} s of sending, {counted(grew + received, noun)}/s were sent "
+        f"and {received:,}/s received: the queue grew by {grew:,} messages/s"
     )
 
 
@@ -174,9 +179,7 @@ def _delivery_warnings(delivery: dict[str, Any], peer_to_peer: bool) -> Iterator
             proven = "; it is not known whether they are lost"
         if delivery.get("filtered", 0) is None:
             proven = "; it is not known which of them the filter leaves out"
-        copies = "copies" in delivery
-        due, word = (delivery["copies"], "copy") if copies else (delivery["sent"], "message")
-        sent = counted(due, word, ("was", "were"))
+        sent = counted(*_due(delivery), ("was", "were"))
         yield f"{unreceived:,} of {sent} not received{proven}"
     if delivery.get("unmatched"):
         unmatched = counted(delivery["unmatched"], "received message", ("does", "do"))

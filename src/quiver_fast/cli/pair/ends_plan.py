@@ -162,6 +162,7 @@ class EndsPlans(PairPlans):
         self.receivers: int = args.receivers or (self.senders if args.url is None else 1)
         self.queues: int = self.senders if args.url is None else args.queues or 1
         self.fan_out: bool = vars(args).get("fan_out", False)
+        self.away: float = vars(args).get("away") or 0
         if self.fan_out and args.record_format is None and not args.settlement:
             # Ids show which receiver lacks a message.
             args = argparse.Namespace(**vars(args) | {"record_format": "v1"})
@@ -181,8 +182,10 @@ class EndsPlans(PairPlans):
             self.end("send", number)
 
     def _check_foreign_receivers(self) -> None:
-        """Refuse receivers that share a queue and cannot be told when it is empty."""
+        """Refuse receivers that cannot be told when a shared queue is empty, or leave a topic."""
         receiver = self.plan("receive").implementation
+        if self.away and not receiver.extensions:
+            raise UsageError(f"implementation '{receiver.name}' does not support --away")
         shares = self.receivers > self.queues and not self.fan_out
         if not receiver.extensions and self._args.count and shares:
             raise UsageError(
@@ -209,6 +212,8 @@ class EndsPlans(PairPlans):
         )
 
     def _reason_for_one_each(self, args: argparse.Namespace) -> str:
+        if self.away:
+            return "--away"
         if args.transaction_size or args.streaming:
             return "--transaction-size" if args.transaction_size else "--streaming"
         foreign = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ from quiver_fast.cli.pair.workload import workload_of
 from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.output import ArrowFiles, remove_ends
 
+_TICK = 0.01
 # Keys that only the summary file of an end has, and the document of the run has not.
 _NOT_SHOWN = ("series", "environment", "faults", "relay")
 
@@ -67,6 +70,9 @@ class EndsRun(RunFrame):
 
     _plans: EndsPlans
     _begun = False
+    # The id of the receiver that is away, and when it comes back (monotonic seconds).
+    _left: str | None = None
+    _back_at: float | None = None
 
     def _make_supervisor(self) -> Supervisor:
         return _EndsSupervisor(self._signals, self._take, self._go_on)
@@ -88,6 +94,8 @@ class EndsRun(RunFrame):
     def _go_on(self) -> None:
         self._release()
         super()._go_on()
+        if self._plans.away and self._begun:
+            self._come_back()
 
     def _start(self) -> None:
         ports = self._start_listeners() if self._plans.peer_to_peer else self._start_receivers()
@@ -122,7 +130,7 @@ class EndsRun(RunFrame):
 
     def _join(self, senders: Sequence[ArrowRun], receivers: Sequence[ArrowRun]) -> None:
         """Have the ends of one queue wait for each other."""
-        crew = Crew([*senders, *receivers])
+        crew = self._crew = Crew([*senders, *receivers])
         for run in (*senders, *receivers):
             run.accompany(crew)
         timeout = self._plans.drain_timeout
@@ -133,6 +141,34 @@ class EndsRun(RunFrame):
             copies = 1 if one.plan.part is None else one.plan.part.count
             self._drains.append(QueueDrain(senders, [one], timeout, copies=copies))
 
+    def _leave(self) -> bool:
+        """Have the last receiver go and leave its subscription; return whether the run goes on."""
+        run = self._receivers[-1]
+        if run.control is not None:
+            run.control.stop()
+        while not run.poll():
+            self._look(run)
+            time.sleep(_TICK)
+        if self._signals.count or not run.ending().complete:
+            return False
+        run.close()
+        self._receivers.remove(run)
+        self._left = run.plan.id
+        return True
+
+    def _come_back(self) -> None:
+        """Start the receiver that is away, when its time is over or no sender runs."""
+        now = time.monotonic()
+        self._back_at = self._back_at or now + self._plans.away
+        if len(self._receivers) == self._plans.receivers:
+            return
+        if now >= self._back_at or not any(run.running for run in self._senders):
+            run = self._start_arrow("receive", self._plans.receivers - 1)
+            run.accompany(self._crew)
+            timeout = self._plans.drain_timeout
+            self._drains.append(QueueDrain(self._senders, [run], timeout))
+            self._supervisor.add(run)
+
     def _stop_all(self) -> None:
         """Stop receivers whose senders will not be started."""
         failed = [run for run in self._receivers if not run.running]
@@ -142,13 +178,17 @@ class EndsRun(RunFrame):
 
     def _start_arrow(self, operation: str, number: int, port: int = 0) -> ArrowRun:
         plan = self._plans.end(operation, number, port)
+        if self._plans.away and plan.role == "receiver" and number + 1 == self._plans.receivers:
+            how = "keep" if self._left is None else "end"
+            plan = dataclasses.replace(plan, id=self._left or plan.id, subscription=how)
         return self._launch(plan, plan.title, held=operation == "send")
 
     def _start_receivers(self) -> list[int] | None:
         """Start the receivers of a server, and return once all are ready; None if one is not."""
         for number in range(self._plans.process_count("receive")):
             self._start_arrow("receive", number)
-        if not all(map(self._starting.await_ready, self._receivers)):
+        ready = all(map(self._starting.await_ready, self._receivers))
+        if not ready or (self._plans.away and not self._leave()):
             return None
         return [0] * self._plans.process_count("send")
 

@@ -78,7 +78,15 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
     add_pair_options(parser)
     add_arrow_keys(parser, "backlog", "exit-when")
     _add_fault_options(add_failure_options(parser).add_argument)
-    add_ends_options(parser).add_argument(
+    ends = add_ends_options(parser)
+    ends.add_argument(
+        "--away",
+        metavar="DURATION",
+        type=within(duration, 1, 2**31),
+        help="With --fan-out, the last receiver leaves a durable subscription before the first "
+        "message, and comes back after DURATION, or when the sending ends",
+    )
+    ends.add_argument(
         "--fan-out",
         action="store_true",
         help="Each receiver is to get every message, as from a topic: account for each receiver "
