@@ -152,7 +152,7 @@ EXAMPLES = PLAIN | {
         Example((BROKER,), (*DELIVERED, r"Receivers that lack one \.+ 0"))
     ),
     "quiver //localhost/topic-prices --fan-out --rate 2k --duration 5s --sweep receivers=1,2,4,8": (
-        Example((BROKER,), (r"^ *1 .*/s", r"^ *8 .*/s"))
+        Example((BROKER,), (r"^run-01 +1 ", r"^run-04 +8 "))
     ),
     bare(
         "quiver //localhost/q-%d --senders 4 --receivers 4 --queues 2 --rate 10k --duration 10s "
