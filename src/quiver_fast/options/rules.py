@@ -86,7 +86,6 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("resend",), EXCLUDES, ("body-size=mix",), "a copy has the size of its message"),
 )
 SENDER_RULES: tuple[Rule, ...] = (
-    (("request-reply",), NEEDS, ("rate", "rate-steps"), "requests are sent by a schedule"),
     (("request-reply",), EXCLUDES, ("channel-mode=passive",), "a requester attaches its links"),
     (("settlement",), NEEDS, ("record-format=v2",), ""),
     (("backlog",), NEEDS, ("rate", "rate-steps"), "sending goes on at it"),
@@ -173,6 +172,10 @@ SET_RULES: tuple[Rule, ...] = (
     (("churn", "hold"), NEEDS, ("url",), ""),
     (("churn", "hold"), NEEDS, ("duration",), ""),
     (("churn-of",), NEEDS, ("churn",), ""),
+    (
+        ("request-reply",), NEEDS, ("rate", "rate-steps", *_CAMPAIGNS),
+        "requests are sent by a schedule",
+    ),
     (("warm-up",), NEEDS, ("find-rate",), "--warmup is of each run"),
     (("warm-up",), NEEDS, ("url",), _PEERS),
     (("within",), NEEDS, ("find-rate", "detect"), ""),

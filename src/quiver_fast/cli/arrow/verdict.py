@@ -115,7 +115,7 @@ def _end_warnings(summary: dict[str, Any]) -> Iterator[str]:
         role == "sender"
         and some
         and summary["config"]["settlement"]
-        and ("settlement" not in summary)
+        and not {"settlement", "request_reply"} & summary.keys()
     ):
         yield "the sender recorded no settlement: its implementation does not do --settlement"
 
