@@ -8,11 +8,12 @@ from quiver_fast.errors import UsageError
 from quiver_fast.quantities import PERCENT, fixed_point, microseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _LONGEST = 2**31 * 10**6
 # Shares are in millionths: a percent has four more digits.
 _PLACES, _WHOLE = 4, 10**6
+_MODIFICATIONS = ("failed", "undeliverable")
 
 
 class Pauses(NamedTuple):
@@ -60,18 +61,61 @@ def parse_share(key: str, text: str) -> int:
     return share
 
 
-def parse_shares(release: str, reject: str, name: Callable[[str], str] = str) -> tuple[int, int]:
-    """Return the shares to release and to reject, in millionths.
+class Modify(NamedTuple):
+    """The deliveries that a receiver answers with *modified* (AMQP 1.0 part 3.4.5).
 
-    ``name`` returns the name of an option for messages.
+    Attributes:
+        share: of the deliveries, in millionths; 0 for none.
+        failed: they count as failed attempts.
+        undeliverable: they do not come to this receiver again.
+        annotations: of the message, by their names.
+    """
+
+    share: int = 0
+    failed: bool = False
+    undeliverable: bool = False
+    annotations: tuple[tuple[str, str], ...] = ()
+
+
+def parse_modify(text: str, name: str = "modify") -> Modify:
+    """Return the deliveries of a text such as ``1%:failed:undeliverable:x-why=test``.
 
     Raises:
-        UsageError: a text is no share, or the shares leave nothing to accept.
+        UsageError: the text is malformed; the message calls the option ``name``.
     """
+    share, *parts = text.split(":")
+    annotations: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if part not in _MODIFICATIONS and not (key and equals and key.isascii()):
+            raise UsageError(f"{name}: '{part}' is not failed, undeliverable or KEY=VALUE")
+        if equals:
+            annotations[key] = value
+    failed, undeliverable = (word in parts for word in _MODIFICATIONS)
+    # No text is no share, but `:failed` is a mistake.
+    share = share if share or not text else text
+    return Modify(parse_share(name, share), failed, undeliverable, tuple(annotations.items()))
+
+
+def parse_shares(
+    given: Mapping[str, str], name: Callable[[str], str] = str
+) -> tuple[int, int, Modify]:
+    """Return the shares to release and to reject, in millionths, and the deliveries to modify.
+
+    Args:
+        given: the texts of ``release``, ``reject`` and ``modify``, as far as they are there.
+        name: returns the name of an option for messages.
+
+    Raises:
+        UsageError: a text is malformed, or the shares leave nothing to accept.
+    """
+    release, reject, modify = (given.get(key, "") for key in ("release", "reject", "modify"))
     shares = parse_share(name("release"), release), parse_share(name("reject"), reject)
-    if sum(shares) >= _WHOLE:
-        raise UsageError(f"{name('release')}: with {name('reject')} it is less than 100%")
-    return shares
+    modified = parse_modify(modify, name("modify"))
+    if sum(shares) + modified.share >= _WHOLE:
+        others = f"{name('reject')} and {name('modify')}" if modify else name("reject")
+        raise UsageError(f"{name('release')}: with {others} it is less than 100%")
+    return *shares, modified
 
 
 def asked_silence(delay: int, pauses: Pauses) -> float:

@@ -14,6 +14,11 @@ from support.judgement import assert_clean, assert_error
 from support.processes import Running, free_port, wait_until
 from support.server import Server, running_server
 
+from quiver_fast.arrow.amqp.outcome_text import modified_state
+from quiver_fast.conform.wire.codec import Value, decode
+from quiver_fast.conform.wire.frames import plain
+from quiver_fast.receiving import Modify
+
 HOUR = 3_600_000_000
 
 
@@ -123,10 +128,15 @@ def test_a_peer_that_ends_takes_back_what_waits() -> None:
         ({"release": "10%", "reject": "5%"}, (100_000, 50_000)),
         ({"release": "99%"}, (990_000, 0)),
         ({"reject": "0.3%"}, (0, 3000)),
+        ({"modify": "12%:failed", "reject": "2%"}, (0, 20_000, 120_000)),
+        (
+            {"release": "10%", "modify": "10%:x-opt-why=it", "reject": "2%"},
+            (100_000, 20_000, 100_000),
+        ),
     ],
 )
 def test_shares_are_exact(
-    server: Server, tmp_path: Path, path: str, shares: dict[str, object], parts: tuple[int, int]
+    server: Server, tmp_path: Path, path: str, shares: dict[str, object], parts: tuple[int, ...]
 ) -> None:
     send(server, path, 1000, record_format="v2")
     report = tmp_path / "report.json"
@@ -135,10 +145,12 @@ def test_shares_are_exact(
     )
     assert_clean(end)
     found = json.loads(report.read_text())
-    received, released, rejected = (found[key] for key in ("received", "released", "rejected"))
+    keys = ("received", "released", "rejected", "modified")
+    received, released, rejected, modified = (found[key] for key in keys)
     assert received + rejected == 1000
-    deliveries = 1000 + released
-    assert [released, rejected] == [deliveries * part // 1_000_000 for part in parts]
+    deliveries = 1000 + released + modified
+    shares_of = [deliveries * part // 1_000_000 for part in (*parts, 0)[:3]]
+    assert [released, rejected, modified] == shares_of
     # A released message is recorded once, when it has come again.
     ids = [line.split(",")[0] for line in end.lines]
     assert len({*ids}) == len(ids) == received
@@ -159,10 +171,33 @@ def test_shares_are_of_all_ends_of_a_process(server: Server, tmp_path: Path, pat
     assert sum(report["ends"]["counts"]) == report["received"]
 
 
+def test_undeliverable_messages_stay_for_other_receivers(
+    server: Server, tmp_path: Path, path: str
+) -> None:
+    send(server, path, 1000, record_format="v2")
+    report = tmp_path / "report.json"
+    words = {"record_format": "v2", "report_file": report, "modify": "5%:failed:undeliverable"}
+    end = run_pyfast(*receive(server, path, count=1000, **words))
+    assert_clean(end)
+    found = json.loads(report.read_text())
+    assert (found["received"], found["modified"], len(end.lines)) == (950, 50, 950)
+    check_left(server, path, 50)
+
+
+def test_fields_of_modified_messages() -> None:
+    fields = (("x-opt-why", "it"), ("x-n", ""))
+    for modify in (Modify(1, True, False, fields), Modify(1, False, True), Modify(1)):
+        value = decode(modified_state(modify))[0]
+        assert value.value[0] == Value("ulong", 0x27)
+        flags = [modify.failed, modify.undeliverable]
+        found = plain(value.value[1])
+        assert found == ([*flags, dict(fields)] if modify.annotations else flags)
+
+
 def test_what_is_settled_cannot_be_released() -> None:
     port = free_port()
     modes = {"connection_mode": "server", "channel_mode": "passive"}
     with Running(pyfast(*arguments("send", port, presettled=1, **modes))) as sender:
         wait_until(lambda: sender.listens_on(port), "the sender listens")
         end = run_pyfast(*arguments("receive", port, release="50%"))
-    assert_error(end, "message 1 came settled: it cannot be released or rejected")
+    assert_error(end, "message 1 came settled: it cannot be refused")

@@ -101,6 +101,27 @@ def test_declared_by_attach(tmp_path: Path) -> None:
         assert end.code == 0, end
 
 
+def test_missing_dead_letters_fail_the_run(tmp_path: Path) -> None:
+    """Our server drops rejected messages."""
+    with running_server(tmp_path) as server:
+        url, out = f"//127.0.0.1:{server.port}/q", tmp_path / "out"
+        words = (url, "--count", "200", "--record-format", "v2", "--output", str(out))
+        dead = ("--dead-letter-queue", "dead")
+        end = quiver(*words, "--reject", "10%", *dead, "--json")
+        reason = "20 of the 20 messages that receivers rejected are not in the dead-letter queue"
+        assert end.code == 1
+        assert reason in end.stderr.splitlines()[-1]
+        found = document(end)
+        assert found["complete"] is False
+        assert found["delivery"]["dead_lettered"] == 0  # type: ignore[index]
+        assert found["delivery"]["unreceived"] == 0  # type: ignore[index]
+        analysed = run(command("analyze", str(out), "--json"), SECONDS)
+        assert document(analysed)["delivery"] == found["delivery"]
+        # None is due of those that come again.
+        end = quiver(*words, "--force", "--modify", "10%:failed", *dead, "--fail-if", "modified<20")
+        assert end.code == 0, end
+
+
 def test_a_stream_is_not_purged() -> None:
     with ManagementNode() as node:
         url = f"//127.0.0.1:{node.port}/s"

@@ -102,16 +102,16 @@ def test_released_and_rejected_messages_are_accounted_for(
     end = quiver(
         f"//127.0.0.1:{server.port}/refused-{processes}-%d", "--senders", "4", "--receivers", "4",
         "--queues", "2", "--processes", processes, "--count", "5001", "--record-format", "v2",
-        "--release", "10%", "--reject", "5%", "--output", str(tmp_path / "out"), "--json",
-        "--fail-if", "duplicate>0",
+        "--release", "10%", "--reject", "5%", "--modify", "5%:failed", "--output",
+        str(tmp_path / "out"), "--json", "--fail-if", "duplicate>0",
     )  # fmt: skip
     assert end.code == 0, end
     delivery = document_of(end)["delivery"]
     assert delivery["received"] + delivery["rejected"] == delivery["sent"] == 5001
     assert [delivery[key] for key in FAULTS] == [0] * len(FAULTS)
-    deliveries = 5001 + delivery["released"]
+    deliveries = 5001 + delivery["released"] + delivery["modified"]
     # Each process that receives rounds down.
-    for key, share in (("released", 0.1), ("rejected", 0.05)):
+    for key, share in (("released", 0.1), ("rejected", 0.05), ("modified", 0.05)):
         assert deliveries * share - 4 < delivery[key] <= deliveries * share
     analysed = run([*ANALYZE, str(tmp_path / "out"), "--json"], SECONDS)
     assert parsed(analysed.stdout)["delivery"] == delivery

@@ -95,6 +95,16 @@ class TestArtemis:
         assert end.code == 0, end
         assert "Deleted 'lone-" in end.stderr
 
+    def test_dead_letters(self, artemis: Server) -> None:
+        """Also those that Artemis moved after ten failed attempts."""
+        words = ("--count", "500", "--record-format", "v2", "--dead-letter-queue", "DLQ", "--json")
+        delivery = document(quiver(url(artemis, "dead"), *words, "--reject", "4%"))["delivery"]
+        assert delivery["dead_lettered"] == delivery["rejected"] == 20
+        summary = document(quiver(url(artemis, "tried"), *words, "--modify", "90%:failed"))
+        delivery = summary["delivery"]
+        assert delivery["dead_lettered"] == 500 - delivery["received"] > 0
+        assert delivery["unreceived"] == delivery["lost"] == 0
+
     def test_kinds_of_queues(self, artemis: Server) -> None:
         where, run_it = url(artemis, "kind"), ("--count", "100", "--declare")
         ring = ("--queue-argument", "ring-size=1000", "--routing", "anycast", "--durable-queue")
@@ -114,6 +124,24 @@ class TestArtemis:
 
 @pytest.mark.peer("rabbitmq4")
 class TestRabbitMQ4:
+    def test_dead_letters(self, rabbitmq4: Server) -> None:
+        declare(rabbitmq4, "graves")
+        dead = ("x-dead-letter-exchange=", "x-dead-letter-routing-key=graves")
+        asked = [word for one in dead for word in ("--queue-argument", one)]
+        words = ("--declare", "--queue-type", "classic", *asked, "--record-format", "v2")
+        refused = ("--reject", "2%", "--modify", "2%:undeliverable")
+        end = quiver(
+            url(rabbitmq4, "dying"), *words, *refused, "--count", "1000", "--json",
+            "--dead-letter-queue", "graves",
+        )  # fmt: skip
+        delivery = document(end)["delivery"]
+        assert delivery["dead_lettered"] == delivery["rejected"] + delivery["modified"] >= 38
+        assert delivery["unreceived"] == 0
+        end = quiver(url(rabbitmq4, "dying"), "--count", "100", "--reject", "2%",
+                     "--dead-letter-queue", "nowhere")  # fmt: skip
+        assert end.code == 1
+        assert "cannot read 'nowhere'" in end.stderr.splitlines()[-1]
+
     @pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
     def test_kinds_of_queues(self, rabbitmq4: Server, kind: str) -> None:
         where, words = url(rabbitmq4, f"kind-{kind}"), ("--count", "100", "--declare", "--json")

@@ -77,6 +77,29 @@ def test_a_router_tells_the_sender_what_the_receiver_rejected() -> None:
     assert [run.lost(unreceived) for unreceived in (0, 2, 7)] == [0, None, None]
 
 
+@pytest.mark.parametrize(
+    ("modify", "dead", "left"),
+    [
+        (None, None, 8),
+        ("1%:failed", None, 8),
+        ("1%:failed:undeliverable", None, 5),
+        ("1%:undeliverable", {"count": 4}, 5),
+        ("1%:failed", {"count": 1}, 8),
+        ("1%:failed", {"count": 7}, 3),
+        ("1%:x-why=undeliverable", None, 8),
+    ],
+)
+def test_refused_messages_and_dead_letters_are_not_unreceived(
+    modify: str | None, dead: dict[str, int] | None, left: int
+) -> None:
+    report = {"rejected": 2, "modified": 3}
+    receiver = {"config": {"modify": modify}, "arrow": report, "dead_letters": dead}
+    run = RunBounds.of(None, receiver)
+    assert run.not_rejected(10) == left
+    assert run.modified == (3 if modify else None)
+    assert run.dead_lettered == (dead["count"] if dead else None)
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_another_queue_was_drained(told: bool) -> None:
     """A wrapper runs the ends of its queues; two arrows by hand may have queues of their own."""

@@ -11,6 +11,7 @@ OF_SENDERS = [
 ]  # fmt: skip
 OF_RECEIVERS = [
     "--credit=5", "--receive-delay=5ms", "--pause-receivers=5s:5s", "--release=5%", "--reject=5%",
+    "--modify=5%:failed",
 ]  # fmt: skip
 OF_BOTH = [
     "--count=5", "--duration=5", "--warmup=2", "--transaction-size=5", "--set-message-id",

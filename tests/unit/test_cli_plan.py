@@ -242,7 +242,7 @@ def test_contradictions(words, url, message):
 
 SHAPES = [
     ["--receive-delay", "5ms"], ["--pause-receivers", "10s:5s"], ["--release", "1%"],
-    ["--reject", "0.1%"],
+    ["--reject", "0.1%"], ["--modify", "1%:failed"],
 ]  # fmt: skip
 
 

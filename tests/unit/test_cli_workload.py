@@ -292,6 +292,8 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "find-rate": HOLDING,
     "abort-if": st.lists(st.sampled_from(["p99>1ms", "rate<5k/s", "mean>=1s"]), min_size=1),
     "exit-when": st.just("empty"),
+    "modify": st.sampled_from(["1%", "0.5%:failed:undeliverable", "1%:x-why=a b"]),
+    "dead-letter-queue": st.just("DLQ"),
     "queue-type": st.sampled_from(["classic", "quorum", "stream"]),
     "queue-argument": st.lists(st.sampled_from(["x-max-length=9", "a=b c"]), min_size=1),
     "routing": st.sampled_from(["anycast", "multicast"]),

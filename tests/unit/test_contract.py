@@ -159,6 +159,14 @@ def test_shares_are_in_millionths() -> None:
     assert not parse(words(release="0%")).is_shaped
 
 
+def test_modified_messages_have_a_share_and_fields() -> None:
+    config = parse(words(modify="1%:undeliverable:x-why=a=b:x-n="))
+    assert config.modify == (10_000, False, True, (("x-why", "a=b"), ("x-n", "")))
+    assert config.is_shaped
+    assert parse(words(modify="1%:failed")).modify == (10_000, True, False, ())
+    assert not parse(words()).is_shaped
+
+
 def test_a_password_can_come_through_a_descriptor() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"s3cret\n")
@@ -212,6 +220,12 @@ def test_the_rate_is_the_senders() -> None:
         (words(release="1"), "release: '1' is not a share, such as 1% or 0.1%"),
         (words(reject="0.00001%"), "reject: '0.00001%' is not a share"),
         (words(release="90%", reject="10%"), "release: with reject it is less than 100%"),
+        (words(release="90%", modify="10%"), "release: with reject and modify it is less than"),
+        (words(modify="1%:bad"), "modify: 'bad' is not failed, undeliverable or KEY=VALUE"),
+        (words(modify="1%:"), "modify: '' is not failed, undeliverable or KEY=VALUE"),
+        (words(modify=":failed"), "modify: ':failed' is not a share"),
+        (words(modify="1%:é=1"), "modify: 'é=1' is not failed"),
+        (words(modify="1%", connection_mode="server"), "modify needs connection-mode=client"),
         (words(release="1%", connection_mode="server"), "release needs connection-mode=client: a"),
         (words(pause="5s"), "pause: '5s' is not RECEIVE:PAUSE"),
         (words(backlog="5"), "backlog needs rate or rate-steps"),

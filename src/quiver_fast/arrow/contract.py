@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from quiver_fast.body_sizes import BodySize
     from quiver_fast.options.rules import Naming
     from quiver_fast.property_mix import PropertyMix
-    from quiver_fast.receiving import Pauses
+    from quiver_fast.receiving import Modify, Pauses
     from quiver_fast.reconnecting import Pause
 
 # An entry has at most 16 MiB, with the frame of the body.
@@ -101,6 +101,7 @@ class ArrowConfig(option.Values):
     arrivals: Seed | None
     release: int
     reject: int
+    modify: Modify
     request_reply: bool
     reconnect: bool
     reconnect_for: int
@@ -145,7 +146,12 @@ class ArrowConfig(option.Values):
     @property
     def is_shaped(self) -> bool:
         """Whether the receiver does more than just accept messages, one after the other."""
-        return self.request_reply or self.asked_silence + self.release + self.reject > 0
+        return self.request_reply or self.asked_silence > 0 or self.refuses
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the receiver releases, rejects or modifies messages."""
+        return self.release + self.reject + self.modify.share > 0
 
     @property
     def with_ids(self) -> bool:
@@ -189,8 +195,8 @@ def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, obj
     values["rate-steps"] = parse_rate_steps(given.get("rate-steps", ""), name("rate-steps"))
     values["arrivals"] = parse_arrivals(given.get("arrivals", ""), name("arrivals"))
     values["pause"] = parse_pauses(given.get("pause", ""), name("pause"))
-    shares = parse_shares(given.get("release", ""), given.get("reject", ""), name)
-    values["release"], values["reject"] = shares
+    shares = parse_shares(given, name)
+    values["release"], values["reject"], values["modify"] = shares
     values["properties"] = _properties(given.get("properties", ""), name)
     if values["reconnect"] or values["via"]:
         # Few arrows go on after a failure, and an arrow must start fast.

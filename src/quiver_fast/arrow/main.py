@@ -329,11 +329,14 @@ def maker(config: ArrowConfig, control: Control) -> Callable[..., Sender | Recei
 
             return partial(make_sender, requests=request_maker(config))
         return make_sender
-    if not (config.release or config.reject):
+    if not config.refuses:
         return make_receiver
     from quiver_fast.arrow.amqp.shaped_receiver import Outcomes
 
-    return partial(make_receiver, outcomes=Outcomes(control, config.release, config.reject))
+    # Another receiver of the queue may get a message that this one cannot take.
+    alone = not config.has_many_ends
+    outcomes = Outcomes(control, config.release, config.reject, config.modify, alone=alone)
+    return partial(make_receiver, outcomes=outcomes)
 
 
 def make_receiver(

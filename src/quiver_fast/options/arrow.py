@@ -142,6 +142,14 @@ ARROW_OPTIONS = (
         flag="--reject", metavar="PERCENT", group=RECEIVER,
         help="Have receivers reject a share of the messages, such as 0.1%, evenly spread: they "
         "count as rejected, and the server drops them or keeps them apart"),
+    Option("modify", TEXT, "PERCENT[:…]",
+        "receivers: answer this share of the deliveries with modified, and with :failed, "
+        ":undeliverable and :KEY=VALUE for an annotation", "", shown="none", section=_LIMITS,
+        title="Modified share", extension=True, side="receive", flag="--modify",
+        metavar="PERCENT[:…]", group=RECEIVER,
+        help="Have receivers modify a share of the messages, such as 1%:failed: the server counts "
+        "a failed attempt, and delivers them again. With :undeliverable not to this receiver; "
+        ":KEY=VALUE sets an annotation"),
     Option("reconnect", SWITCH, "", "after a lost connection connect again, and go on; needs "
         "records of v2", False, section=_LIMITS, extension=True, flag="--reconnect", group=FAILURE,
         help="Connect again after a lost connection, and go on: no message is sent twice; implies "

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 NEEDS, EXCLUDES = "needs", "does not go with"
 
-_SHAPES = ("receive-delay", "pause", "release", "reject")
+_SHAPES = ("receive-delay", "pause", "release", "reject", "modify")
+_OUTCOMES = ("release", "reject", "modify")
 _ENDS = ("connections", "links", "queues", "first-end")
 _FATAL = ("fault=kill", "fault=term", "fault=cut", "fault=refuse", "fault=half")
 _KINDS = ("queue-type", "queue-argument", "routing", "durable-queue")
@@ -50,6 +51,7 @@ ARROW_RULES: tuple[Rule, ...] = (
             "reconnect",
             "release",
             "reject",
+            "modify",
         ),
         "",
     ),
@@ -65,7 +67,7 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("tail-from",), NEEDS, ("scheme=csp",), ""),
     (("filter", "exit-when"), EXCLUDES, ("channel-mode=passive", "purge"), ""),
     (("exit-when",), NEEDS, ("connection-mode=client",), _PEERS),
-    (("release", "reject"), NEEDS, ("connection-mode=client",), "a sender cannot send again"),
+    (_OUTCOMES, NEEDS, ("connection-mode=client",), "a sender cannot send again"),
     (_SHAPES, EXCLUDES, ("streaming", "transaction-size", "purge"), ""),
     (("exit-when",), EXCLUDES, (*_SHAPES, "streaming"), ""),
     (("subscription",), NEEDS, ("operation=receive",), ""),
@@ -125,9 +127,11 @@ MEASURING_RULES: tuple[Rule, ...] = (
     _BODY,
     (("transaction-size",), NEEDS, ("url",), "only servers coordinate transactions"),
     ((*_QUEUE, "exit-when", "backlog", "queues", "reconnect"), NEEDS, ("url",), _PEERS),
-    (("presettled",), EXCLUDES, ("release", "reject"), "a presettled message has no outcome"),
+    (("presettled",), EXCLUDES, _OUTCOMES, "a presettled message has no outcome"),
     (("purge",), EXCLUDES, ("unique-queue",), "that queue is new"),
     (_KINDS, NEEDS, ("declare", "unique-queue"), ""),
+    (("dead-letter-queue",), NEEDS, ("reject", "modify"), "it has the messages that these refuse"),
+    (("dead-letter-queue",), EXCLUDES, ("scheme=csp",), ""),
     (_KINDS, EXCLUDES, ("scheme=csp",), ""),
     (("routing",), EXCLUDES, ("queue-type",), "no broker has both"),
     (
@@ -150,11 +154,12 @@ MEASURING_RULES: tuple[Rule, ...] = (
     (("fan-out",), EXCLUDES, ("record-format=v3",), "ids show which receiver lacks a message"),
     (
         ("fan-out",), EXCLUDES,
-        ("reject", "reconnect", "request-reply", "filter", "filter-properties", "stream-filter"),
+        ("reject", "modify", "reconnect", "request-reply", "filter", "filter-properties",
+         "stream-filter"),
         "the account of each receiver does not have that",
     ),
     (("reconnect",), EXCLUDES, ("exit-when",), ""),
-    (("fault", "server"), NEEDS, ("url",), _PEERS),
+    (("fault", "server", "dead-letter-queue"), NEEDS, ("url",), _PEERS),
     (_FATAL, NEEDS, ("reconnect",), "it ends connections"),
     (("fault=kill", "fault=stop", "fault=term"), NEEDS, ("fault-pid", "server"), ""),
     (("fault=freeze", "fault=delay", "fault=throttle"), EXCLUDES, ("scheme=csp",), ""),
@@ -196,14 +201,14 @@ FLEET_RULES: tuple[Rule, ...] = (
     (("fleet",), NEEDS, ("url", "peer-to-peer"), ""),
     (("peer-to-peer",), EXCLUDES, ("url",), "hosts connect to each other"),
     (("correct-clocks",), NEEDS, ("record-format=v2",), "it needs message ids"),
-    (("fan-out", "fault", "server"), EXCLUDES, ("fleet",), ""),
+    (("fan-out", "fault", "server", "dead-letter-queue"), EXCLUDES, ("fleet",), ""),
 )
 BENCH_RULES: tuple[Rule, ...] = (
     *CERTIFICATE_RULES,
     (("client-server",), EXCLUDES, ("peer-to-peer",), ""),
     (("trust-store", "tls-verify"), NEEDS, ("cert",), ""),
     (
-        ("cert", "transaction-size", "queues", "receivers", "release", "reject"), NEEDS,
+        ("cert", "transaction-size", "queues", "receivers", *_OUTCOMES), NEEDS,
         ("client-server",), "peers do not do that",
     ),
     (("within",), NEEDS, ("find-rate",), ""),

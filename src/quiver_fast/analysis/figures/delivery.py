@@ -127,12 +127,14 @@ class Reconciliation:
           whose send time is in another unit than the receiver's times. They, and
           ``foreign``, are left out of all else.
         - ``foreign``: other receipts with s(k) = 0.
-        - ``unreceived``: sum over k of max(0, s(k) - r(k)), less ``rejected``.
+        - ``unreceived``: sum over k of max(0, s(k) - r(k)), less the refused ones
+          (:meth:`.bounds.RunBounds.not_rejected`).
         - ``lost``: those that cannot come any more (:meth:`.bounds.RunBounds.lost`); None where
           nobody knows.
         - ``released``, ``rejected``: those that the receiver refused, by its own count; they are
           missing where that is not known. Neither has a record: a released message comes again,
-          and is received then.
+          and is received then. ``modified`` likewise, where that was asked for.
+        - ``dead_lettered``: messages of the run in the dead-letter queue, if that was read.
         - ``filtered``, ``unmatched``: messages that the filter of the receiver leaves out, and
           those of them that were received all the same; the others are not among the
           ``unreceived``. They are missing without a filter, and None where nobody knows.
@@ -259,7 +261,9 @@ def least_reordered(behind: int, duplicate: int) -> int:
 def _refused(run: RunBounds) -> dict[str, Any]:
     if run.released is None and run.rejected is None:
         return {}
-    return {"released": run.released, "rejected": run.rejected}
+    asked = {"modified": run.modified, "dead_lettered": run.dead_lettered}
+    known = {key: count for key, count in asked.items() if count is not None}
+    return {"released": run.released, "rejected": run.rejected} | known
 
 
 def receiver_alone(receiver: FileAnalysis, run: RunBounds) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from quiver_fast.analysis.figures.file_analysis import FileAnalysis
 from quiver_fast.analysis.figures.latency import exact_latency
 from quiver_fast.analysis.figures.sender_rate import told_rate
+from quiver_fast.analysis.model.bounds import undeliverable
 from quiver_fast.analysis.model.distribution import Distribution
 from quiver_fast.analysis.tables.end_sums import EndSums
 from quiver_fast.analysis.tables.spilled import each_second
@@ -144,9 +145,9 @@ def queues_of(
 def _not_rejected(
     unreceived: int | None, ends: Sequence[Mapping[str, Any]], queue: int
 ) -> int | None:
-    """Return the rest without the messages that receivers of a queue rejected, if that is known."""
+    """Return the rest without the messages that receivers of a queue refused, if that is known."""
     for end in ends:
-        rejected = (end.get("arrow") or {}).get("rejected")
+        rejected = ((end.get("arrow") or {}).get("rejected") or 0) + undeliverable(end)
         of = {row["queue"] for row in end["members"]}
         if not rejected or end["role"] != "receiver" or of.isdisjoint((queue, None)):
             continue

@@ -128,6 +128,9 @@ class RunBounds:
         refused: messages that the peer did not accept, by the sender's report.
         released: deliveries that the receiver gave back, to come again; None where not known.
         rejected: messages that it refused, of which there are no records; likewise.
+        modified: deliveries that it answered with modified; None where it was not asked to.
+        undeliverable: those of ``modified`` that do not come to it again.
+        dead_lettered: messages of the run in its dead-letter queue; None where nobody looked.
         backlog: messages with which the sender filled the queue before its schedule began.
         steps: rates that follow each other, of all senders; none without such.
         body_bytes: the mean size of a body; None where not known.
@@ -155,6 +158,9 @@ class RunBounds:
     refused: int = 0
     released: int | None = None
     rejected: int | None = None
+    modified: int | None = None
+    undeliverable: int = 0
+    dead_lettered: int | None = None
     backlog: int = 0
     steps: tuple[RateStep, ...] = ()
     body_bytes: float | None = None
@@ -193,6 +199,9 @@ class RunBounds:
             refused=_refused(sender),
             released=report.get("released"),
             rejected=report.get("rejected"),
+            modified=report.get("modified") if receive.get("modify") else None,
+            undeliverable=undeliverable(receiver),
+            dead_lettered=((receiver or {}).get("dead_letters") or {}).get("count"),
             backlog=send.get("backlog") or 0,
             steps=parse_rate_steps("" if send.get("backlog") else send.get("rate_steps") or ""),
             body_bytes=_body_bytes(send),
@@ -209,8 +218,13 @@ class RunBounds:
         return sent * (self.copies or 1)
 
     def not_rejected(self, missing: int) -> int:
-        """Return how many messages without a receipt are left when the rejected ones are told."""
-        return max(missing - (self.rejected or 0), 0)
+        """Return how many messages without a receipt are left when the refused ones are told.
+
+        A dead-letter queue may have more than the receivers refused for good: a server moves
+        messages there after too many failed attempts.
+        """
+        refused = (self.rejected or 0) + self.undeliverable
+        return max(missing - max(refused, self.dead_lettered or 0), 0)
 
     def lost(self, unreceived: int, refused: int | None = None) -> int | None:
         """Return how many of the unreceived messages are lost; None where that is not known.
@@ -231,6 +245,14 @@ class RunBounds:
         # first messages of a queue only.
         known = not self.filtered and least == most and (self.emptied or alone)
         return least if most == 0 or known else None
+
+
+def undeliverable(receiver: Mapping[str, Any] | None) -> int:
+    """Return how many messages a receiver called undeliverable-here, by its summary."""
+    told = receiver or {}
+    modified: int = (told.get("arrow") or {}).get("modified") or 0
+    asked = (told.get("config") or {}).get("modify") or ""
+    return modified if "undeliverable" in asked.split(":") else 0
 
 
 Failures: TypeAlias = "tuple[dict[str, Any], ...] | None"

@@ -151,6 +151,8 @@ _OF_RUNS = (
     Figure("reordered", COUNT, "delivery/reordered"),
     Figure("released", COUNT, "delivery/released"),
     Figure("rejected", COUNT, "delivery/rejected"),
+    Figure("modified", COUNT, "delivery/modified"),
+    Figure("dead_lettered", COUNT, "delivery/dead_lettered"),
     Figure("foreign", COUNT, "delivery/foreign"),
     Figure("negative", COUNT, "delivery/negative_latency"),
     Figure("lacking", COUNT, "fan_out/lacking",

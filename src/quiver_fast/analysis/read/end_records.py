@@ -69,9 +69,10 @@ class EndRecords:
         return [EndFacts(*one) for one in zip(self.numbers, counts, strict=True)]
 
     @property
-    def faults(self) -> dict[str, Any]:
-        """The sections of its summary about faults; empty where none was asked for."""
-        return {key: self.known[key] for key in ("faults", "relay") if key in self.known}
+    def told(self) -> dict[str, Any]:
+        """The sections of its summary that only the wrapper knows, as far as they are there."""
+        keys = ("faults", "relay", "dead_letters")
+        return {key: self.known[key] for key in keys if key in self.known}
 
     @property
     def config(self) -> dict[str, Any]:

@@ -440,7 +440,7 @@ class MergedEnds:
             "arrow": None,
             "environment": ends[0].known.get("environment"),
             "host_use": _most_starved([end.known.get("host_use") for end in ends]),
-            **ends[0].faults,
+            **ends[0].told,
             "file": str(ends[0].path.parent),
         }
 
@@ -466,7 +466,7 @@ def _end_summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
         **sections,
         **{key: end.known.get(key) for key in _KEPT},
         **{key: end.known[key] for key in ("failures",) if key in end.known},
-        **end.faults,
+        **end.told,
         "file": str(end.path),
     }
 

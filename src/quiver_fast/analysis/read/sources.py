@@ -245,6 +245,6 @@ def checked(path: Path, found: FileAnalysis) -> FileAnalysis:
 
 def _summary(end: EndRecords, sections: dict[str, Any]) -> dict[str, Any]:
     """Return a summary in the wrappers' order of keys, and the file that it is of."""
-    rest = {key: end.known.get(key) for key in _KEPT} | end.faults
+    rest = {key: end.known.get(key) for key in _KEPT} | end.told
     rest |= {key: end.known[key] for key in ("failures",) if key in end.known}
     return {"config": end.known.get("config"), **sections, **rest, "file": str(end.path)}

@@ -254,10 +254,10 @@ def _delivery(run: Document) -> Iterator[Row]:
             yield Row("Lost", "not known")
         elif key == "filtered" and key in delivery:
             yield Row("Filtered", "not known")
-    for key in ("released", "rejected"):
+    for key in ("released", "rejected", "modified", "dead_lettered"):
         if delivery.get(key):
-            words = ("Outcomes", f"{delivery[key]:,} {key}")
-            yield number(key.capitalize(), delivery[key], "messages", words)
+            words = ("Outcomes", f"{delivery[key]:,} {_words(key)}")
+            yield number(_words(key).capitalize(), delivery[key], "messages", words)
     if delivery.get("older"):
         yield number("Older messages", delivery["older"], "(left by an earlier run)")
     if delivery.get("told_apart_by") and (delivery.get("older") or delivery["foreign"]):

@@ -1,4 +1,4 @@
-"""What became of the messages that were not accepted, in one line."""
+"""Outcomes other than accepted: in one line of text, and the state *modified* as bytes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from quiver_fast.words import counted
 
 if TYPE_CHECKING:
     from quiver_fast.arrow.run.account import Account
+    from quiver_fast.receiving import Modify
 
 # The property of our server's open frame: the most bytes in a queue.
 QUEUE_LIMIT = b"queue-limit"
@@ -49,3 +50,14 @@ def without_outcome(connection: Any, missing: int, sent: int, held_back: bool) -
         f"{text}, and {product} sends none. Perhaps the queue is full, because the receiver is "
         "slower than the sender (the limit is the broker's; of quiver-server: --queue-limit)"
     )
+
+
+def modified_state(modify: Modify) -> bytes:
+    """Return the state *modified* (part 3.4.5) with the fields that were asked for."""
+    # Few receivers modify messages, and an arrow must start fast.
+    from quiver_fast.conform.wire.codec import Value, encode
+
+    pairs = [(Value("symbol", key), Value("string", text)) for key, text in modify.annotations]
+    flags = (Value("boolean", modify.failed), Value("boolean", modify.undeliverable))
+    fields = (*flags, Value("map", tuple(pairs)))[: 3 if pairs else 2]
+    return encode(Value("described", (Value("ulong", 0x27), Value("list", fields))))

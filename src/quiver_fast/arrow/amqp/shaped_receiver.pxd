@@ -1,21 +1,27 @@
 from libc.stdint cimport int64_t, uint32_t
 
-from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_code, amqp_session_end_t
+from quiver_fast.amqp.data_plane cimport (
+    amqp_arrival_t, amqp_bytes_t, amqp_code, amqp_session_end_t,
+)
 from quiver_fast.arrow.amqp.incoming cimport Inflow
 from quiver_fast.arrow.amqp.receiver cimport Receiver
 from quiver_fast.arrow.run.control cimport Control
 
 cdef class Outcomes:
-    # The shares to release and to reject, in millionths, and the parts of a delivery that are due.
-    cdef int64_t release
-    cdef int64_t reject
-    cdef int64_t release_due
-    cdef int64_t reject_due
+    # The share of each outcome, in millionths, and the part of a delivery that is due.
+    cdef amqp_code[3] codes
+    cdef int64_t[3] shares
+    cdef int64_t[3] due
+    # A modified message counts for the goal: it does not come again.
+    cdef bint ends_modified
+    # The state *modified* with its fields.
+    cdef bytes state
     # It reports rejected messages to the wrapper: they have no records.
     cdef Control control
 
     cdef amqp_code next(self) noexcept nogil
     cdef int take_back(self, amqp_code code) noexcept nogil
+    cdef bint ends(self, amqp_code code) noexcept nogil
 
 
 cdef class ShapedReceiver(Receiver):
@@ -23,6 +29,11 @@ cdef class ShapedReceiver(Receiver):
     cdef Outcomes outcomes
     cdef int64_t released
     cdef int64_t rejected
+    cdef int64_t modified
+    # The state of modified messages: bytes of `outcomes`.
+    cdef amqp_bytes_t modified_state
+    # Refused messages that count for the goal.
+    cdef int64_t ended
     # Nanoseconds of work on a message, of receiving before a pause, of a pause; 0 for none.
     cdef int64_t delay
     cdef int64_t receiving
@@ -39,6 +50,8 @@ cdef class ShapedReceiver(Receiver):
     cdef amqp_code owed_code
 
     cdef int unchoose(self) noexcept nogil
+    cdef int count(self, amqp_code code, int one) noexcept nogil
+    cdef int answer_modified(self) except -1 nogil
     cdef int step(self, int64_t now) except -1 nogil
     cdef int follow_pauses(self, int64_t now) noexcept nogil
     cdef amqp_code choose(

@@ -1,25 +1,30 @@
-"""A receiver that is slow, pauses, or releases or rejects messages, as the options say.
+"""A receiver that is slow, pauses, or refuses messages, as the options say.
 
     arrival ──> backlog ──> taken: the record ──> worked on ──> accepted
-                              └── without one ──> worked on ──> released or rejected
+                              └── without one ──> worked on ──> released, rejected or modified
 
 The plain receiver has no part in this: which one a run has is chosen once.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, amqp_arrival_t,
-    amqp_code,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_MODIFIED, AMQP_CODE_NONE, AMQP_CODE_REJECTED,
+    AMQP_CODE_RELEASED, AMQP_RECEIVER, amqp_arrival_t, amqp_code, amqp_disposition_t,
+    amqp_plane_answer,
 )
 from quiver_fast.arrow.amqp.incoming cimport Inflow
+from quiver_fast.arrow.amqp.outcome_text import modified_state
 from quiver_fast.arrow.amqp.receiver cimport Receiver
+from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.errors import MessageError
 from quiver_fast.proton.libproton cimport (
     PN_REMOTE_CLOSED, pn_connection_state, pn_session_state,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
+from quiver_fast.receiving import Modify
 
 
 # A delivery, in the unit of the shares.
@@ -34,38 +39,44 @@ cdef class Outcomes:
     Args:
         control: what tells the wrapper how many were rejected.
         release: the share to release, in millionths.
-        reject: the share to reject, likewise; both are less than the whole together.
+        reject: the share to reject, likewise; all shares are less than the whole together.
+        modify: the deliveries to modify.
+        alone: no other receiver gets messages that are undeliverable here.
     """
 
-    def __init__(self, control, release: int, reject: int) -> None:
+    def __init__(self, control, release: int, reject: int, modify: Modify, *, alone: bool) -> None:
         self.control = control
-        self.release = release
-        self.reject = reject
+        self.codes = [AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, AMQP_CODE_MODIFIED]
+        self.shares = [reject, release, modify.share]
+        self.ends_modified = modify.undeliverable and alone
+        self.state = modified_state(modify) if modify.share else b""
 
     cdef amqp_code next(self) noexcept nogil:
         """Return the outcome of the next delivery."""
-        self.release_due += self.release
-        self.reject_due += self.reject
-        if self.reject_due >= WHOLE:
-            self.reject_due -= WHOLE
-            self.control.rejected += 1
-            return AMQP_CODE_REJECTED
-        # If both are due, this one waits for the next delivery.
-        if self.release_due >= WHOLE:
-            self.release_due -= WHOLE
-            return AMQP_CODE_RELEASED
+        cdef int i
+        for i in range(3):
+            self.due[i] += self.shares[i]
+        # If several are due, the others wait for the next deliveries.
+        for i in range(3):
+            if self.due[i] >= WHOLE:
+                self.due[i] -= WHOLE
+                self.control.rejected += self.codes[i] == AMQP_CODE_REJECTED
+                return self.codes[i]
         return AMQP_CODE_ACCEPTED
 
     cdef int take_back(self, amqp_code code) noexcept nogil:
         """Undo an outcome that was not sent: the next delivery has it."""
-        self.release_due -= self.release
-        self.reject_due -= self.reject
-        if code == AMQP_CODE_REJECTED:
-            self.reject_due += WHOLE
-            self.control.rejected -= 1
-        elif code == AMQP_CODE_RELEASED:
-            self.release_due += WHOLE
+        cdef int i
+        for i in range(3):
+            self.due[i] -= self.shares[i]
+            if self.codes[i] == code:
+                self.due[i] += WHOLE
+        self.control.rejected -= code == AMQP_CODE_REJECTED
         return 0
+
+    cdef bint ends(self, amqp_code code) noexcept nogil:
+        """Say whether a refused message counts for the goal of the run."""
+        return code == AMQP_CODE_REJECTED or (code == AMQP_CODE_MODIFIED and self.ends_modified)
 
 
 cdef class ShapedReceiver(Receiver):
@@ -86,6 +97,9 @@ cdef class ShapedReceiver(Receiver):
         super().__init__(connection, writer, limits, **options)
         self.is_plain = False
         self.outcomes = outcomes
+        if outcomes is not None:
+            self.modified_state.start = <const uint8_t *>outcomes.state
+            self.modified_state.size = len(outcomes.state)
         self.delay = 1000 * delay
         self.receiving = 1000 * receiving
         self.pausing = 1000 * pausing
@@ -94,8 +108,8 @@ cdef class ShapedReceiver(Receiver):
     def account(self) -> object:
         # Received are those that were accepted.
         return super().account()._replace(
-            received=self.received - self.rejected, released=self.released,
-            rejected=self.rejected)
+            received=self.received - self.ended, released=self.released,
+            rejected=self.rejected, modified=self.modified)
 
     def lose(self) -> list[int]:
         # The message that was worked on comes again.
@@ -107,11 +121,20 @@ cdef class ShapedReceiver(Receiver):
     cdef int unchoose(self) noexcept nogil:
         """Undo the counts of the message that was worked on, which was not to be accepted."""
         self.outcomes.take_back(self.owed_code)
-        if self.owed_code == AMQP_CODE_RELEASED:
-            self.released -= 1
-        else:
-            self.rejected -= 1
-            self.received -= 1
+        self.count(self.owed_code, -1)
+        return 0
+
+    cdef int count(self, amqp_code code, int one) noexcept nogil:
+        """Count an outcome other than accepted; -1 takes it back."""
+        if code == AMQP_CODE_RELEASED:
+            self.released += one
+        elif code == AMQP_CODE_REJECTED:
+            self.rejected += one
+        elif code == AMQP_CODE_MODIFIED:
+            self.modified += one
+        if self.outcomes.ends(code):
+            self.received += one
+            self.ended += one
         return 0
 
     cdef int64_t turn(self, int64_t now) except? -1 nogil:
@@ -174,14 +197,9 @@ cdef class ShapedReceiver(Receiver):
         if arrival.settled:
             with gil:
                 raise MessageError(f"{self.connection.peer}: message {self.taken() + 1} came "
-                                   "settled: it cannot be released or rejected")
+                                   "settled: it cannot be refused")
         code = self.outcomes.next()
-        if code == AMQP_CODE_RELEASED:
-            self.released += 1
-        elif code == AMQP_CODE_REJECTED:
-            self.rejected += 1
-            # It counts for the goal.
-            self.received += 1
+        self.count(code, 1)
         return code
 
     cdef int answer_later(self, const amqp_arrival_t *arrival, amqp_code code) except -1 nogil:
@@ -200,11 +218,27 @@ cdef class ShapedReceiver(Receiver):
         if not self.is_owed:
             return 0
         self.is_owed = False
-        if self.owed_code == AMQP_CODE_RELEASED:
+        if self.owed_code != AMQP_CODE_ACCEPTED and not self.outcomes.ends(self.owed_code):
             # It comes again: a drain that goes on shows no end of the queue.
             self.taken_before = -1
             self.was_drained = False
+        if self.owed_code == AMQP_CODE_MODIFIED:
+            return self.answer_modified()
         return self.connection.accept(self.owed_session, self.owed_id, self.owed_code)
+
+    cdef int answer_modified(self) except -1 nogil:
+        """Settle the message that was worked on as modified, with the fields of the options."""
+        cdef amqp_disposition_t disposition
+        self.connection.send_outcomes()
+        memset(&disposition, 0, sizeof(disposition))
+        disposition.role = AMQP_RECEIVER
+        disposition.first = disposition.last = self.owed_id
+        disposition.settled = True
+        disposition.state.code = AMQP_CODE_MODIFIED
+        disposition.state.encoded = self.modified_state
+        if not amqp_plane_answer(&self.connection.plane, self.owed_session, &disposition):
+            no_memory()
+        return 0
 
     cdef int top_up(self) except -1 nogil:
         """Keep the credit window filled; the message that is worked on uses one of it."""

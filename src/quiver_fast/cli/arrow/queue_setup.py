@@ -9,6 +9,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
 
 from quiver_fast.arguments import check_text
 from quiver_fast.cli.arrow.plan import ArrowPlan, contract_arguments, new_id
@@ -297,57 +298,80 @@ class QueueSetup:
         Raises:
             QuiverError: it failed.
         """
+        plan = emptying_plan(self._plan, self.path)
         with tempfile.TemporaryDirectory(prefix="quiver-purge-") as name:
-            report = Path(name) / "report.json"
-            self._run_purger(Path(name) / "records", report)
-            try:
-                purged: int = json.loads(report.read_bytes())["purged"]
-            except FileNotFoundError:
-                raise QuiverError("the arrow that purges left no report") from None
+            report = empty(plan, Path(name), self._signals, self._console.errors, "purge=1")
+        purged: int = report["purged"]
         return purged
 
-    def _run_purger(self, output: Path, report: Path) -> None:
-        plan = self._purger_plan()
-        child = start_implementation(
-            plan.implementation,
-            lambda password_fd: [*contract_arguments(plan, password_fd, report), "purge=1"],
-            password=plan.options.password,
-            verbose=plan.verbose,
-            output=output,
-            errors=self._console.errors,
-        )
-        signals_before = self._signals.count
-        try:
-            while not child.poll():
-                if self._signals.count > signals_before:
-                    child.stop()
-                time.sleep(_TICK)
-        finally:
-            child.kill_and_wait()
-        if child.returncode and not self._signals.count:
-            raise QuiverError(
-                f"cannot purge '{self.path}': {child.last_error_line} "
-                f"({exit_text(child.returncode)})"
-            )
 
-    def _purger_plan(self) -> ArrowPlan:
-        """Return the plan of an arrow of ours with the same URL and options of security."""
-        plan = self._plan
-        options = plan.options.changed(
-            duration=0, count=0, rate=0, rate_steps=None, arrivals=None, transaction_size=0,
-            settlement=False, streaming=False, presettled=False, record_format=None,
-            time_unit=None, receive_delay=None, pause=None, release=None, reject=None,
-            reconnect=False, reconnect_for=None, reconnect_pause=None, failover=None,
-        )  # fmt: skip
-        purger = ArrowPlan(
-            operation="receive",
-            implementation=find_arrow(DEFAULT_IMPLEMENTATION),
-            url=plan.url,
-            options=options,
-            id=new_id("receive"),
-            verbose=plan.verbose,
-        )
-        return with_path(purger, self.path)
+def emptying_plan(plan: ArrowPlan, path: str, **changes: Any) -> ArrowPlan:
+    """Return the plan of an arrow of ours that receives all of another queue at the same broker.
+
+    Args:
+        plan: of an arrow of the run; the URL and the options of security stay.
+        path: the queue.
+        changes: other options that it has.
+    """
+    options = plan.options.changed(**{
+        **dict.fromkeys(("duration", "count", "rate", "transaction_size"), 0),
+        **dict.fromkeys(("settlement", "streaming", "presettled", "reconnect"), False),
+        **dict.fromkeys(("rate_steps", "arrivals", "record_format", "time_unit", "failover")),
+        **dict.fromkeys(("receive_delay", "pause", "release", "reject", "modify")),
+        **dict.fromkeys(("reconnect_for", "reconnect_pause")),
+        **changes,
+    })  # fmt: skip
+    emptier = ArrowPlan(
+        operation="receive",
+        implementation=find_arrow(DEFAULT_IMPLEMENTATION),
+        url=plan.url,
+        options=options,
+        id=new_id("receive"),
+        verbose=plan.verbose,
+    )
+    return with_path(emptier, path)
+
+
+def empty(
+    plan: ArrowPlan, directory: Path, signals: SignalWatch, errors: TextIO | None, *words: str
+) -> dict[str, Any]:
+    """Have an arrow of ours empty a queue, and return its report.
+
+    Args:
+        plan: its plan.
+        directory: where its files go: ``report.json`` and ``records``.
+        signals: the watch on signals, entered.
+        errors: where lines of its standard error go; None for our own.
+        words: more arguments.
+
+    Raises:
+        QuiverError: it failed.
+    """
+    report = directory / "report.json"
+    child = start_implementation(
+        plan.implementation,
+        lambda password_fd: [*contract_arguments(plan, password_fd, report), *words],
+        password=plan.options.password,
+        verbose=plan.verbose,
+        output=directory / "records",
+        errors=errors,
+    )
+    signals_before = signals.count
+    try:
+        while not child.poll():
+            if signals.count > signals_before:
+                child.stop()
+            time.sleep(_TICK)
+    finally:
+        child.kill_and_wait()
+    if child.returncode and not signals.count:
+        why = f"{child.last_error_line} ({exit_text(child.returncode)})"
+        raise QuiverError(f"cannot {'purge' if words else 'read'} '{plan.url.path}': {why}")
+    try:
+        told: dict[str, Any] = json.loads(report.read_bytes())
+    except FileNotFoundError:
+        raise QuiverError("the arrow that empties a queue left no report") from None
+    return told
 
 
 def with_path(plan: ArrowPlan, path: str) -> ArrowPlan:

@@ -92,10 +92,18 @@ def add_measuring_options(parser: argparse.ArgumentParser) -> None:
         help="Each receiver is to get every message, as from a topic: account for each receiver "
         "alone, and print how far they are apart",
     )
-    add_queue_options(parser).add_argument(
+    add = add_queue_options(parser).add_argument
+    add(
         "--unique-queue",
         action="store_true",
         help="Use a new queue, named after the run, and delete it afterwards",
+    )
+    add(
+        "--dead-letter-queue",
+        metavar="NAME",
+        type=named,
+        help="Empty the queue NAME afterwards, count the messages of the run in it, and fail if it "
+        "lacks messages that receivers rejected",
     )
     add_tls_options(parser)
 

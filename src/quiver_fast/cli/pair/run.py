@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from quiver_fast.analysis.figures.clock_step import largest_step
 from quiver_fast.analysis.figures.latency import latency_of
 from quiver_fast.analysis.figures.run_data import RunData
+from quiver_fast.analysis.model.bounds import undeliverable
 from quiver_fast.analysis.read.sources import analyse_pair
 from quiver_fast.cli.analyze.document import run_sections
 from quiver_fast.cli.arrow.options import ArrowOptions
@@ -34,7 +35,7 @@ from quiver_fast.cli.shared.console import Console
 from quiver_fast.cli.shared.implementations import DEFAULT_IMPLEMENTATION, find_arrow
 from quiver_fast.cli.shared.thresholds import Threshold
 from quiver_fast.cli.shared.url import AddressUrl
-from quiver_fast.errors import UsageError
+from quiver_fast.errors import QuiverError, UsageError
 from quiver_fast.wall_clock import WallClock
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class PairPlans:
         self.server: ServerPlan | None = None
         # The relay's places, one for each of the arrow's; the run sets them.
         self.relay: list[str] = []
+        self.dead_letters: str | None = vars(args).get("dead_letter_queue")
         self.abort_if: list[Threshold] = vars(args).get("abort_if") or []
         receiver = self._implementations["receive"]
         if vars(args).get("exit_when") and not receiver.extensions:
@@ -212,6 +214,7 @@ class RunFrame:
         self._interruption: str | None = None
         self._data: RunData | None = None
         self._faults: Faults | None = None
+        self._dead_problem: str | None = None
         if plans.faults or plans.server is not None:
             # Only runs with faults pay for the import.
             from quiver_fast.cli.pair.faults import Faults
@@ -340,6 +343,8 @@ class RunFrame:
         if self._faults is not None:
             for run in self._senders:
                 run.told = self._faults.sections()
+        if self._plans.dead_letters and self._receivers:
+            self._read_dead_letters(self._plans.dead_letters)
         data = self._data = self._read()
         summaries = {} if data is None else self._summaries(data)
         problems = self._save(summaries)
@@ -347,6 +352,22 @@ class RunFrame:
             # Saving has compressed the records.
             summary["file"] = str(run.files.records)
         return self._document(data, problems)
+
+    def _read_dead_letters(self, queue: str) -> None:
+        # Few runs have them.
+        from quiver_fast.cli.pair.dead_letters import DeadLetters, problem_of
+
+        ends = [run.outline() for run in self._receivers]
+        rejected = sum((one["arrow"] or {}).get("rejected") or 0 for one in ends)
+        first = self._receivers[0]
+        letters = DeadLetters(queue, first.plan, self._console, self._signals)
+        try:
+            section = letters.read(rejected, rejected + sum(map(undeliverable, ends)))
+        except QuiverError as error:
+            self._dead_problem = str(error)
+            return
+        first.told = {"dead_letters": section}
+        self._dead_problem = problem_of(section)
 
     def data(self, name: str) -> RunData | None:
         """Return the run, called ``name``, as `quiver-analyze` would read it.
@@ -391,6 +412,7 @@ class RunFrame:
             problem = judge(run, summaries.get(run, {"results": {"message_count": 1}}))
             if problem is not None and (ending.at_fault or ending.complete):
                 problems.append(problem)
+        problems += filter(None, [self._dead_problem])
         return problems + (self._faults.problems() if self._faults is not None else [])
 
     def _may_get_nothing(self, _run: ArrowRun) -> bool:
