@@ -277,6 +277,9 @@ ELSEWHERE = (
     "quiver-bench --mixed-pairs",
     "quiver-bench --suite",
     "quiver-server --impl rabbitmq //localhost/q0",
+    # Queue types of RabbitMQ 4, and dead letters of Artemis: tests/interop has both.
+    "quiver //localhost/q0 --declare --queue-type quorum",
+    "quiver //localhost/q0 --rate 10k --duration 10s --reject 1% --modify 2%:failed",
 )
 
 
