@@ -18,6 +18,8 @@ from support.judgement import assert_clean
 from support.processes import Finished, run
 from support.server import Server, running_server
 
+from quiver_fast.errors import EXIT_THRESHOLD
+
 
 @pytest.fixture(name="server", scope="module")
 def a_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -79,6 +81,16 @@ def test_every_request_gets_its_reply(
         if one["config"]["operation"] == "receive"
     ]
     assert sum(replied) == 300
+
+
+def test_the_queue_may_be_purged_and_figures_be_limited(server: Server, path: str) -> None:
+    url = f"//127.0.0.1:{server.port}/{path}"
+    words = ("--rate", "100", "--count", "20", "--reply-timeout", "1h", "--purge")
+    done = quiver("--request-reply", "--quiet", url, *words, "--fail-if", "round_trip_p50>3600s",
+                  "--fail-if", "timed_out>0", "--fail-if", "foreign_replies<1")  # fmt: skip
+    assert done.code == EXIT_THRESHOLD
+    assert "foreign_replies" in done.stderr
+    assert "timed_out" not in done.stderr
 
 
 def test_large_replies_come_in_several_frames(server: Server, path: str) -> None:

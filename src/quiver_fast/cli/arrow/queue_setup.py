@@ -316,6 +316,7 @@ def emptying_plan(plan: ArrowPlan, path: str, **changes: Any) -> ArrowPlan:
     options = plan.options.changed(**{
         **dict.fromkeys(("duration", "count", "rate", "transaction_size"), 0),
         **dict.fromkeys(("settlement", "streaming", "presettled", "reconnect"), False),
+        "request_reply": False, "reply_timeout": None,
         **dict.fromkeys(("rate_steps", "arrivals", "record_format", "time_unit", "failover")),
         **dict.fromkeys(("receive_delay", "pause", "release", "reject", "modify")),
         **dict.fromkeys(("reconnect_for", "reconnect_pause")),
