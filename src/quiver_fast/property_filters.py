@@ -1,20 +1,24 @@
-"""Filters of messages by their properties, read from their text.
+"""Filters of a receiver, read from their text: by properties, and the place in a stream.
 
 `subject=a*,color=red` matches messages whose subject begins with an a, and whose
-application property `color` is `red`. These are the property filter expressions of AMQP Filter
+application property `color` is `red`. Filters by properties are those of AMQP Filter
 Expressions Version 1.0, Working Draft 09, section 4.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+from time import time
 from typing import NamedTuple
 
 from quiver_fast.arguments import check_text
 from quiver_fast.errors import UsageError
 from quiver_fast.property_mix import Value, typed
+from quiver_fast.quantities import microseconds
 
 EQUAL, PREFIX, SUFFIX = "equal", "prefix", "suffix"
-STRING, SYMBOL, BINARY, UINT, TIMESTAMP = "string", "symbol", "binary", "uint", "timestamp"
+STRING, SYMBOL, BINARY = "string", "symbol", "binary"
+UINT, ULONG, TIMESTAMP = "uint", "ulong", "timestamp"
 
 FIELDS = {
     "message-id": STRING, "user-id": BINARY, "to": STRING, "subject": STRING, "reply-to": STRING,
@@ -88,3 +92,49 @@ def _filter(part: str, called: str) -> PropertyFilter:
     if of == SYMBOL and not value.isascii():
         raise UsageError(f"{called}: '{part}': {name} is ASCII")
     return PropertyFilter(name, of, kind, value if of or kind != EQUAL else typed(value))
+
+
+class StreamOffset(NamedTuple):
+    """The place in a stream at which a receiver begins.
+
+    Attributes:
+        type: of the value in AMQP.
+        value: a word, the offset of a message, or a time in ms since the epoch.
+    """
+
+    type: str
+    value: str | int
+
+
+def parse_stream_offset(text: str, called: str = "stream-offset") -> StreamOffset | None:
+    """Return the place in a stream: ``first``, ``last``, ``next``, an offset, or a time.
+
+    A time is ``2026-11-28T21:00:00Z``, or ``10m`` for ten minutes ago. No text is no place.
+
+    Raises:
+        UsageError: the text is no place; the message calls the option ``called``.
+    """
+    if not text:
+        return None
+    if text in ("first", "last", "next"):
+        return StreamOffset(STRING, text)
+    if text.isascii() and text.isdigit():
+        if len(text) > 19 or int(text) >= 2**63:
+            raise UsageError(f"{called}: an offset is less than 2^63")
+        return StreamOffset(ULONG, int(text))
+    ago = microseconds(text)
+    try:
+        then = time() - ago / 1e6 if ago else datetime.fromisoformat(_utc(text)).timestamp()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{called}: '{text}' is not first, last, next, an offset, a time such as "
+            "2026-11-28T21:00:00Z, or 10m for ten minutes ago"
+        ) from None
+    if then < 0:
+        raise UsageError(f"{called}: '{text}' is before 1970")
+    return StreamOffset(TIMESTAMP, int(then * 1000))
+
+
+def _utc(text: str) -> str:
+    # Python 3.10 does not read the letter.
+    return f"{text[:-1]}+00:00" if text.endswith("Z") else text

@@ -70,6 +70,12 @@ class PropertyMix(NamedTuple):
         """Whether messages have different properties."""
         return bool(self.mixed or self.numbered or self.ids)
 
+    def name_of(self, text: str) -> str:
+        """Return the first property that has a text as a value; empty if none has it."""
+        values = {name: [value for value, _ in parts] for name, parts in self.mixed.items()}
+        values |= {name: [value] for name, value in self.fixed.items()}
+        return next((name for name in values if text in map(_text, values[name])), "")
+
     def classes(self) -> list[dict[str, Value]]:
         """Return the fixed and mixed properties of each class."""
         values = ([value for value, _ in parts] for parts in self.mixed.values())
@@ -77,6 +83,10 @@ class PropertyMix(NamedTuple):
             {**self.fixed, **dict(zip(self.mixed, chosen, strict=True))}
             for chosen in product(*values)
         ]
+
+    def values_of(self, name: str) -> list[str]:
+        """Return the value of a property in each class, as text."""
+        return [_text(values[name]) for values in self.classes()]
 
     def steps(self) -> list[Steps]:
         """Return how the number decides on the value of each mixed property."""

@@ -148,7 +148,8 @@ def test_two_losses_one_within_the_copies(tmp_path: Path) -> None:
     assert set(found.ledger.settled.values()) == {1}
 
 
-def test_many_copies_are_what_they_were(tmp_path: Path) -> None:
+@pytest.mark.parametrize("properties", ["", "color=red:20%,green:80%,n=%n,key=%id"])
+def test_many_copies_are_what_they_were(tmp_path: Path, properties: str) -> None:
     """More than the times that are kept at first, with ids of more and more digits."""
     before: list[bytes] = []
     copies: list[bytes] = []
@@ -167,7 +168,8 @@ def test_many_copies_are_what_they_were(tmp_path: Path) -> None:
         finish(talk)
 
     report = tmp_path / "report"
-    words = lasting("send", 0, report, count=9100, resend=1, time_unit="us")
+    given = {"resend": 1, "time_unit": "us", "properties": properties}
+    words = lasting("send", 0, report, count=9100, **given)
     with lives(first, second) as peer:
         words = [f"port={peer.port}" if word == "port=0" else word for word in words]
         with Running(words) as running:

@@ -285,6 +285,8 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "receive-delay": st.sampled_from(["0", "5ms", "200us", "7", "1h2m3s4ms5us", "2147483648"]),
     "pause-receivers": st.just("10s:5s"),
     **dict.fromkeys(["release", "reject", "detect", "relevant"], SHARES),
+    **dict.fromkeys(["filter", "filter-properties", "stream-filter"], TEXTS),
+    "stream-offset": st.sampled_from(["first", "9", "10m"]),
     "record-format": st.sampled_from(["v1", "v2", "v3"]),
     "time-unit": st.sampled_from(["ms", "us", "ns"]),
     "format": st.sampled_from(["auto", "upstream"]),

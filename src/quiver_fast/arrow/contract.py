@@ -13,7 +13,7 @@ in their records; the arguments alone tell them apart:
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quiver_fast import arguments
 from quiver_fast.body_sizes import largest_body
@@ -34,6 +34,7 @@ from quiver_fast.receiving import asked_silence, parse_pauses, parse_shares
 if TYPE_CHECKING:
     from quiver_fast.body_sizes import BodySize
     from quiver_fast.options.rules import Naming
+    from quiver_fast.property_filters import PropertyFilter, StreamOffset
     from quiver_fast.property_mix import PropertyMix
     from quiver_fast.receiving import Modify, Pauses
     from quiver_fast.reconnecting import Pause
@@ -112,6 +113,10 @@ class ArrowConfig(option.Values):
     body_file: bytes | None
     set_message_id: bool
     properties: PropertyMix | None
+    filter: str | None
+    filter_properties: tuple[PropertyFilter, ...]
+    stream_offset: StreamOffset | None
+    stream_filter: str
 
     @property
     def server(self) -> bool:
@@ -152,6 +157,11 @@ class ArrowConfig(option.Values):
     def refuses(self) -> bool:
         """Whether the receiver releases, rejects or modifies messages."""
         return self.release + self.reject + self.modify.share > 0
+
+    @property
+    def filters(self) -> tuple[Any, ...]:
+        """The filters of the receiver's source, each of which may be empty."""
+        return self.filter, self.filter_properties, self.stream_offset, self.stream_filter
 
     @property
     def with_ids(self) -> bool:
@@ -197,7 +207,16 @@ def _values(given: dict[str, str], revision: str, name: Naming) -> dict[str, obj
     values["pause"] = parse_pauses(given.get("pause", ""), name("pause"))
     shares = parse_shares(given, name)
     values["release"], values["reject"], values["modify"] = shares
-    values["properties"] = _properties(given.get("properties", ""), name)
+    values["properties"] = _properties(given, name)
+    if {"filter-properties", "stream-offset"} & given.keys():
+        # Few arrows have properties or filters, and an arrow must start fast.
+        from quiver_fast.property_filters import parse_property_filters, parse_stream_offset
+
+        for key, parse_text in (
+            ("filter-properties", parse_property_filters),
+            ("stream-offset", parse_stream_offset),
+        ):
+            values[key] = parse_text(given.get(key, ""), name(key))
     if values["reconnect"] or values["via"]:
         # Few arrows go on after a failure, and an arrow must start fast.
         from quiver_fast.reconnecting import parse_pause, parse_places
@@ -228,13 +247,18 @@ def _check_rules(values: dict[str, object], name: Naming) -> None:
         check(LISTENER_RULES, asked, name)
 
 
-def _properties(text: str, name: Naming) -> PropertyMix | None:
-    if not text:
-        return None
-    # Few arrows have properties, and an arrow must start fast.
-    from quiver_fast.property_mix import parse_properties
+def _properties(given: dict[str, str], name: Naming) -> PropertyMix | None:
+    text, value = given.get("properties", ""), given.get("stream-filter", "")
+    mix = None
+    if text:
+        from quiver_fast.property_mix import parse_properties
 
-    return parse_properties(text, name("properties"))
+        mix = parse_properties(text, name("properties"))
+    if value and given["operation"] == "send" and not (mix and mix.name_of(value)):
+        raise UsageError(
+            f"{name('stream-filter')}: no property of {name('properties')} is '{value}'"
+        )
+    return mix
 
 
 def _file_body(file: str, as_text: bool) -> bytes:
@@ -257,8 +281,8 @@ def _file_body(file: str, as_text: bool) -> bytes:
 
 # Values that become strings of AMQP.
 TEXTS = (
-    "path", "address", "id", "subject", "group-id", "properties", "filter", "run-id", "username",
-    "password", "sasl-mechanisms",
+    "path", "address", "id", "subject", "group-id", "properties", "filter", "filter-properties",
+    "stream-filter", "run-id", "username", "password", "sasl-mechanisms",
 )  # fmt: skip
 
 

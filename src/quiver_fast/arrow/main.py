@@ -361,6 +361,11 @@ def make_receiver(
     """
     from quiver_fast.arrow.amqp.receiver import Receiver
 
+    filters = None
+    if any(config.filters):
+        from quiver_fast.arrow.amqp.source_filters import filters_of
+
+        filters = filters_of(*config.filters)
     kind: Callable[..., Receiver] = Receiver
     if config.streaming:
         from quiver_fast.arrow.amqp.stream_receiver import StreamReceiver
@@ -401,7 +406,7 @@ def make_receiver(
         id_prefix=config.id_prefix,
         time_unit=config.time_unit,
         transaction_size=config.transaction_size,
-        selector=config.filter or "",
+        filters=filters,
     )
 
 

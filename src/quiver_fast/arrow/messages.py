@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quiver_fast.body_sizes import largest_body
 from quiver_fast.records.formats import IDS_OF_AN_END
@@ -31,16 +31,20 @@ def make_template(
 
     kind: Callable[..., MessageTemplate]
     kind, sizes, mix = MessageTemplate, None, config.properties
-    # `reply_to`, the last one, is no option.
-    fields = {name: getattr(config, name) for name in MessageFields._fields[:-1]}
+    # The last two are no options.
+    fields: dict[str, Any] = {name: getattr(config, name) for name in MessageFields._fields[:-2]}
     fields["reply_to"] = reply_to
     fields["properties"] = {} if mix is None else mix.fixed
+    streams: list[str] | None = None
+    if mix is not None and config.stream_filter:
+        streams = mix.values_of(mix.name_of(config.stream_filter))
+        fields["stream_value"] = streams[0]
     first_id = config.first_id + (end or 0) * IDS_OF_AN_END
     if config.body_file is None and not isinstance(config.body_size, int):
         # The number of the end is the seed.
         kind, sizes = MixedTemplate, Sizes(config.body_size, first_id // IDS_OF_AN_END)
     if mix is not None and mix.differs:
-        kind = partial(ClassTemplate, mix=mix)
+        kind = partial(ClassTemplate, mix=mix, stream_values=streams)
     return kind(
         largest_body(config.body_size),
         with_id=config.sets_ids,

@@ -150,6 +150,33 @@ ARROW_OPTIONS = (
         help="Have receivers modify a share of the messages, such as 1%:failed: the server counts "
         "a failed attempt, and delivers them again. With :undeliverable not to this receiver; "
         ":KEY=VALUE sets an annotation"),
+    Option("filter", TEXT, "EXPRESSION", "receivers: only messages that match this selector",
+        section=_LIMITS, title="Filter", extension=True, side="receive", flag="--filter",
+        metavar="EXPRESSION", group=RECEIVER,
+        help="Receive only messages that match EXPRESSION, a selector of JMS"),
+    Option("filter-properties", TEXT, "NAME=VALUE,…",
+        "receivers: only messages with these fields of the properties, such as subject, or "
+        "application properties; a* and *z match a beginning and an end", "", shown="none",
+        section=_LIMITS, title="Filter by properties", extension=True, side="receive",
+        flag="--filter-properties", metavar="NAME=VALUE,…", group=RECEIVER,
+        help="Receive only messages whose subject, group-id and other fields of the properties, "
+        "or application properties, have these values, such as 'subject=a*,color=red': a* "
+        "matches a beginning, *z an end"),
+    Option("stream-offset", TEXT, "PLACE",
+        "receivers: begin at this place of RabbitMQ's stream: first, last, next, an offset, a "
+        "time such as 2026-11-28T21:00:00Z, or 10m for ten minutes ago", "", shown="next",
+        section=_LIMITS, title="Stream offset", extension=True, side="receive",
+        flag="--stream-offset", metavar="PLACE", group=RECEIVER,
+        help="Receive from a stream of RabbitMQ from PLACE on: first, last (its last chunk), "
+        "next, an offset, a time such as 2026-11-28T21:00:00Z, or 10m for ten minutes ago"),
+    Option("stream-filter", TEXT, "VALUE",
+        "senders: annotate each message of RabbitMQ's stream with the value of the property that "
+        "has VALUE; receivers: get the chunks that may have VALUE", "", shown="none",
+        section=_LIMITS, title="Stream filter", extension=True, flag="--stream-filter",
+        metavar="VALUE", group=RECEIVER,
+        help="Receive the chunks of a stream of RabbitMQ that may have messages with VALUE; "
+        "senders annotate each message with the value of the property of --properties that has "
+        "VALUE"),
     Option("reconnect", SWITCH, "", "after a lost connection connect again, and go on; needs "
         "records of v2", False, section=_LIMITS, extension=True, flag="--reconnect", group=FAILURE,
         help="Connect again after a lost connection, and go on: no message is sent twice; implies "
@@ -250,9 +277,6 @@ ARROW_OPTIONS = (
         "start", choices=("start", "end"), section=_PROTOCOL, csp=True, extension=True,
         acts="receive", flag="--tail-from",
         help="Receive from a csp URL all entries, or only new ones"),
-    Option("filter", TEXT, "EXPRESSION", "receivers: only messages that match this selector",
-        section=_LIMITS, extension=True, side="receive", flag="--filter", metavar="EXPRESSION",
-        help="Receive only messages that match EXPRESSION, a selector of JMS"),
     Option("exit-when", CHOICE, "", "receivers: also end when the queue is empty", shown="never",
         choices=("empty",), section=_LIMITS, extension=True, side="receive", flag="--exit-when",
         help="Receive until the queue is empty, and end then; a pair ends when its sender has "

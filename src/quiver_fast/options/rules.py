@@ -27,6 +27,7 @@ NEEDS, EXCLUDES = "needs", "does not go with"
 _SHAPES = ("receive-delay", "pause", "release", "reject", "modify")
 _OUTCOMES = ("release", "reject", "modify")
 _ENDS = ("connections", "links", "queues", "first-end")
+_FILTERS = ("filter", "filter-properties", "stream-offset", "stream-filter")
 _FATAL = ("fault=kill", "fault=term", "fault=cut", "fault=refuse", "fault=half")
 _KINDS = ("queue-type", "queue-argument", "routing", "durable-queue")
 _QUEUE = ("address", "declare", "purge", "delete", "unique-queue")
@@ -48,9 +49,15 @@ ARROW_RULES: tuple[Rule, ...] = (
     (("streaming",), EXCLUDES, ("body-file",), "it checks bodies of x alone"),
     (("password",), NEEDS, ("username",), ""),
     _TLS,
-    (("purge", "filter", "exit-when", "tail-from"), NEEDS, ("operation=receive",), ""),
+    (
+        ("purge", *_FILTERS[:-1], "exit-when", "tail-from"),
+        NEEDS,
+        ("operation=receive",),
+        "",
+    ),
     (("tail-from",), NEEDS, ("scheme=csp",), ""),
-    (("filter", "exit-when"), EXCLUDES, ("channel-mode=passive", "purge"), ""),
+    ((*_FILTERS, "exit-when"), EXCLUDES, ("channel-mode=passive", "purge"), ""),
+    (("stream-offset",), EXCLUDES, ("reconnect",), "the stream would begin there again"),
     (("exit-when",), NEEDS, ("connection-mode=client",), _PEERS),
     (_OUTCOMES, NEEDS, ("connection-mode=client",), "a sender cannot send again"),
     (_SHAPES, EXCLUDES, ("streaming", "transaction-size", "purge"), ""),
@@ -111,7 +118,10 @@ MEASURING_RULES: tuple[Rule, ...] = (
     _TLS,
     _BODY,
     (("transaction-size",), NEEDS, ("url",), "only servers coordinate transactions"),
-    ((*_QUEUE, "exit-when", "backlog", "queues", "reconnect"), NEEDS, ("url",), _PEERS),
+    (
+        (*_QUEUE, *_FILTERS, "exit-when", "backlog", "queues", "reconnect"), NEEDS, ("url",),
+        _PEERS,
+    ),
     (("presettled",), EXCLUDES, _OUTCOMES, "a presettled message has no outcome"),
     (("purge",), EXCLUDES, ("unique-queue",), "that queue is new"),
     (_KINDS, NEEDS, ("declare", "unique-queue"), ""),
@@ -193,7 +203,7 @@ BENCH_RULES: tuple[Rule, ...] = (
     (("client-server",), EXCLUDES, ("peer-to-peer",), ""),
     (("trust-store", "tls-verify"), NEEDS, ("cert",), ""),
     (
-        ("cert", "transaction-size", "queues", "receivers", *_OUTCOMES), NEEDS,
+        ("cert", "transaction-size", "queues", "receivers", *_OUTCOMES, *_FILTERS), NEEDS,
         ("client-server",), "peers do not do that",
     ),
     (("within",), NEEDS, ("find-rate",), ""),

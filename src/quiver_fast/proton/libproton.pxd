@@ -94,7 +94,7 @@ cdef extern from "proton/codec.h" nogil:
     bint pn_data_next(pn_data_t *data)
     bint pn_data_enter(pn_data_t *data)
     bint pn_data_exit(pn_data_t *data)
-    # A narrowed walk begins again at its present place, and `appendn` copies from there.
+    # A narrowed walk begins again at its present place, and `pn_data_appendn` copies from there.
     void pn_data_narrow(pn_data_t *data)
     void pn_data_widen(pn_data_t *data)
     int pn_data_appendn(pn_data_t *data, pn_data_t *source, int limit)

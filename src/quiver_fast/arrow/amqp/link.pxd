@@ -61,5 +61,5 @@ cdef class Endpoint:
 
 
 cdef bint has_ended(Endpoint end, pn_link_t *link) except? -1 nogil
-cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1
-cdef bint has_selector(pn_terminus_t *source) noexcept nogil
+cdef int ask_for_filters(pn_terminus_t *source, bytes encoded) except -1
+cdef int check_filters(Endpoint end, filters) except -1

@@ -1,8 +1,7 @@
 """One link of a session: how it is attached, its loop, and how the peer ends it."""
 
 from libc.errno cimport ECONNRESET, EPIPE
-from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcmp
+from libc.stdint cimport int64_t
 
 from quiver_fast.amqp.data_plane cimport amqp_arrival_t, amqp_disposition_t
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
@@ -12,26 +11,21 @@ from quiver_fast.errors import LinkError
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport (
     PN_COORDINATOR, PN_LOCAL_UNINIT, PN_MAP, PN_REMOTE_ACTIVE, PN_REMOTE_CLOSED, PN_REMOTE_UNINIT,
-    PN_SYMBOL, PN_ULONG, PN_UNSPECIFIED, pn_bytes, pn_bytes_t, pn_condition_is_set,
+    PN_SYMBOL, PN_ULONG, PN_UNSPECIFIED, pn_bytes_t, pn_condition_is_set,
     pn_condition_set_description, pn_condition_set_name, pn_condition_t, pn_connection_state,
-    pn_data_clear, pn_data_enter, pn_data_exit, pn_data_get_symbol, pn_data_get_ulong,
-    pn_data_is_described, pn_data_next, pn_data_put_described, pn_data_put_map, pn_data_put_string,
-    pn_data_put_symbol, pn_data_rewind, pn_data_t, pn_data_type, pn_link_close, pn_link_condition,
-    pn_link_head, pn_link_is_sender, pn_link_next, pn_link_open, pn_link_remote_condition,
-    pn_link_remote_source, pn_link_remote_target, pn_link_session, pn_link_source, pn_link_state,
-    pn_link_t, pn_link_target, pn_receiver, pn_sender, pn_session, pn_session_head,
-    pn_session_open, pn_session_remote_condition, pn_session_state, pn_terminus_copy,
-    pn_terminus_filter, pn_terminus_get_type, pn_terminus_set_address, pn_terminus_t,
+    pn_data_clear, pn_data_decode, pn_data_enter, pn_data_exit, pn_data_get_symbol,
+    pn_data_get_ulong, pn_data_is_described, pn_data_next, pn_data_rewind, pn_data_t, pn_data_type,
+    pn_link_close, pn_link_condition, pn_link_head, pn_link_is_sender, pn_link_next, pn_link_open,
+    pn_link_remote_condition, pn_link_remote_source, pn_link_remote_target, pn_link_session,
+    pn_link_source, pn_link_state, pn_link_t, pn_link_target, pn_receiver, pn_sender, pn_session,
+    pn_session_head, pn_session_open, pn_session_remote_condition, pn_session_state,
+    pn_terminus_copy, pn_terminus_filter, pn_terminus_get_type, pn_terminus_set_address,
+    pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.records.writer cimport RecordWriter
 
 cdef int64_t SECOND = 1000000000
-# A selector in the filter set of a source (part 3.5.8), as JMS maps it.
-cdef bytes SELECTOR_KEY = b"selector"
-cdef const char *SELECTOR = b"apache.org:selector-filter:string"
-cdef size_t SELECTOR_SIZE = 33
-cdef uint64_t SELECTOR_CODE = 0x0000468C00000004
 
 
 cdef class Endpoint:
@@ -444,44 +438,46 @@ cdef bint has_ended(Endpoint end, pn_link_t *link) except? -1 nogil:
     return True
 
 
-cdef int ask_for_selector(pn_terminus_t *source, bytes selector) except -1:
-    """Put a selector, in UTF-8, into the filter set of our source."""
+cdef int ask_for_filters(pn_terminus_t *source, bytes encoded) except -1:
+    """Put an encoded filter set into our source."""
     cdef pn_data_t *data = pn_terminus_filter(source)
     pn_data_clear(data)
-    pn_data_put_map(data)
-    pn_data_enter(data)
-    pn_data_put_symbol(data, pn_bytes(len(SELECTOR_KEY), SELECTOR_KEY))
-    pn_data_put_described(data)
-    pn_data_enter(data)
-    pn_data_put_symbol(data, pn_bytes(SELECTOR_SIZE, SELECTOR))
-    pn_data_put_string(data, pn_bytes(len(selector), selector))
-    pn_data_exit(data)
-    pn_data_exit(data)
+    if pn_data_decode(data, encoded, len(encoded)) != len(encoded):
+        raise MemoryError("no memory for the filters")
     return 0
 
 
-cdef bint has_selector(pn_terminus_t *source) noexcept nogil:
-    """Say whether the peer's source has a selector: it has the filters that the peer applies."""
+cdef int check_filters(Endpoint end, filters) except -1:
+    """Raise LinkError if the peer does not apply one of the `SourceFilters` (part 2.6.3)."""
+    missing = filters.missing(
+        kept_filters(pn_link_remote_source(end.link)),
+        end.connection.remote_property(b"product"), end.connection.remote_property(b"version"))
+    if missing is not None:
+        raise LinkError(
+            f"{end.connection.peer}: the peer does not apply the filter {missing} "
+            f"to '{end.address}'")
+    return 0
+
+
+cdef set kept_filters(pn_terminus_t *source):
+    """Return the descriptors in the peer's source, which has the filters that the peer applies."""
     cdef pn_data_t *data = pn_terminus_filter(source)
-    cdef bint found = False
+    cdef pn_bytes_t name
+    found = set()
     pn_data_rewind(data)
     if not pn_data_next(data) or pn_data_type(data) != PN_MAP:
-        return False
+        return found
     pn_data_enter(data)
     while pn_data_next(data) and pn_data_next(data):
-        if pn_data_is_described(data):
-            pn_data_enter(data)
-            found |= pn_data_next(data) and is_selector(data)
-            pn_data_exit(data)
+        if not pn_data_is_described(data):
+            continue
+        pn_data_enter(data)
+        pn_data_next(data)
+        if pn_data_type(data) == PN_ULONG:
+            found.add(pn_data_get_ulong(data))
+        elif pn_data_type(data) == PN_SYMBOL:
+            name = pn_data_get_symbol(data)
+            found.add(name.start[:name.size].decode("ascii", "replace"))
+        pn_data_exit(data)
     pn_data_exit(data)
     return found
-
-
-cdef bint is_selector(pn_data_t *data) noexcept nogil:
-    cdef pn_bytes_t name
-    if pn_data_type(data) == PN_ULONG:
-        return pn_data_get_ulong(data) == SELECTOR_CODE
-    if pn_data_type(data) != PN_SYMBOL:
-        return False
-    name = pn_data_get_symbol(data)
-    return name.size == SELECTOR_SIZE and memcmp(name.start, SELECTOR, name.size) == 0

@@ -10,8 +10,8 @@ cdef class Receiver(Endpoint):
     cdef int64_t credit_window
     cdef int64_t batch_received
     cdef bytes id_prefix
-    # The filter of our source; empty for none.
-    cdef bytes selector
+    # The filters of our source; None for none.
+    cdef object filters
     cdef const char *prefix
     cdef size_t prefix_size
     cdef Inflow *base

@@ -1,5 +1,6 @@
 from quiver_fast.arrow.amqp.connection import Connection
 from quiver_fast.arrow.amqp.link import Endpoint
+from quiver_fast.arrow.amqp.source_filters import SourceFilters
 from quiver_fast.arrow.run.course import Limits
 from quiver_fast.records.writer import RecordWriter
 
@@ -17,6 +18,6 @@ class Receiver(Endpoint):
         id_prefix: str = "",
         time_unit: str = "ms",
         transaction_size: int = 0,
-        selector: str = "",
+        filters: SourceFilters | None = None,
     ) -> None: ...
     def run(self) -> None: ...

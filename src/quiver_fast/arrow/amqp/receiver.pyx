@@ -11,7 +11,7 @@ from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED
 from quiver_fast.arrow.amqp.incoming cimport (
     LARGEST_HEAD, Backlog, Inflow, free_inflow, keep_head, new_inflow,
 )
-from quiver_fast.arrow.amqp.link cimport Endpoint, ask_for_selector, has_selector
+from quiver_fast.arrow.amqp.link cimport Endpoint, ask_for_filters, check_filters
 from quiver_fast.arrow.amqp.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, flaw_of_id, id_as_text,
     is_alike, scan_alike, time_field,
@@ -20,9 +20,8 @@ from quiver_fast.arrow.run.course cimport OVER
 from quiver_fast.arrow.run.course import UNIT_FACTOR
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
-    PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_remote_source, pn_link_set_rcv_settle_mode,
+    PN_RCV_FIRST, PN_REMOTE_CLOSED, pn_link_set_rcv_settle_mode,
     pn_link_source, pn_session_set_incoming_capacity, pn_session_state,
-    pn_terminus_t,
 )
 from quiver_fast.proton.libsys cimport monotonic_ns
 from quiver_fast.words import counted
@@ -44,7 +43,7 @@ cdef class Receiver(Endpoint):
         credit_window: messages that the peer may send ahead.
         with_ids: write ids into the records (revisions v1 and v2).
         id_prefix: left out of the ids of this run; others keep theirs and show as foreign.
-        selector: receive only the messages that match it; empty for all.
+        filters: the `SourceFilters` of the source; None for none.
 
     If the run has a start (see Limits), messages of other runs are recorded, but not counted as
     received.
@@ -55,11 +54,11 @@ cdef class Receiver(Endpoint):
 
     def __init__(self, connection, writer, limits, *, address: str, name: str,
                  credit_window: int, with_ids: bool = False, id_prefix: str = "",
-                 time_unit: str = "ms", transaction_size: int = 0, selector: str = "") -> None:
+                 time_unit: str = "ms", transaction_size: int = 0, filters=None) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
                          time_unit=time_unit, transaction_size=transaction_size)
         self.is_sender = False
-        self.selector = selector.encode()
+        self.filters = filters
         self.credit_window = credit_window
         self.with_ids = with_ids
         self.id_prefix = id_prefix.encode("ascii")
@@ -86,19 +85,14 @@ cdef class Receiver(Endpoint):
         self.course.patience = SILENCE if self.undrainable else DRAIN_TIMEOUT
         self.base.link = self.link
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
-        if self.selector:
-            ask_for_selector(pn_link_source(self.link), self.selector)
+        if self.filters is not None:
+            ask_for_filters(pn_link_source(self.link), self.filters.encoded())
 
     def use_link(self) -> None:
-        """Check that the peer filters by the selector: otherwise all messages would come.
-
-        Raises:
-            LinkError: the peer's source does not name the selector (part 2.6.3).
-        """
-        cdef pn_terminus_t *source = pn_link_remote_source(self.link)
+        """Check that the peer applies the filters: otherwise other messages would come."""
         # A peer that attaches without a source refuses the link, and its detach says why.
-        if self.selector and not self.is_refusal() and not has_selector(source):
-            raise LinkError(f"{self.connection.peer}: the peer does not filter '{self.address}'")
+        if self.filters is not None and not self.is_refusal():
+            check_filters(self, self.filters)
 
     cdef void *user(self) noexcept:
         return self.base

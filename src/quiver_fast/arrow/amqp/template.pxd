@@ -70,6 +70,7 @@ cdef struct ClassStep:
 cdef class ClassTemplate(MessageTemplate):
     cdef object mix
     cdef list classes
+    cdef list stream_values
     # The heads for the present number of digits, and the place of the one that is in front of
     # the body.
     cdef list encoded
@@ -86,7 +87,7 @@ cdef class ClassTemplate(MessageTemplate):
     # The message's number, from 1.
     cdef int64_t number
 
-    cdef dict all_properties(self, dict values, str the_id)
+    cdef object fields_of(self, int place, str the_id)
     cdef int find_copies(self, size_t behind) except -1
     cdef int class_of(self, int64_t number) noexcept nogil
     cdef void turn_to(self, int place) noexcept nogil

@@ -29,5 +29,11 @@ class MixedTemplate(MessageTemplate): ...
 
 class ClassTemplate(MessageTemplate):
     def __init__(
-        self, body_size: int, *, mix: PropertyMix, fields: MessageFields = ..., **words: Any
+        self,
+        body_size: int,
+        *,
+        mix: PropertyMix,
+        stream_values: list[str] | None = None,
+        fields: MessageFields = ...,
+        **words: Any,
     ) -> None: ...

@@ -14,7 +14,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from quiver_fast.arrow.amqp.message_fields import MessageFields
+from quiver_fast.arrow.amqp.message_fields import MessageFields, encode_map
 from quiver_fast.arrow.run.sizes cimport Sizes
 
 cdef size_t BLOCK = 65536
@@ -36,15 +36,6 @@ cdef inline void put_big_endian(char *field, uint64_t value, int width) noexcept
     cdef int i
     for i in range(width):
         field[i] = <char>((value >> (8 * (width - 1 - i))) & 0xFF)
-
-
-cdef bytes application_properties(int count, bytes entries):
-    """Encode application properties: a map of ``count`` keys and values (part 1.6.23)."""
-    if count < 256 and len(entries) < 255:
-        head = b"\xc1" + bytes([len(entries) + 1, count])
-    else:
-        head = b"\xd1" + (len(entries) + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
-    return b"\x00\x53\x74" + head + entries
 
 
 cdef class MessageTemplate:
@@ -93,7 +84,8 @@ cdef class MessageTemplate:
         digits = str(self.before).encode()
         self.digit_count = len(digits)
         free(self.memory)
-        limit = HEAD_LIMIT + len(self.entries) + len(fields.message_properties(b"")[0])
+        limit = HEAD_LIMIT + len(self.entries) + len(fields.annotations())
+        limit += len(fields.message_properties(b"")[0])
         self.memory = <char *>malloc(limit + self.block_size)
         if self.memory == NULL:
             raise MemoryError(f"no memory for a message body of {body_size} bytes")
@@ -115,7 +107,7 @@ cdef class MessageTemplate:
         """Encode the head for the present number of digits."""
         cdef size_t digits_at
         cdef size_t time_at
-        head = self.fields.header()
+        head = self.fields.header() + self.fields.annotations()
         text = self.prefix + b"0" * self.digit_count if self.with_id else b""
         properties, id_at = self.fields.message_properties(text)
         digits_at = len(head) + id_at + len(self.prefix)
@@ -125,7 +117,7 @@ cdef class MessageTemplate:
             # In front of SendTime: a scanner stops there.
             ours = b"\xa1\x08BodySize\x81" + self.body_size.to_bytes(8, "big") + ours
         count = 2 * (1 + self.streaming + len(self.fields.properties))
-        head += application_properties(count, ours + self.entries)
+        head += b"\x00\x53\x74" + encode_map(count, ours + self.entries)
         time_at = len(head) - len(self.entries) - 8
         if self.body_size < 256 and self.sizes is None:
             head += b"\x00\x53\x75\xa0" + bytes([self.body_size])
@@ -212,15 +204,18 @@ cdef class ClassTemplate(MessageTemplate):
     Args:
         body_size: the size of the largest body.
         mix: the properties of the messages: see `quiver_fast.property_mix`.
+        stream_values: `MessageFields.stream_value` of each class; None for none.
         fields: the other fields, without properties.
         words: see `MessageTemplate`.
     """
 
     def __init__(
-            self, body_size: int, *, mix, fields: MessageFields = MessageFields(),
-            **words) -> None:
+            self, body_size: int, *, mix, stream_values=None,
+            fields: MessageFields = MessageFields(), **words) -> None:
         self.mix = mix
         self.classes = mix.classes()
+        self.stream_values = stream_values or [""] * len(self.classes)
+        self.fields = fields
         self.number_count, self.id_count = len(mix.numbered), len(mix.ids)
         self.number = self.present = 0
         self.step_count = len(mix.mixed)
@@ -232,23 +227,24 @@ cdef class ClassTemplate(MessageTemplate):
         # There must be room for the largest head.
         the_id = words.get("id_prefix", "") + "0" * 20
         largest = max(
-            (fields._replace(properties=self.all_properties(values, the_id))
-             for values in self.classes), key=lambda one: len(one.entries()))
+            (self.fields_of(place, the_id) for place in range(len(self.classes))),
+            key=lambda one: len(one.entries()) + len(one.annotations()))
         super().__init__(body_size, fields=largest, **words)
 
-    cdef dict all_properties(self, dict values, str the_id):
-        """Return the properties of a message of the class with ``values``, in their order."""
-        return {**values, **dict.fromkeys(self.mix.numbered, 0),
-                **dict.fromkeys(self.mix.ids, the_id)}
+    cdef object fields_of(self, int place, str the_id):
+        """Return the fields of a message of a class; its number is 0."""
+        properties = {**self.classes[place], **dict.fromkeys(self.mix.numbered, 0),
+                      **dict.fromkeys(self.mix.ids, the_id)}
+        return self.fields._replace(
+            properties=properties, stream_value=self.stream_values[place])
 
     cdef int lay_out(self) except -1:
         cdef ClassHead *head
         cdef bytes encoded
         the_id = self.prefix.decode() + "0" * self.digit_count
         self.encoded = []
-        for place, values in enumerate(self.classes):
-            properties = self.all_properties(values, the_id)
-            self.fields = self.fields._replace(properties=properties)
+        for place in range(len(self.classes)):
+            self.fields = self.fields_of(place, the_id)
             self.entries = self.fields.entries()
             MessageTemplate.lay_out(self)
             encoded = self.head[:self.head_size]

@@ -184,7 +184,6 @@ def _plan(
         server=args.server,
         passive=args.passive,
         tail_from=args.tail_from,
-        filter=args.filter,
         exit_when=args.exit_when,
         prelude=prelude_words(args.prelude),
         verbose=args.verbose,
@@ -238,7 +237,7 @@ def make_parser() -> ArgumentParser:
     add("--id", metavar="ID", help="Use ID as the client or server identity")
     add("--server", action="store_true", help="Operate in server mode")
     add("--passive", action="store_true", help="Operate in passive mode")
-    add_arrow_keys(parser, "tail-from", "filter", "exit-when")
+    add_arrow_keys(parser, "tail-from", "exit-when")
     add_arrow_options(parser)
     add_failure_options(parser)
     add_queue_options(parser)

@@ -76,7 +76,6 @@ class ArrowPlan:
     server: bool = False
     passive: bool = False
     tail_from: str | None = None
-    filter: str | None = None
     exit_when: str | None = None
     subscription: str | None = None
     prelude: tuple[str, ...] = ()

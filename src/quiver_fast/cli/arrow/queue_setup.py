@@ -179,13 +179,17 @@ class QueueSetup:
             self._console.show(f"Purged {counted(self.purged, 'message')} from '{self.path}'")
 
     def _refuse_stream(self, manager: QueueManager) -> None:
-        """Raise QuiverError if the queue is a stream, whose receivers begin at its end."""
-        if not manager.is_stream(self.path):
+        """Raise QuiverError if the queue is a stream, and the receiver begins at its end."""
+        begins = self._plan.options.stream_offset not in (None, "next")
+        if (begins and not self._options.purge) or not manager.is_stream(self.path):
             return
         if self._options.purge:
             words = "a stream cannot be purged; delete it, or use --unique-queue"
         else:
-            words = "a receiver of a stream begins at its end, so --exit-when would end at once"
+            words = (
+                "a receiver of a stream begins at its end, so --exit-when would end at once: give "
+                "--stream-offset"
+            )
         raise QuiverError(f"'{self.path}' on {manager.broker}: {words}")
 
     def tell_messages_stay(self) -> None:
@@ -319,6 +323,7 @@ def emptying_plan(plan: ArrowPlan, path: str, **changes: Any) -> ArrowPlan:
         "request_reply": False, "reply_timeout": None,
         **dict.fromkeys(("rate_steps", "arrivals", "record_format", "time_unit", "failover")),
         **dict.fromkeys(("receive_delay", "pause", "release", "reject", "modify")),
+        **dict.fromkeys(("filter", "filter_properties", "stream_offset", "stream_filter")),
         **dict.fromkeys(("reconnect_for", "reconnect_pause")),
         **changes,
     })  # fmt: skip
