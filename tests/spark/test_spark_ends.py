@@ -46,13 +46,15 @@ def write_summaries(folder: Path, senders: int, receivers: int, queues: int) -> 
                 "count": 0, "rate": 0, "rate_steps": None,
             }  # fmt: skip
             document = {
-                "config": configured(credit_window=10, duration=60, count=0) | {"ends": ends},
+                "config": configured(credit_window=10, duration=60, count=0)
+                | {"ends": ends, "modify": "5%:undeliverable"},
                 "complete": False,
                 "reason": "stopped" if number else None,
                 "exit_code": 0,
-                "arrow": {"drained_at": drained, "released": 2, "rejected": 1}
+                "arrow": {"drained_at": drained, "released": 2, "rejected": 1, "modified": 3}
                 if role == "receiver"
                 else {"settled_at": {"boot": "b", "ns": 1}},
+                "dead_letters": {"queue": "d", "due": 1, "count": 5},
             }
             (folder / f"{role}.{number}-summary.json").write_text(json.dumps(document))
 
@@ -89,7 +91,7 @@ def test_ends_with_ids(
     delivery = found["delivery"]
     assert min(delivery[name] for name in ("unreceived", "duplicate", "reordered", "lost")) > 0
     assert sum(end["delivery"]["received"] or 0 for end in found["ends"][:2]) == (
-        delivery["sent"] - delivery["unreceived"] - delivery["rejected"]
+        delivery["sent"] - delivery["unreceived"] - delivery["dead_lettered"]
     )
     assert found["sender"]["settlement"]["all"]["count"] > 0
 
