@@ -151,8 +151,8 @@ EXAMPLES = PLAIN | {
     ): Example((BROKER,)),
     bare(
         "quiver //localhost/q0 --count 1000 --properties color=red:20%,green:80% "
-        "--filter \"color = 'red'\""
-    ): Example((BROKER,), (r"Received \.+ 200 messages",)),
+        "--filter \"color = 'red'\" --record-format v2"
+    ): Example((BROKER,), (r"Received \.+ 200 messages", r"Filtered \.+ 800 messages")),
     "quiver //localhost/topic-prices --fan-out --receivers 8 --rate 2k --duration 5s": Example(
         (BROKER,), (*DELIVERED, r"Copies due \.+ [1-9]", r"Receivers that lack one \.+ 0")
     ),
