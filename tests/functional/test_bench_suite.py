@@ -22,7 +22,9 @@ CASES = (
     Case("hold", "--hold 5", _HOLD.figures, 1),
     Case("count", "--count 200", (FIGURES["rate"], FIGURES["p50"]), 1),
     Case("churn", "--churn 5", _CHURN.figures, 1),
-    Case("streams", "--count 10", product="RabbitMQ"),
+    Case("copies", "--fan-out --receivers 2 --rate 50", (FIGURES["skew"],), 1, copies=True),
+    Case("asks", "--request-reply --rate 50", (FIGURES["round_trip_p50"],), 1),
+    Case("streams", "--declare --queue-type stream", product="RabbitMQ"),
 )
 
 
@@ -62,8 +64,11 @@ def test_each_case_has_its_figures(
     document = parsed(printed.out)
     assert document == parsed((out / "suite.json").read_text())
     names = [one["name"] for one in document["runs"]]
-    assert names == ["hold/candidate-1", "count/candidate-1", "churn/candidate-1"]
-    assert document["runs"][-1]["figures"]["churn"] == 5.0
+    assert names == [f"{one.name}/candidate-1" for one in CASES[:-1]]
+    churn, copies, asks = (one["figures"] for one in document["runs"][2:])
+    assert churn["churn"] == 5.0
+    assert copies["skew"] > 0
+    assert asks["round_trip_p50"] > 0
     assert document["left_out"] == {"streams": "only RabbitMQ has it"}
     assert (document["failed"], document["reason"]) == ({}, None)
     held = document["runs"][0]["figures"]
@@ -148,7 +153,7 @@ def test_a_suite_is_resumed(
     assert main(words_for(server, "--json", "--resume", "--output", str(out))) == 0
     document = parsed(capsys.readouterr().out)
     assert document["runs"][0] == first["runs"][0]
-    assert len(document["runs"]) == 3
+    assert len(document["runs"]) == 5
 
 
 @pytest.mark.parametrize(
@@ -163,6 +168,7 @@ def test_a_suite_is_resumed(
         ),
         (["--suite", "amqp-1", "--url", "//h/q", "--baseline", "gone"], "'gone' is no URL"),
         (["--suite", "amqp-1", "--include-servers", "none-such"], "none-such"),
+        (["--suite", "amqp-1", "--url", "queue"], "'queue' does not begin with //"),
         (["--suite", "other"], "invalid choice"),
     ],
 )

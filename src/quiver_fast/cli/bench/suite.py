@@ -15,7 +15,7 @@ from quiver_fast.analysis.compare.sets import run_figures
 from quiver_fast.analysis.read.set_layout import BASELINE, CANDIDATE
 from quiver_fast.cli.analyze.document import run_document
 from quiver_fast.cli.arrow.supervisor import SignalWatch
-from quiver_fast.cli.bench.cases import SUITES, Case
+from quiver_fast.cli.bench.cases import SUITES, TOPICS, Case
 from quiver_fast.cli.bench.cell import READY_PATIENCE, cell_url
 from quiver_fast.cli.bench.table import suite_text, value_text
 from quiver_fast.cli.pair.campaign import Campaign, Run, Task
@@ -53,17 +53,34 @@ class _CaseSide:
         Raises:
             UsageError: they cannot be followed at this URL.
         """
-        url = f"{url}-{case.name}"
-        words = [url, *shlex.split(case.options), f"--duration={duration}", "--quiet"]
-        self.args = read_arguments(make_parser(), words, {})
-        check_set_options(self.args)
-        self.case = case
-        self.label = url if case.connects else pair_label(self.args)
+        self.case, self._url, self._duration = case, f"{url}-{case.name}", duration
+        self.args = self._arguments(self._url)
+        self.label = self._url if case.connects else pair_label(self.args)
 
-    def use_new_queues(self, possible: bool) -> None:
-        """Have each run use new queues, if the broker can delete them, and else empty ones."""
-        self.args.unique_queue = possible and not self.args.hold
-        self.args.declare = self.args.purge = not possible and not self.args.hold
+    def _arguments(self, url: str, *more: str) -> argparse.Namespace:
+        words = [url, *shlex.split(self.case.options), *more]
+        words += [f"--duration={self._duration}", "--quiet"]
+        args = read_arguments(make_parser(), words, {})
+        check_set_options(args)
+        return args
+
+    def meet(self, product: str, version: str) -> str | None:
+        """Use the addresses and queues that a broker has; return why it cannot have the case."""
+        case, deletes = self.case, has_paths(product, version)
+        if case.product not in ("", product):
+            return f"only {case.product} has it"
+        if case.copies:
+            if product not in TOPICS:
+                return f"no address of {product or 'this server'} is known to copy messages"
+            place, options = TOPICS[product]
+            slash = self._url.index("/", self._url.index("//") + 2) + 1
+            path = place.format(self._url[slash:])
+            self.args = self._arguments(self._url[:slash] + path, *options.split())
+        elif not self.args.hold:
+            # Each run has new queues, if the broker can delete them, and else empty ones.
+            self.args.unique_queue = deletes
+            self.args.declare = self.args.purge = not deletes
+        return None
 
     def measure(self, place: Place, signals: SignalWatch, progress: Progress) -> Measured:
         """See :class:`.set_sides.Side`; ``known`` has the figures of the case by name."""
@@ -109,6 +126,8 @@ class Suite(Campaign):
             UsageError: a server, a case or the baseline is not there.
         """
         super().__init__(command, args, console)
+        if args.url and not begins_url(args.url):
+            raise UsageError(f"--url: '{args.url}' does not begin with // or SCHEME://")
         self._own_url = None if args.url else cell_url(args, free_port())
         url = args.url if self._own_url is None else self._own_url.shown
         self._server = None if self._own_url is None else find_server(args.include_servers)
@@ -154,31 +173,29 @@ class Suite(Campaign):
 
     def _plan(self) -> Iterator[Task]:
         """Yield the runs; a case that failed is not tried again."""
-        products = [self._prepare(side) for side in self._urls]
+        for side in self._urls:
+            self._meet(side)
         is_warm = False
         for task in self._tasks.values():
             case = self._cases[task.asked["case"]]
-            if not all(one.startswith(case.product) for one in products):
-                self._left_out[case.name] = f"only {case.product} has it"
-            elif case.name not in self._failed:
+            if case.name not in {**self._left_out, **self._failed}:
                 # Idle connections are those of a server that has just started.
                 if not (is_warm or case.connects):
                     self._warm_up()
                     is_warm = True
                 yield task
 
-    def _prepare(self, side: str) -> str:
-        """Choose the queues of a server, and return its product; empty where it tells none.
+    def _meet(self, side: str) -> None:
+        """Fit the cases to a server, by the product in its open frame.
 
         Raises:
             QuiverError: the server cannot be reached, or refuses.
         """
-        args = self._sides[side][0].args
-        with self._signals.raising(), Target(args).opened() as connection:
+        sides = self._sides[side]
+        with self._signals.raising(), Target(sides[0].args).opened() as connection:
             peer = connection.identity()
-        for one in self._sides[side]:
-            one.use_new_queues(has_paths(peer["product"], peer["version"]))
-        return str(peer["product"] or "")
+        reasons = {one.case.name: one.meet(peer["product"], peer["version"]) for one in sides}
+        self._left_out |= {name: reason for name, reason in reasons.items() if reason}
 
     def _warm_up(self) -> None:
         for side, url in self._urls.items():
