@@ -106,6 +106,7 @@ VERDICT = (
 FOUND = Example((BROKER,), (r"Sustained \.+ [1-9][\d,]*/s",), (0, 1))
 
 CHURNED = Example((BROKER,), (r"Succeeded \.+ [1-9]", r"^message .* [mu]s"))
+HELD_PARTS = Example((BROKER,), (r"^link +[1-9]", r"Lost \.+ 0 "))
 HELD = Example((BROKER,), (r"Opened \.+ 10,000", r"Lost \.+ 0 "))
 
 # Ours does not keep a few clauses, on purpose (buildtools/not_kept.py).
@@ -215,6 +216,8 @@ EXAMPLES = PLAIN | {
     "quiver //localhost/q0 --sweep rate=1k..100k:6": SWEPT,
     "quiver //localhost/q0 --churn 1k": CHURNED,
     "quiver //localhost/q0 --hold 10k": HELD,
+    "quiver //localhost/q0 --hold 2k --sessions 2 --links 3": HELD_PARTS,
+    "quiver //localhost/q0 --hold 500 --sessions 2 --links 3 --duration 3s": HELD_PARTS,
     "quiver //localhost/q0 --hold 10k --duration 10s": HELD,
     "quiver //localhost/q0 --churn 1k --duration 10s": CHURNED,
     "quiver //localhost/q0 --priority 7 --ttl 60000 --properties color=blue,size=3": Example(

@@ -57,6 +57,38 @@ def test_all_are_kept_by_heartbeats_and_closed(
     assert document["own"]["pid"] == os.getpid()
 
 
+def test_each_part_has_its_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The costs of all parts together are the growth of the server, within 5 %."""
+    words = ("--sessions", "2", "--links", "3", "--duration", "1s")
+    with running_server(tmp_path) as server:
+        count = 300
+        assert main(words_for(server.port, "--hold", str(count), *words)) == 0
+        document = parsed(capsys.readouterr().out)
+    parts, costs = document["parts"], document["server"]
+    assert [(one["of"], one["opened"]) for one in parts] == [
+        ("connection", count),
+        ("session", 2 * count),
+        ("link", 6 * count),
+    ]
+    assert all(one["memory_each"] > 0 for one in parts)
+    together = sum(one["memory_each"] * one["opened"] for one in parts)
+    assert together == pytest.approx(costs["memory_end"] - costs["memory_begin"], rel=0.05)
+    assert document["holding"]["lost"] == document["opening"]["failed"] == 0
+
+
+def test_a_part_that_is_refused_loses_its_connection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--sessions", "10000", "--duration", "60s")
+    with running_server(tmp_path) as server:
+        assert main(words_for(server.port, *words)) == 1
+        document = parsed(capsys.readouterr().out)
+    assert document["holding"]["lost"] == COUNT
+    assert document["parts"][1]["opened"] == 0
+    (loss,) = document["losses"]
+    assert loss["reason"].startswith("the peer allows ")
+
+
 def test_a_port_that_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words_for(free_port(), "--duration", "60s")) == 1
     said = capsys.readouterr()

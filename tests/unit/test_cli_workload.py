@@ -280,6 +280,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "rate": st.sampled_from(["0", "10k", "0.5", "0.00001", "999999.123456789"]),
     "ramp": st.just("1..2:3s"),
     "rate-steps": STEPS,
+    **dict.fromkeys(["sessions", "links"], st.sampled_from(["1", "2", "10k"])),
     "arrivals": st.sampled_from(["poisson", "poisson:7"]),
     "body-size": st.sampled_from(["100", "10k", "1..64k", "100:80%,10k:20%"]),
     "receive-delay": st.sampled_from(["0", "5ms", "200us", "7", "1h2m3s4ms5us", "2147483648"]),

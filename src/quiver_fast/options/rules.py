@@ -176,6 +176,8 @@ SET_RULES: tuple[Rule, ...] = (
         ("request-reply",), NEEDS, ("rate", "rate-steps", *_CAMPAIGNS),
         "requests are sent by a schedule",
     ),
+    (("sessions",), NEEDS, ("hold",), ""),
+    (("links",), NEEDS, ("sessions",), "a link is in a session"),
     (("warm-up",), NEEDS, ("find-rate",), "--warmup is of each run"),
     (("warm-up",), NEEDS, ("url",), _PEERS),
     (("within",), NEEDS, ("find-rate", "detect"), ""),

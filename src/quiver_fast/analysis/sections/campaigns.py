@@ -376,9 +376,27 @@ def _hold(document: Document) -> dict[str, Any]:
         "HOLD": _with_files(rows, document),
         "OPENING": _steps(document),
         "COST": [_cost(document), Row("", note, only=TEXT)],
+        "PARTS": _parts(document),
         "FAILURES": _reasons("Failures", document.get("failures") or ()),
         "LOSSES": _reasons("Losses", document.get("losses") or ()),
     }
+
+
+def _parts(document: Document) -> list[Grid]:
+    """Return a line for each kind of part, if there are more than connections."""
+    parts = document.get("parts") or ()
+    rows = [
+        (
+            str(one["of"]),
+            f"{one['opened']:,}",
+            seconds_text(one["seconds"]),
+            "-" if one["memory_each"] is None else f"{one['memory_each'] / 1e3:,.2f} kB",
+            "-" if one["cpu_each_us"] is None else f"{one['cpu_each_us']:,.1f} us",
+        )
+        for one in parts
+    ]
+    heads = ("Part", "Opened", "Opening took", "Server memory each", "Server CPU time each")
+    return [Grid("Parts", heads, rows)] if len(rows) > 1 else []
 
 
 def steps_of(document: Document) -> list[tuple[str, Document]]:

@@ -1,16 +1,26 @@
-"""Many connections that are opened and stay idle, without a link."""
+"""Many connections that are opened and stay idle; they may have sessions and links."""
 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from quiver_fast.amqp.data_plane cimport amqp_output_waiting
-from quiver_fast.arrow.amqp.attempts cimport STEP_BEGIN, STEP_CLOSE, Attempt, Attempts, Tick
+from quiver_fast.amqp.data_plane cimport AMQP_THEIRS, amqp_output_waiting
+from quiver_fast.arrow.amqp.attempts cimport (
+    STEP_ATTACH, STEP_BEGIN, STEP_CLOSE, Attempt, Attempts, Tick,
+)
 from quiver_fast.arrow.amqp.connection cimport PEER_CLOSED, Connection
 from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.arrow.run.delays cimport DelayHistogram
+from quiver_fast.errors import LinkError, QuiverError
 from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_take
-from quiver_fast.proton.libproton cimport pn_connection_close
+from quiver_fast.proton.conditions cimport condition_text
+from quiver_fast.proton.libproton cimport (
+    PN_REMOTE_CLOSED, PN_REMOTE_UNINIT, PN_UNSPECIFIED, pn_connection_close, pn_link_head,
+    pn_link_next, pn_link_open, pn_link_remote_condition, pn_link_remote_source, pn_link_source,
+    pn_link_state, pn_link_t, pn_receiver, pn_session, pn_session_head, pn_session_next,
+    pn_session_open, pn_session_remote_condition, pn_session_state, pn_session_t,
+    pn_terminus_get_type, pn_terminus_set_address,
+)
 from quiver_fast.proton.libsys cimport monotonic_ns
 
 # Connections that are being opened at a time: more would not fit the backlog of a listener.
@@ -22,16 +32,27 @@ cdef int64_t CLOSE_TIMEOUT = 2 * SECOND
 
 
 cdef class Hold(Attempts):
-    """Idle connections: call `open`, `keep` and `close`, in this order.
+    """Idle connections: call `open`, `open_parts` if wanted, `keep` and `close`, in this order.
 
     Args:
         common: the arguments of Attempts.
         count: number of connections.
+        address_at: returns the address of a link over an open connection.
+        name: the prefix of the links' names.
     """
 
     cdef int64_t count
     cdef int64_t begun
     cdef bint is_closing
+    cdef object address_at
+    cdef str name
+    # The sessions of each connection, or links of each session, that are being opened.
+    cdef int64_t each
+    # The parts of each connection that are being opened, and those that are open.
+    cdef int64_t parts
+    cdef int64_t answered
+    # How many links were attached, for the number in a link's name.
+    cdef int64_t attached
     cdef dict held
     # The attempts of `held`, by the times of their idle time-outs.
     cdef Heap ticks
@@ -41,9 +62,11 @@ cdef class Hold(Attempts):
     # From the begin of a connection to its open frame.
     cdef readonly DelayHistogram latency
 
-    def __init__(self, *common: object, count: int) -> None:
+    def __init__(self, *common: object, count: int, address_at: object, name: str) -> None:
         super().__init__(*common)
         self.count = count
+        self.address_at = address_at
+        self.name = name
         self.held = {}
         self.losses = {}
         self.latency = DelayHistogram()
@@ -60,6 +83,32 @@ cdef class Hold(Attempts):
             self.poll(INT64_MAX)
             self.keep_time_outs()
 
+    def open_parts(self, part: str, each: int) -> int:
+        """Open sessions over each connection, or links in each session; return how many are open.
+
+        Links are receivers without credit: messages stay with the peer. A connection is lost if
+        one of its parts is refused.
+
+        Args:
+            part: "session" or "link".
+            each: how many.
+        """
+        cdef Attempt one
+        waiting = list(self.held)
+        self.each = each
+        # Links are in the sessions of the step before.
+        self.parts = each if part == "session" else self.parts * each
+        self.answered = 0
+        while (waiting or self.pending) and not self.is_stopped():
+            while waiting and len(self.pending) < MOST_OPENING:
+                one = waiting.pop()
+                if one in self.held:
+                    one.step = STEP_BEGIN if part == "session" else STEP_ATTACH
+                    self.begin_parts(one)
+            self.poll(INT64_MAX)
+            self.keep_time_outs()
+        return self.answered
+
     def keep(self, seconds: float) -> None:
         """Send and take heartbeats for so many seconds, or until no connection is left."""
         cdef int64_t end = monotonic_ns() + <int64_t>(seconds * SECOND)
@@ -71,10 +120,10 @@ cdef class Hold(Attempts):
         """Close all connections, and wait briefly for the peer's answers."""
         cdef Attempt one
         self.is_closing = True
-        for one in list(self.held) + list(self.pending):
+        for one in list(self.held | self.pending):
             self.pending[one] = None
             one.deadline = monotonic_ns() + CLOSE_TIMEOUT
-            if one.step != STEP_BEGIN:
+            if one.step < STEP_BEGIN:
                 self.release(one)
                 continue
             one.step = STEP_CLOSE
@@ -103,9 +152,69 @@ cdef class Hold(Attempts):
             (<DelayHistogram>self.latency).add(one.since - one.due)
         return 0
 
+    cdef int begin_parts(self, Attempt one) except -1:
+        self.pending[one] = None
+        one.deadline = monotonic_ns() + self.patience
+        try:
+            if one.step == STEP_BEGIN:
+                self.begin_sessions(one.connection)
+            else:
+                self.attach_links(one.connection)
+        except QuiverError as error:
+            return self.fail(one, error)
+        return self.serve(one)
+
+    cdef int begin_sessions(self, Connection connection) except -1:
+        allowed = connection.sessions_allowed()
+        if allowed < self.each:
+            raise LinkError(f"the peer allows {allowed} sessions on a connection")
+        for _ in range(self.each):
+            pn_session_open(pn_session(connection.connection))
+        return 0
+
+    cdef int attach_links(self, Connection connection) except -1:
+        cdef pn_session_t *session = pn_session_head(connection.connection, 0)
+        cdef pn_link_t *link
+        cdef int64_t allowed = connection.plane.endpoints.sessions.handle_max[<int>AMQP_THEIRS] + 1
+        if allowed < self.each:
+            raise LinkError(f"the peer allows {allowed} links in a session")
+        node = self.address_at(connection).encode()
+        while session != NULL:
+            for _ in range(self.each):
+                self.attached += 1
+                link = pn_receiver(session, f"{self.name}-{self.attached}".encode())
+                pn_terminus_set_address(pn_link_source(link), node)
+                pn_link_open(link)
+            session = pn_session_next(session, 0)
+        return 0
+
+    cdef bint has_parts(self, Attempt one) except -1:
+        """Say whether the peer has answered all parts; raise LinkError if it has ended one."""
+        cdef pn_session_t *session = pn_session_head(one.connection.connection, 0)
+        cdef pn_link_t *link = pn_link_head(one.connection.connection, 0)
+        cdef bint answered = True
+        while session != NULL:
+            if pn_session_state(session) & PN_REMOTE_CLOSED:
+                why = condition_text(pn_session_remote_condition(session))
+                raise LinkError(f"the peer ended the session{': ' if why else ''}{why}")
+            answered = answered and not pn_session_state(session) & PN_REMOTE_UNINIT
+            session = pn_session_next(session, 0)
+        while link != NULL:
+            if pn_link_state(link) & PN_REMOTE_CLOSED:
+                why = condition_text(pn_link_remote_condition(link))
+                raise LinkError(f"the peer detached the link{': ' if why else ''}{why}")
+            # A null source refuses, and a detach with the reason follows (part 2.6.3).
+            answered = answered and not pn_link_state(link) & PN_REMOTE_UNINIT and (
+                pn_terminus_get_type(pn_link_remote_source(link)) != PN_UNSPECIFIED)
+            link = pn_link_next(link, 0)
+        return answered
+
     cdef bint has_passed(self, Attempt one) except -1:
         if one.step == STEP_CLOSE:
             return one.connection.check() == PEER_CLOSED
+        if one in self.held and self.has_parts(one) and one in self.pending:
+            self.pending.pop(one)
+            self.answered += self.parts
         return Attempts.has_passed(self, one)
 
     cdef int flush(self, Attempt one) except -1:

@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from quiver_fast.arrow.amqp.connection import Connection
     from quiver_fast.arrow.run.delays import DelayHistogram
 
+# Each contains the next; their order is that of the steps of a hold.
+_PARTS = ("connection", "session", "link")
 # --timeout 0 means no limit, but the engine takes a number of seconds.
 _FOR_EVER = 10**9
 
@@ -297,33 +301,62 @@ class HoldRun(ConnectingRun):
     def _measure(self) -> dict[str, Any]:
         target, args = self._target, self._args
         with self._signals.raising():
-            hold = Hold(*target.attempt, lambda: self._signals.count > 0, count=args.hold)
+            hold = Hold(
+                *target.attempt,
+                lambda: self._signals.count > 0,
+                count=args.hold,
+                address_at=lambda connection: address_at(target.config, connection),
+                name=target.config.id,
+            )
         server, own = server_at(*hold.peer_address), Process(os.getpid())
         marked_ones = [one for one in (server, own) if one]
-        times = [time.monotonic()]
+        times, opened = [time.monotonic()], []
         try:
-            for step in (hold.open, lambda: hold.keep(args.duration)):
-                step()
+            for step in self._steps(hold):
+                opened.append(step())
                 times.append(time.monotonic())
                 for one in marked_ones:
                     one.mark()
         finally:
             hold.close()
+        spans = [end - begin for begin, end in pairwise(times)]
         return {
             "connections": args.hold,
             "duration": args.duration,
             "opening": {
-                "seconds": times[1] - times[0],
+                "seconds": spans[0],
                 "opened": hold.opened,
                 "failed": hold.failed,
                 "latency": latency_of(hold.latency),
             },
-            "holding": {"seconds": times[2] - times[1], "lost": hold.lost},
+            "holding": {"seconds": spans[-1], "lost": hold.lost},
+            "parts": [
+                {"of": _PARTS[at], "opened": count, "seconds": spans[at]}
+                | _cost_of_part(server, at, count)
+                for at, count in enumerate(opened[:-1])
+            ],
             "failures": failures(hold.reasons),
             "losses": failures(hold.losses),
             "server": server and cost_of(server, hold.opened),
             "own": cost_of(own, hold.opened),
         }
+
+    def _steps(self, hold: Hold) -> Iterator[Callable[[], int]]:
+        """Yield what is done one after the other; each returns how many it opened."""
+
+        def opened() -> int:
+            hold.open()
+            return hold.opened
+
+        def kept() -> int:
+            hold.keep(self._args.duration)
+            return 0
+
+        yield opened
+        for name, each in zip(_PARTS[1:], (self._args.sessions, self._args.links), strict=True):
+            if each:
+                yield partial(hold.open_parts, name, each)
+        yield kept
 
     def problems(self, document: dict[str, Any]) -> Iterator[str]:
         """See :meth:`ConnectingRun.problems`."""
@@ -336,12 +369,23 @@ class HoldRun(ConnectingRun):
 
 def cost_of(process: Process, connections: int) -> dict[str, Any]:
     """Return the memory and the CPU time of a process, while opening and while holding."""
-    begin, opened, end = process.memory
+    begin, opened, *_, end = process.memory
     return {
         "pid": process.pid,
         "memory_begin": begin,
         "memory_end": end,
         "memory_each": (opened - begin) / connections if connections else None,
         "cpu_opening": process.cpu_seconds[0],
-        "cpu_holding": process.cpu_seconds[1],
+        "cpu_holding": process.cpu_seconds[-1],
+    }
+
+
+def _cost_of_part(server: Process | None, step: int, count: int) -> dict[str, float | None]:
+    """Return the memory and the CPU time of the server for each part that a step opened."""
+    if server is None or not count:
+        return {"memory_each": None, "cpu_each_us": None}
+    grown = server.memory[step + 1] - server.memory[step]
+    return {
+        "memory_each": grown / count,
+        "cpu_each_us": server.cpu_seconds[step] / count * 1e6,
     }

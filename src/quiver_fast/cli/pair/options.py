@@ -51,13 +51,13 @@ baselines of --baseline:
 
 
 _HOLD_OPTIONS = {
-    "hold", "url", "duration", "timeout", "max-frame-size", "username", "key", "cert",
+    "hold", "sessions", "links", "address", "declare", "delete", "unique-queue",
+    "url", "duration", "timeout", "max-frame-size", "username", "key", "cert",
     "trust-store", "tls-insecure", "sasl-mechanisms", "password-file", "output", "force", "json",
     "format", "html", "quiet", "verbose", "init-only",
 }  # fmt: skip
-_CHURN_OPTIONS = _HOLD_OPTIONS - {"hold"} | {
-    "churn", "churn-of", "body-size", "body-file", "durable", "set-message-id", "address",
-    "declare", "purge", "delete", "unique-queue",
+_CHURN_OPTIONS = _HOLD_OPTIONS - {"hold", "sessions", "links"} | {
+    "churn", "churn-of", "body-size", "body-file", "durable", "set-message-id", "purge",
     *(option.key for option in ARROW_OPTIONS if option.group == MESSAGE),
 }  # fmt: skip
 
@@ -220,6 +220,16 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         help="Open COUNT connections and keep them idle for --duration; print the cost of each, "
         "and the losses",
     )
+    for flag, what in (
+        ("--sessions", "sessions over each connection"),
+        ("--links", "links in each of these sessions: receivers without credit"),
+    ):
+        add(
+            flag,
+            metavar="COUNT",
+            type=within(count, 1, 10**4),
+            help=f"With --hold, then open COUNT {what}; print the cost of each",
+        )
 
 
 def add_search_options(group: argparse._ArgumentGroup) -> None:
