@@ -81,6 +81,9 @@ class ArrowOptions(SimpleNamespace):
     reconnect: bool
     reconnect_for: float | None
     failover: str | None
+    filter: str | None
+    filter_properties: str | None
+    stream_filter: str | None
     record_format: str | None
     timeout: float
     password: str | None
@@ -163,6 +166,11 @@ class ArrowOptions(SimpleNamespace):
         if self.reconnect:
             asked += self.reconnect_seconds
         return self.timeout + asked if self.timeout else 0
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the receivers get a part of the messages only."""
+        return bool(self.filter or self.filter_properties or self.stream_filter)
 
     @property
     def asked_silence(self) -> float:

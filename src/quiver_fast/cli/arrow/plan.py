@@ -139,8 +139,11 @@ class ArrowPlan:
     @property
     def record_format(self) -> str | None:
         """The revision of the records that was asked for; with None the arrow decides."""
-        settlement = self.implementation.extensions and self.options.settlement
-        return self.options.record_format or ("v2" if settlement else None)
+        implied = "v2" if self.options.settlement else None
+        if self.controlled and self.options.is_filtered:
+            # Ids tell which of the messages match.
+            implied = implied or "v1"
+        return self.options.record_format or (implied if self.implementation.extensions else None)
 
     @property
     def controlled(self) -> bool:

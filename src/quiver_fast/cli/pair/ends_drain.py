@@ -2,8 +2,8 @@
 
 A queue's only receiver is told how many messages were sent, and ends with the last one. So is each
 receiver that gets a copy of every message. Several receivers end when all together have accepted or
-rejected as many messages as were sent. After a lost connection messages may come twice: receivers
-that connect again end when nothing comes.
+rejected as many messages as were sent. After a lost connection messages may come twice, and of a
+filter the server alone knows the last message: these receivers end when nothing comes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quiver_fast.cli.arrow.run import ArrowRun
 
 # A peer may take seconds to answer that its queue is empty.
 _STOP_PATIENCE = 20.0
-# Receivers that connect again are told to end when nothing came for so long.
+# Receivers that connect again, or have a filter, are told to end when nothing came for so long.
 _QUIET_SECONDS = 2.0
 # The interval at which the records of several receivers are read while they drain a queue.
 _LOOK_SECONDS = 0.2
@@ -91,7 +91,7 @@ class QueueDrain:
         self._deadline = now + self._timeout
         for run in running:
             run.tolerate_silence()
-        if not self._reconnects and len(self._receivers) == 1 and running[0].control is not None:
+        if not self._by_silence and len(self._receivers) == 1 and running[0].control is not None:
             running[0].control.sent(self._sent)
         # Where all senders failed before their first message, nothing is left to take.
         may_come = self._sent or any(run.ending().complete for run in self._senders)
@@ -103,12 +103,17 @@ class QueueDrain:
         return bool(self._receivers[0].plan.options.reconnect)
 
     @property
+    def _by_silence(self) -> bool:
+        """Whether the receivers end when nothing comes: no count tells their last message."""
+        return self._reconnects or self._receivers[0].plan.options.is_filtered
+
+    @property
     def _sent(self) -> int:
         return sum(run.transferred for run in self._senders) * self._copies
 
     def _have_all(self, running: Iterable[ArrowRun], now: float) -> bool:
         """Say whether several receivers have all messages; a single one ends by itself."""
-        if self._reconnects or len(self._receivers) == 1 or now - self._looked < _LOOK_SECONDS:
+        if self._by_silence or len(self._receivers) == 1 or now - self._looked < _LOOK_SECONDS:
             return False
         self._looked = now
         for run in running:
@@ -119,7 +124,7 @@ class QueueDrain:
     def _is_silent(self, running: Sequence[ArrowRun]) -> bool:
         options = running[0].plan.options
         patience = options.patience
-        if self._reconnects:
+        if self._by_silence:
             patience = _QUIET_SECONDS + options.asked_silence
         return 0 < patience < min(run.silence for run in running)
 
