@@ -113,6 +113,16 @@ def test_letters_are_read_as_a_client_wrote_them(
     assert message_id is None or found[0] in bytes(other.encode())
 
 
+def test_an_address_is_text() -> None:
+    """A reply to an address of another type could not be encoded."""
+    fields = b"\x40" * 4
+    for address in (b"\xa3\x01q", b"\xa0\x01\xff", b"\x53\x07", b"\x40"):
+        entries = b"\x05" + fields + address
+        letter = letter_of(b"\x00\x53\x73\xc0" + bytes([len(entries)]) + entries)
+        assert letter is not None
+        assert letter[1] == b""
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_are_read_beyond_the_end(data: bytes) -> None:
     letter_of(data)

@@ -13,9 +13,9 @@ from libc.string cimport memcmp, memset
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_FINE, AMQP_SECTION_APPLICATION_PROPERTIES, AMQP_SECTION_DATA, AMQP_SECTION_NONE,
-    AMQP_SECTION_PROPERTIES, LONG, NULL_, amqp_bytes_t, amqp_fields_t, amqp_read_content,
-    amqp_read_list, amqp_read_map, amqp_read_section, amqp_read_value, amqp_reader, amqp_reader_t,
-    amqp_section, amqp_value_t,
+    AMQP_SECTION_PROPERTIES, LONG, NULL_, STRING32, STRING8, amqp_bytes_t, amqp_fields_t,
+    amqp_read_content, amqp_read_list, amqp_read_map, amqp_read_section, amqp_read_value,
+    amqp_reader, amqp_reader_t, amqp_section, amqp_value_t,
 )
 from quiver_fast.arrow.amqp.scanner cimport time_field
 from quiver_fast.arrow.amqp.transport cimport no_memory
@@ -59,7 +59,9 @@ cdef int read_properties(amqp_reader_t *reader, Letter *letter) noexcept nogil:
             letter.id = amqp_read_value(&fields.inside)
         elif not amqp_read_content(&fields.inside, &value):
             return 0
-        elif i == 4 and value.constructor != NULL_:
+        elif i == 4 and (
+                value.constructor == STRING8 or value.constructor == STRING32):
+            # A reply to an address of another type could not be encoded.
             letter.reply_to = value.content
         elif i == 5 and value.constructor != NULL_:
             letter.correlation = value

@@ -7,18 +7,20 @@
 An outcome of the peer settles the delivery of a request, and is not recorded.
 """
 
-from libc.stdint cimport int64_t, uint32_t
-from libc.string cimport memcmp
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_ARRIVAL, AMQP_CODE_ACCEPTED, AMQP_NOTHING, AMQP_OUTCOME, STRING32, STRING8,
-    amqp_arrival_t, amqp_event, amqp_link_end_t, amqp_value_t,
+    amqp_arrival_t, amqp_bytes_t, amqp_event, amqp_link_end_t, amqp_value_t,
 )
 from quiver_fast.arrow.amqp.link cimport Endpoint, has_ended
 from quiver_fast.arrow.amqp.replies cimport (
     IN_TIME, Letter, Replies, Requests, Verdict, read_letter,
 )
 from quiver_fast.arrow.amqp.sender cimport Sender
+from quiver_fast.arrow.amqp.transport cimport no_memory
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport (
     PN_REMOTE_UNINIT, PN_UNSPECIFIED, pn_link_open, pn_link_remote_source, pn_link_source,
@@ -31,6 +33,8 @@ from quiver_fast.records.formats import SETTLEMENT_SAMPLE_INTERVAL
 cdef int64_t SETTLEMENT_SAMPLE = SETTLEMENT_SAMPLE_INTERVAL
 # No number has more digits.
 cdef size_t MOST_DIGITS = 18
+# Of a reply in several frames, so many bytes are read.
+cdef size_t HEAD = 65536
 
 
 cdef class Requester(Sender):
@@ -55,9 +59,12 @@ cdef class Requester(Sender):
     cdef pn_link_t *reply_link
     cdef amqp_link_end_t *reply_end
     cdef uint32_t window
-    # The reply that comes in frames: its request's number (0 of another's), and its times.
-    cdef int64_t number
-    cdef Letter letter
+    # The first bytes of the reply that comes in several frames.
+    cdef uint8_t *head
+    cdef size_t head_size
+
+    def __cinit__(self) -> None:
+        self.head = NULL
 
     def __init__(self, connection, writer, limits, *, replies: Replies, replies_from: str,
                  id_prefix: str, window: int, make_template, **options: object) -> None:
@@ -73,6 +80,9 @@ cdef class Requester(Sender):
         self.make_template = make_template
         self.window = window
         self.course.patience += replies.timeout * self.course.time_divisor
+
+    def __dealloc__(self) -> None:
+        free(self.head)
 
     def account(self) -> object:
         return super().account()._replace(replies=self.replies.document())
@@ -140,12 +150,13 @@ cdef class Requester(Sender):
         """Take a frame of a reply; count the reply with its last frame."""
         if arrival.link != self.reply_end or arrival.aborted:
             return 0
-        if arrival.first:
-            read_letter(arrival.payload.start, arrival.payload.size, &self.letter)
-            self.number = self.number_of(&self.letter.correlation)
-        if arrival.more:
-            return 0
-        self.note_reply()
+        if arrival.first and not arrival.more:
+            self.note_reply(arrival.payload)
+        else:
+            self.keep_head(arrival)
+            if arrival.more:
+                return 0
+            self.note_reply(amqp_bytes_t(self.head, self.head_size))
         if not arrival.settled:
             self.connection.accept(
                 arrival.link.session, arrival.delivery_id, AMQP_CODE_ACCEPTED)
@@ -154,17 +165,37 @@ cdef class Requester(Sender):
                 self.reply_end, self.window - self.reply_end.counts.credit, False)
         return 0
 
-    cdef int note_reply(self) except -1 nogil:
+    cdef int keep_head(self, const amqp_arrival_t *arrival) except -1 nogil:
+        """Keep the bytes of a frame: any frame may have the fields."""
+        cdef size_t part
+        if self.head == NULL:
+            self.head = <uint8_t *>malloc(HEAD)
+            if self.head == NULL:
+                no_memory()
+        if arrival.first:
+            self.head_size = 0
+        part = min(arrival.payload.size, HEAD - self.head_size)
+        if part:
+            memcpy(self.head + self.head_size, arrival.payload.start, part)
+        self.head_size += part
+        return 0
+
+    cdef int note_reply(self, amqp_bytes_t message) except -1 nogil:
+        cdef Letter letter
         cdef int64_t now = self.course.wall_time()
-        cdef Verdict verdict = self.requests.answer(self.number, now)
+        cdef int64_t number
+        cdef Verdict verdict
         cdef char[24] digits
         cdef char *end
-        self.replies.count(verdict, &self.letter, now)
+        read_letter(message.start, message.size, &letter)
+        number = self.number_of(&letter.correlation)
+        verdict = self.requests.answer(number, now)
+        self.replies.count(verdict, &letter, now)
         if verdict != IN_TIME:
             return 0
-        end = put_decimal(digits, self.template.before + self.number)
+        end = put_decimal(digits, self.template.before + number)
         return self.writer.settled(
-            digits, end - digits, now, self.number % SETTLEMENT_SAMPLE == 1)
+            digits, end - digits, now, number % SETTLEMENT_SAMPLE == 1)
 
     cdef int64_t number_of(self, const amqp_value_t *id) noexcept nogil:
         """Return the number of the request with an id, from 1; 0 of an id that is not ours."""
