@@ -83,7 +83,11 @@ class Receiver:
         )
         self.plan = SimpleNamespace(
             options=SimpleNamespace(
-                patience=timeout, reconnect=reconnect, reconnect_seconds=60, asked_silence=asked
+                is_filtered=False,
+                patience=timeout,
+                reconnect=reconnect,
+                reconnect_seconds=60,
+                asked_silence=asked,
             )
         )
         self.running = True
@@ -161,7 +165,9 @@ def test_senders_that_failed_without_a_message_leave_no_rest(clock, complete, tr
 def test_ends_on_hosts_are_drained_likewise(clock, failed, kinds):
     told = []
     plan = SimpleNamespace(
-        title="", controlled=True, options=SimpleNamespace(patience=0, reconnect=False)
+        title="",
+        controlled=True,
+        options=SimpleNamespace(patience=0, reconnect=False, is_filtered=False),
     )
     senders, receivers = (
         [RemoteEnd(plan, 0, lambda **document: told.append(document["kind"])) for _ in range(2)]

@@ -60,7 +60,7 @@ def test_letters_in_another_order(command):
 @pytest.mark.parametrize(
     ("command", "typed", "ours"),
     [
-        ("pair", "--dur 5s", "--duration or --durable"),
+        ("pair", "--dur 5s", "--duration or --durable or --durable-queue"),
         ("pair", "--format=json", "--json"),
         ("analyze", "--format=html", "--html FILE"),
         ("analyze", "-o x", "--html FILE"),

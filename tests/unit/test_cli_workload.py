@@ -286,7 +286,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "receive-delay": st.sampled_from(["0", "5ms", "200us", "7", "1h2m3s4ms5us", "2147483648"]),
     "pause-receivers": st.just("10s:5s"),
     **dict.fromkeys(["work", "reply-timeout"], st.sampled_from(["5ms", "2s"])),
-    "away": SECONDS,
+    "away": st.sampled_from(["1", "30m"]),
     **dict.fromkeys(["release", "reject", "detect", "relevant"], SHARES),
     **dict.fromkeys(["filter", "filter-properties", "stream-filter"], TEXTS),
     "stream-offset": st.sampled_from(["first", "9", "10m"]),
