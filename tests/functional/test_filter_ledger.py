@@ -54,6 +54,7 @@ def test_each_message_is_received_or_filtered(
     end = filtered(server, tmp_path.name, *words, "--json", "--output", out,
                    "--fail-if", "unreceived>0", "--fail-if", "lost>0")  # fmt: skip
     assert end.code == (0 if received else 1), end
+    assert ("no transfers: its filter let none through" in end.stderr) == (received == 0)
     delivery = parsed(end.stdout)["delivery"]
     counts = {key: delivery[key] for key in ("sent", "received", "filtered", "unreceived", "lost")}
     # A few of four ends' numbers are not twenty in a hundred.

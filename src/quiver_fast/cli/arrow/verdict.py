@@ -41,6 +41,8 @@ def judge(run: ArrowRun, summary: dict[str, Any]) -> str | None:
     if summary["results"]["message_count"] or run.plan.exit_when:
         return None
     summary["complete"], summary["reason"] = False, _why_nothing(summary)
+    if run.plan.operation == "receive" and run.plan.options.is_filtered:
+        summary["reason"] += ": its filter let none through"
     return f"{arrow} failed: {summary['reason']}"
 
 
