@@ -14,7 +14,9 @@ tests='tests/fuzz tests/unit/queuefile tests/unit/remote tests/functional/remote
     tests/functional/server tests/functional/test_arrow_sasl.py
     tests/functional/test_arrow_streaming.py tests/functional/test_arrow_streaming_peers.py
     tests/functional/test_reconnect.py tests/functional/test_reconnect_receivers.py
-    tests/functional/test_reconnect_servers.py tests/functional/test_lost_streams.py'
+    tests/functional/test_reconnect_servers.py tests/functional/test_lost_streams.py
+    tests/functional/test_request_reply.py tests/functional/test_replies_in_frames.py
+    tests/unit/test_replies.py tests/unit/test_template.py'
 base=build/sanitize
 sanitizers=address,undefined
 libraries='libasan.so libubsan.so libstdc++.so'
