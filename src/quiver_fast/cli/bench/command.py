@@ -98,6 +98,7 @@ _KINDS = ("senders", "receivers", "servers")
 _OF_THIS_CALL = {
     "output", "force", "json", "html", "markdown", "junit", "resume", "quiet", "verbose",
     "init_only", "client_server", "peer_to_peer", "mixed_pairs",
+    "suite", "url", "baseline", "trust_order",
     *(f"{what}_{kind}" for what in ("include", "exclude") for kind in _KINDS),
 }  # fmt: skip
 
