@@ -117,6 +117,6 @@ def test_a_signal_ends_it_with_the_counts_so_far(tmp_path: Path) -> None:
         end, document = end_of_hold(server, lambda quiver: quiver.send_signal(signal.SIGINT))
     assert end.code == 130
     assert document["reason"] == "interrupted by SIGINT"
-    # The server has seen the last open; its answer may be on its way.
-    assert 0 < document["opening"]["opened"] <= COUNT
+    # The server has all connections; their open frames may be on their way.
+    assert 0 <= document["opening"]["opened"] <= COUNT
     assert document["holding"]["lost"] == 0
