@@ -55,9 +55,6 @@ cdef extern from "proton/logger.h" nogil:
     long pn_logger_get_log_sink_context(pn_logger_t *logger)
     void pn_logger_set_log_sink(pn_logger_t *logger, pn_log_sink_t sink, long context)
 
-cdef extern from "proton/error.h" nogil:
-    const int PN_OVERFLOW
-
 cdef extern from "proton/condition.h" nogil:
     ctypedef struct pn_condition_t
     bint pn_condition_is_set(pn_condition_t *condition)
@@ -103,7 +100,6 @@ cdef extern from "proton/codec.h" nogil:
     int pn_data_put_map(pn_data_t *data)
     int pn_data_put_array(pn_data_t *data, bint described, pn_type_t type)
     int pn_data_put_described(pn_data_t *data)
-    int pn_data_put_null(pn_data_t *data)
     int pn_data_put_bool(pn_data_t *data, bint value)
     int pn_data_put_ulong(pn_data_t *data, uint64_t value)
     int pn_data_put_string(pn_data_t *data, pn_bytes_t value)
@@ -236,19 +232,6 @@ cdef extern from "proton/disposition.h" nogil:
     const uint64_t PN_REJECTED
     const uint64_t PN_RELEASED
     const uint64_t PN_MODIFIED
-
-cdef extern from "proton/message.h" nogil:
-    ctypedef struct pn_message_t
-    pn_message_t *pn_message()
-    void pn_message_free(pn_message_t *message)
-    pn_data_t *pn_message_id(pn_message_t *message)
-    int pn_message_set_address(pn_message_t *message, const char *address)
-    const char *pn_message_get_subject(pn_message_t *message)
-    int pn_message_set_subject(pn_message_t *message, const char *subject)
-    int pn_message_set_reply_to(pn_message_t *message, const char *reply_to)
-    pn_data_t *pn_message_body(pn_message_t *message)
-    int pn_message_decode(pn_message_t *message, const char *bytes, size_t size)
-    int pn_message_encode(pn_message_t *message, char *bytes, size_t *size)
 
 cdef extern from "proton/event.h" nogil:
     ctypedef struct pn_event_t
