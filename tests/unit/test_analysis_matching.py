@@ -122,6 +122,10 @@ def test_property_filters_are_the_servers() -> None:
 def test_a_stream_filter_is_a_value_of_a_property() -> None:
     assert matching("color=red:20%,green:80%", stream_filter="red").of_first(1000) == 200
     assert matching_of(sender("color=red"), receiver(stream_filter="blue")) is None
+    # The sender annotates with the property in shares, where both have the value.
+    assert matching("a=red,color=red:20%,green:80%", stream_filter="red").of_first(1000) == 200
+    assert matching("a=true:20%,false:80%", stream_filter="true").of_first(1000) == 200
+    assert matching("a=7:20%,8:80%", stream_filter="7").of_first(1000) == 200
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from quiver_fast.analysis.model.distribution import Int64Array
 from quiver_fast.analysis.model.property_classes import classes_of
 from quiver_fast.errors import UsageError
 from quiver_fast.property_filters import parse_property_filters
-from quiver_fast.property_mix import PropertyMix, mix_of
+from quiver_fast.property_mix import PropertyMix, mix_of, typed
 from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.selectors.property_steps import (
     APPLICATION_PROPERTIES_FILTER,
@@ -341,14 +341,11 @@ def _steps(receiver: Mapping[str, Any], mix: PropertyMix) -> list[Step]:
 
 
 def _stream_steps(text: str, mix: PropertyMix) -> list[Step]:
-    """Return the steps for the messages that are annotated with a value of a property."""
-    values = {name: [value] for name, value in mix.fixed.items()}
-    values |= {name: [value for value, _ in parts] for name, parts in mix.mixed.items()}
-    for name, of_name in values.items():
-        for value in of_name:
-            if str(value) == text:
-                return [Step("property", name), Step("literal", value), Step("=")]
-    raise UsageError(f"no property has the value {text!r}")
+    """Return the steps for the messages that their sender annotates with a text."""
+    name = mix.name_of(text)
+    if not name:
+        raise UsageError(f"no property has the value {text!r}")
+    return [Step("property", name), Step("literal", typed(text)), Step("=")]
 
 
 def _is_known(step: Step, mix: PropertyMix) -> bool:
