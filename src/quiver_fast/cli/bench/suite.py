@@ -139,15 +139,16 @@ class Suite(Campaign):
         self._sides: dict[str, list[_CaseSide]] = {side: [] for side in self._urls}
         self._left_out: dict[str, str] = {}
         for case in self._cases.values():
+            for side, each in self._urls.items():
+                self._sides[side].append(_CaseSide(case, each, self._args.duration))
             for side, number in turns(case.runs, [*self._urls]):
                 self._add(case, side, number)
 
     def _add(self, case: Case, side: str, number: int) -> None:
         name = f"{case.name}/{side}-{number}"
-        measuring = _CaseSide(case, self._urls[side], self._args.duration)
         label = f"[{len(self._tasks) + 1}/{self._asked}] {name}"
-        self._sides[side].append(measuring)
-        self._tasks[name] = Task(name, label, measuring, {"case": case.name, "side": side})
+        asked = {"case": case.name, "side": side}
+        self._tasks[name] = Task(name, label, self._sides[side][-1], asked)
 
     @property
     def _asked(self) -> int:
