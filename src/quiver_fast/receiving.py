@@ -113,8 +113,9 @@ def parse_shares(
     shares = parse_share(name("release"), release), parse_share(name("reject"), reject)
     modified = parse_modify(modify, name("modify"))
     if sum(shares) + modified.share >= _WHOLE:
-        others = f"{name('reject')} and {name('modify')}" if modify else name("reject")
-        raise UsageError(f"{name('release')}: with {others} it is less than 100%")
+        asked = [name(key) for key in ("release", "reject", "modify") if given.get(key)]
+        together = " together" if len(asked) > 1 else ""
+        raise UsageError(f"{' and '.join(asked)}: less than 100%{together}")
     return *shares, modified
 
 
