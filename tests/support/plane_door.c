@@ -290,7 +290,8 @@ void door_settle(door_deliveries_t *made, uint32_t id, bool ours, enum amqp_code
 
 /* Settle the delivery of the last event, which needs no record, as accepted. */
 void door_accept(door_deliveries_t *made) {
-  amqp_deliveries_accept(&made->all, made->in.end, made->all.plane->arrival.delivery_id);
+  const uint32_t id = made->all.plane->arrival.delivery_id;
+  amqp_deliveries_settle(&made->all, made->in.end, id, id, AMQP_CODE_ACCEPTED);
 }
 
 void door_tell(door_deliveries_t *made) {

@@ -414,10 +414,9 @@ cdef extern from "deliveries.h" nogil:
     void amqp_spares_free(amqp_spares_t *spares)
     void amqp_deliveries_free(amqp_deliveries_t *deliveries)
     void amqp_deliveries_tell(amqp_deliveries_t *deliveries)
-    void amqp_deliveries_release(
-        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id)
-    void amqp_deliveries_accept(
-        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id)
+    void amqp_deliveries_settle(
+        amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t first, uint32_t last,
+        amqp_code code)
     void amqp_session_deliveries_free(amqp_session_deliveries_t *session)
     void amqp_session_deliveries_catch_up(amqp_session_deliveries_t *session)
     void amqp_walk(

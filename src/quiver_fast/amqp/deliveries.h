@@ -39,7 +39,7 @@ typedef struct amqp_deliveries {
   amqp_session_end_t *session; /* NULL while the run is empty; else we have not ended it */
   enum amqp_role role;
   uint32_t first, last;
-  bool accepts; /* the outcome is accepted */
+  enum amqp_code plain; /* the outcome, if amqp_deliveries_settle gave one; else none */
   amqp_encoded_state_t outcome;
 } amqp_deliveries_t;
 
@@ -113,13 +113,10 @@ void amqp_deliveries_free(amqp_deliveries_t *deliveries);
 /* Send the outcomes of the run; before a frame that ends a session. */
 void amqp_deliveries_tell(amqp_deliveries_t *deliveries);
 
-/* Settle a delivery for a link that we closed, as released. */
-void amqp_deliveries_release(
-  amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id);
-
-/* Settle a whole incoming delivery that needs no record, as accepted. */
-void amqp_deliveries_accept(
-  amqp_deliveries_t *deliveries, const amqp_link_end_t *end, uint32_t delivery_id);
+/* Settle incoming deliveries without a record, by a range of ids: as accepted, released, or
+ * modified, which says that the delivery failed. */
+void amqp_deliveries_settle(amqp_deliveries_t *deliveries, const amqp_link_end_t *end,
+  uint32_t first, uint32_t last, enum amqp_code code);
 
 /* ---- Sessions */
 

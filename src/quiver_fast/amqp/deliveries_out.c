@@ -338,43 +338,35 @@ void amqp_deliveries_tell(amqp_deliveries_t *all) {
 
 /* Add an outcome to the run, or begin another one with it. The run of a session ends before our end
  * goes out, and nothing is added later: the session may be freed then. */
-static void settle_in_run(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id,
-  const amqp_encoded_state_t *state) {
+static void settle_in_run(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t first,
+  uint32_t last, const amqp_encoded_state_t *state) {
   if (end->session->phase[AMQP_OURS] != AMQP_ACTIVE) return;
   const bool continues = all->session == end->session && all->role == end->role &&
-    id == all->last + 1 && state->size == all->outcome.size &&
+    first == all->last + 1 && state->size == all->outcome.size &&
     !memcmp(state->few, all->outcome.few, state->size);
-  all->last = continues ? id : all->last;
-  if (continues) return;
-  amqp_deliveries_tell(all);
-  all->session = end->session;
-  all->role = end->role;
-  all->first = all->last = id;
-  all->accepts = false;
-  all->outcome = *state;
+  if (!continues) {
+    amqp_deliveries_tell(all);
+    all->session = end->session;
+    all->role = end->role;
+    all->first = first;
+    all->plain = AMQP_CODE_NONE;
+    all->outcome = *state;
+  }
+  all->last = last;
 }
 
-/* Settle a delivery without a record, with an outcome that has no fields. */
-static void settle_as(
-  amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id, enum amqp_code code) {
-  const amqp_state_t outcome = {.code = code};
-  amqp_encoded_state_t state = {.many = NULL};
-  state.size = (size_t) (amqp_write_state(state.few, &outcome) - state.few);
-  settle_in_run(all, end, id, &state);
-}
-
-void amqp_deliveries_release(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id) {
-  settle_as(all, end, id, AMQP_CODE_RELEASED);
-}
-
-void amqp_deliveries_accept(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t id) {
-  if (all->accepts && all->session == end->session && all->role == AMQP_RECEIVER &&
-    id == all->last + 1) {
-    all->last = id;
+void amqp_deliveries_settle(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t first,
+  uint32_t last, enum amqp_code code) {
+  if (all->plain == code && all->session == end->session && all->role == AMQP_RECEIVER &&
+    first == all->last + 1) {
+    all->last = last;
     return;
   }
-  settle_as(all, end, id, AMQP_CODE_ACCEPTED);
-  all->accepts = true;
+  const amqp_state_t outcome = {.code = code, .delivery_failed = code == AMQP_CODE_MODIFIED};
+  amqp_encoded_state_t state = {.many = NULL};
+  state.size = (size_t) (amqp_write_state(state.few, &outcome) - state.few);
+  settle_in_run(all, end, first, last, &state);
+  if (all->session == end->session) all->plain = code;
 }
 
 static void tell_alone(const amqp_delivery_t *delivery, bool settled) {
@@ -394,6 +386,7 @@ void amqp_delivery_settle(amqp_delivery_t *delivery) {
   const bool is_known = delivery->settled_by_peer || delivery->sent_settled;
   if (!is_known && delivery->our_state.many) tell_alone(delivery, true);
   else if (!is_known)
-    settle_in_run(delivery->link->all, delivery->link->end, delivery->id, &delivery->our_state);
+    settle_in_run(
+      delivery->link->all, delivery->link->end, delivery->id, delivery->id, &delivery->our_state);
   amqp_delivery_drop(delivery);
 }

@@ -152,7 +152,7 @@ cdef class Readings:
         if self.broker is not None:
             reading.traffic = self.broker.container.traffic
             reading.connections = self.broker.container.peer_count
-            reading.waiting_for_sync = self.broker.container.pending_count
+            reading.waiting_for_sync = self.broker.container.unsynced
             self.queue_count = read_queues(&self.broker.container, reading, self.queues)
             read_peers(&self.broker.container, reading, self.queues)
         if account != NULL:

@@ -40,9 +40,14 @@ courses = st.lists(
 numbers = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server")) as running:
+@pytest.fixture(scope="module", params=[None, "group"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server without files, and one whose durable messages wait for a sync."""
+    directory = tmp_path_factory.mktemp("server")
+    keys = {"store": directory / "store", "durability": request.param} if request.param else {}
+    with running_server(directory, **keys) as running:
         yield running
 
 

@@ -1,6 +1,5 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from quiver_fast.amqp.data_plane cimport amqp_delivery_t
 from quiver_fast.queuefile.appender cimport Appender
 from quiver_fast.queuefile.live cimport Mark
 from quiver_fast.queuefile.retention cimport Retention
@@ -30,7 +29,7 @@ cdef class Restorer:
         self, Chain *chain, uint32_t format, int64_t index, int64_t now) except? NULL
     cdef int hold(self, Retention retention) except -1
 
-cdef bint accept_later(Link *link, amqp_delivery_t *delivery) noexcept nogil
+cdef bint accept_later(Link *link, uint32_t id) noexcept nogil
 cdef void forget_pending(Link *link) noexcept nogil
 
 cdef class Store:

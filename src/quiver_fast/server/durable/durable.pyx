@@ -10,8 +10,7 @@ import os
 import sys
 
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, amqp_delivery_say, amqp_delivery_say_modified, amqp_delivery_settle,
-    amqp_delivery_t,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_MODIFIED, amqp_deliveries_settle,
 )
 from quiver_fast.errors import OutputError, QuiverError, one_line
 from quiver_fast.loop.syncer cimport SyncJob, Syncer

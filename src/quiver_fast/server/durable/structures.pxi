@@ -1,9 +1,10 @@
-# A link whose deliveries wait for a sync, and how many; its link is NULL after the link's end.
+# A link whose deliveries wait for a sync, in so many runs; its link is NULL after the link's end.
 cdef struct Waiter:
     Link *link
-    size_t count
+    size_t runs
 
-# A delivery that is accepted when its message is on disk.
+# A run of deliveries, by their ids, that are accepted when their messages are on disk.
 cdef struct Pending:
     Waiter *waiter
-    amqp_delivery_t *delivery
+    uint32_t first
+    uint32_t last

@@ -82,8 +82,10 @@ cdef struct Container:
     size_t roll_size
     # Detach a consumer whose link's name was attached anew.
     void (*steal)(Link *link) noexcept nogil
+    # Runs of deliveries that wait for a sync, and the number of these deliveries.
     Pending *pending
-    # How many of `pending` wait for the sync under way; whether a file could not be handed over.
+    size_t unsynced
+    # How many runs wait for the sync under way; whether a file could not be handed over.
     size_t syncing_count
     bint sync_failed
     # Tells transaction ids of this run from those of other runs in the files.

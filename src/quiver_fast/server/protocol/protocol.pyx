@@ -12,10 +12,10 @@ import sys
 
 from quiver_fast import __version__
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_ARRIVAL, AMQP_BEFORE, AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CREDIT, AMQP_DROPPED,
-    AMQP_ENDING, AMQP_FOR_ENGINE, AMQP_NOTHING, AMQP_NO_MEMORY, AMQP_OF_LINK, AMQP_OF_SESSION,
-    AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER, AMQP_THEIRS, amqp_arrival_t,
-    amqp_bytes_t, amqp_deliveries_release, amqp_delivery_arrive, amqp_delivery_keep,
+    AMQP_ARRIVAL, AMQP_BEFORE, AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_RELEASED, AMQP_CREDIT,
+    AMQP_DROPPED, AMQP_ENDING, AMQP_FOR_ENGINE, AMQP_NOTHING, AMQP_NO_MEMORY, AMQP_OF_LINK,
+    AMQP_OF_SESSION, AMQP_OURS, AMQP_OUTCOME, AMQP_RECEIVER, AMQP_REFUSED, AMQP_SENDER, AMQP_THEIRS,
+    amqp_arrival_t, amqp_bytes_t, amqp_deliveries_settle, amqp_delivery_arrive, amqp_delivery_keep,
     amqp_delivery_keep_said, amqp_delivery_t, amqp_disposition_t, amqp_event, amqp_link_end_before,
     amqp_link_end_hold, amqp_link_end_t, amqp_plane_init, amqp_plane_next, amqp_refusal_t,
     amqp_session_deliveries_catch_up, amqp_session_deliveries_t, amqp_timers_init,

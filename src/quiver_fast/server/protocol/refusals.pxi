@@ -50,7 +50,9 @@ cdef void drop(Peer *peer, const amqp_arrival_t *arrival) noexcept nogil:
     """
     transfer_lost(peer)
     if not (arrival.more or arrival.settled):
-        amqp_deliveries_release(&peer.deliveries, arrival.link, arrival.delivery_id)
+        amqp_deliveries_settle(
+            &peer.deliveries, arrival.link, arrival.delivery_id, arrival.delivery_id,
+            AMQP_CODE_RELEASED)
         peer_dirty(peer)
     if peer.plane.session.user != NULL:
         fit_session(peer, <Session *>peer.plane.session.user)

@@ -157,8 +157,8 @@ cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcep
     else:
         waits = transaction._stored and link.peer.container.group
         commit(transaction)
-        if waits and accept_later(link, delivery):
-            amqp_delivery_advance(delivery)
+        if waits and accept_later(link, delivery.id):
+            amqp_delivery_drop(delivery)
             return True
         if waits:
             # Without memory for the waiter, nobody would answer after the sync.

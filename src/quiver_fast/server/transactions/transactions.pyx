@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from quiver_fast.amqp.data_plane cimport (
     AMQP_CODE_ACCEPTED, AMQP_CODE_DECLARE, AMQP_CODE_DISCHARGE, AMQP_CODE_NONE, AMQP_CODE_RELEASED,
-    AMQP_FINE, AMQP_SECTION_VALUE, BOOLEAN, NULL_, TRUE_, amqp_code, amqp_delivery_advance,
+    AMQP_FINE, AMQP_SECTION_VALUE, BOOLEAN, NULL_, TRUE_, amqp_code, amqp_delivery_drop,
     amqp_delivery_read, amqp_delivery_say, amqp_delivery_say_declared, amqp_delivery_say_modified,
     amqp_delivery_say_rejected, amqp_delivery_settle, amqp_delivery_t, amqp_fields_t,
     amqp_plane_credit, amqp_read_content, amqp_read_descriptor, amqp_read_list, amqp_read_section,

@@ -451,7 +451,7 @@ cdef void take(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexce
                 &inlet.base, delivery, b"amqp:resource-limit-exceeded",
                 b"the server is out of memory")
         return
-    accept(inlet, delivery, waits)
+    accept_record(inlet, delivery, waits)
 
 
 cdef void take_chain(
@@ -477,21 +477,23 @@ cdef void take_chain(
         delivery_reject(
             &inlet.base, delivery, b"amqp:resource-limit-exceeded", b"the server is out of memory")
         return
-    accept(inlet, delivery, waits)
+    accept_record(inlet, delivery, waits)
 
 
-cdef void accept(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept nogil:
-    """Accept a message at once, or when it is on disk."""
+cdef void accept_record(Inlet *inlet, amqp_delivery_t *delivery, bint waits) noexcept nogil:
+    """Accept a message whose delivery has a record, and free the record."""
     if not delivery.settled_by_peer:
-        if waits and accept_later(&inlet.base, delivery):
-            amqp_delivery_advance(delivery)
-            return
-        if waits:
-            # Without memory for the waiter, nobody would answer after the sync.
-            refuse_for_now(NULL, delivery)
-            return
-        amqp_delivery_say(delivery, AMQP_CODE_ACCEPTED)
-    amqp_delivery_settle(delivery)
+        accept(inlet, delivery.id, waits)
+    amqp_delivery_drop(delivery)
+
+
+cdef inline void accept(Inlet *inlet, uint32_t id, bint waits) noexcept nogil:
+    """Accept a message at once, or when it is on disk."""
+    if not waits or not accept_later(&inlet.base, id):
+        # Without memory for the waiter, nobody would answer after the sync.
+        amqp_deliveries_settle(
+            &inlet.base.peer.deliveries, inlet.base.deliveries.end, id, id,
+            AMQP_CODE_MODIFIED if waits else AMQP_CODE_ACCEPTED)
 
 
 cdef void take_in_transaction(

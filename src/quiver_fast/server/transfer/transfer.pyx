@@ -12,8 +12,8 @@ import tempfile
 
 from quiver_fast.errors import one_line
 from quiver_fast.amqp.data_plane cimport (
-    AMQP_CODE_ACCEPTED, AMQP_CODE_NONE, AMQP_CODE_RELEASED, AMQP_LEAST_CHUNK, AMQP_LENT,
-    AMQP_THEIRS, amqp_arrival_t, amqp_bytes_t, amqp_code, amqp_deliveries_accept,
+    AMQP_CODE_ACCEPTED, AMQP_CODE_MODIFIED, AMQP_CODE_NONE, AMQP_CODE_RELEASED, AMQP_LEAST_CHUNK,
+    AMQP_LENT, AMQP_THEIRS, amqp_arrival_t, amqp_bytes_t, amqp_code, amqp_deliveries_settle,
     amqp_delivery_abort, amqp_delivery_advance, amqp_delivery_begin, amqp_delivery_drop,
     amqp_delivery_is_fresh, amqp_delivery_may_begin, amqp_delivery_may_go, amqp_delivery_read,
     amqp_delivery_say, amqp_delivery_say_rejected, amqp_delivery_send, amqp_delivery_send_whole,

@@ -7,6 +7,7 @@ returns False: then the caller takes the long way. Tests compare both ways.
 cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil:
     """Publish and accept a message that came in one frame, without a record of its delivery."""
     cdef Message *message
+    cdef bint waits
     cdef const uint8_t *start = arrival.payload.start
     cdef size_t size = arrival.payload.size
     if not is_whole(arrival) or not is_open(inlet) or not is_taken(inlet, size):
@@ -20,15 +21,16 @@ cdef bint take_whole(Inlet *inlet, const amqp_arrival_t *arrival) noexcept nogil
         return False
     message.origin = inlet.origin
     message.from_trunk = inlet.base.peer.trunk
-    if is_stored(inlet.queue, message) and not store_at_once(inlet.queue, message):
+    if is_stored(inlet.queue, message) and (
+            lacks_file(inlet.queue) or not store_append(inlet.queue, message)):
         message_release(message)
         return False
     note_size(inlet, message)
+    waits = must_wait(inlet.queue, message)
     if not publish(inlet.queue, message):
         return False
     if not arrival.settled:
-        amqp_deliveries_accept(
-            inlet.base.deliveries.all, inlet.base.deliveries.end, arrival.delivery_id)
+        accept(inlet, arrival.delivery_id, waits)
     inlet_wake(inlet)
     return True
 
@@ -52,11 +54,6 @@ cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
     cdef const Queue *queue = inlet.queue
     return queue != NULL and not queue.multicast and queue.bytes < queue.limit and (
         size <= limits.message_size and size <= limits.queue_bytes)
-
-
-cdef bint store_at_once(Queue *queue, Message *message) noexcept nogil:
-    """Write a message to its queue's file, unless the file must be opened or synced first."""
-    return queue.store != NULL and not queue.container.group and store_append(queue, message)
 
 
 cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
