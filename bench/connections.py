@@ -1,9 +1,9 @@
 """How much memory our server takes for idle connections.
 
-    python -m bench.connections [--count 10000] [--ceiling 400]
+    python -m bench.connections [--count 10000] [--ceiling 400] [--tls]
 
-Each is a socket that did the AMQP handshake, without SASL, and then sends nothing. Exits 1 if
-the server's memory is above the ceiling, in MB of 1,000,000 bytes.
+Each is a socket that did the AMQP handshake, without SASL, and then sends nothing; with ``--tls``
+it did TLS's first. Exits 1 if the server's memory is above the ceiling, in MB of 1,000,000 bytes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import argparse
 import resource
 import signal
 import socket
+import ssl
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.runner import Measured, RunError, await_exit, await_ready, free_port
+import trustme
+
+from bench.runner import Certificate, Measured, RunError, await_exit, await_ready, free_port
 from bench.soak import GREETING, descriptors
-from bench.through import ServerLine, our_server
+from bench.through import ServerLine, our_server, our_tls_server
 
 # Far above the longest answer.
 ANSWER = 4096
@@ -44,13 +48,15 @@ def allow_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def connect(port: int, count: int) -> list[socket.socket]:
+def connect(port: int, count: int, secure: ssl.SSLContext | None) -> list[socket.socket]:
     """Return open connections: each has had the server's answer."""
     sockets = []
     for number in range(count):
         # Loopback has an ephemeral port for each address.
         source = (f"127.0.0.{2 + number // 20_000}", 0)
         one = socket.create_connection(("127.0.0.1", port), 10, source)
+        if secure:
+            one = secure.wrap_socket(one)
         one.sendall(GREETING)
         sockets.append(one)
     for one in sockets:
@@ -59,8 +65,10 @@ def connect(port: int, count: int) -> list[socket.socket]:
     return sockets
 
 
-def measure(count: int, server_line: ServerLine = our_server) -> Idle:
-    """Hold idle connections, and measure the server's memory.
+def measure(
+    count: int, server_line: ServerLine = our_server, secure: ssl.SSLContext | None = None
+) -> Idle:
+    """Hold idle connections, within TLS if ``secure``, and measure the server's memory.
 
     Raises:
         RunError: the server failed, or closed one.
@@ -72,7 +80,7 @@ def measure(count: int, server_line: ServerLine = our_server) -> Idle:
         await_ready(server, port)
         server.sample_memory()
         before, opened = server.rss[-1], descriptors(server)
-        sockets = connect(port, count)
+        sockets = connect(port, count, secure)
         server.sample_memory()
         held = server.rss[-1]
         found = descriptors(server) - opened
@@ -85,15 +93,33 @@ def measure(count: int, server_line: ServerLine = our_server) -> Idle:
     return Idle(found, before, held)
 
 
+def measure_secure(count: int) -> Idle:
+    """Like `measure`, within TLS.
+
+    Raises:
+        RunError: the server failed, or closed one.
+        OSError: there are not so many descriptors or ports.
+    """
+    authority = trustme.CA()
+    secure = ssl.create_default_context()
+    authority.configure_trust(secure)
+    secure.check_hostname = False
+    with tempfile.TemporaryDirectory() as folder:
+        pem = str(Path(folder, "server.pem"))
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(pem)
+        return measure(count, our_tls_server(Certificate(pem, pem, "")), secure)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--ceiling", type=float, metavar="MB", help="exit 1 above it")
+    parser.add_argument("--tls", action="store_true", help="connections within TLS")
     options = parser.parse_args(arguments)
     allow_descriptors()
     try:
-        idle = measure(options.count)
+        idle = (measure_secure if options.tls else measure)(options.count)
     except (RunError, OSError) as error:
         print(f"connections: {error}", file=sys.stderr)
         return 1

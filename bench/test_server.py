@@ -57,6 +57,15 @@ def test_idle_connections() -> None:
     assert idle.held <= 400e6, str(idle)
 
 
+@pytest.mark.full
+def test_idle_connections_within_tls() -> None:
+    """At most 600 MB for 10,000 of them, of which OpenSSL takes 16 kB for each."""
+    connections.allow_descriptors()
+    idle = connections.measure_secure(10_000)
+    assert idle.count == 10_000
+    assert idle.held <= 600e6, str(idle)
+
+
 def _figures(case: Case, result: Result) -> dict[str, float]:
     per_sync = {"per_sync": case.count / result.syncs} if result.syncs else {"per_sync": 1.0}
     return {"rate": result.rate / 1e3, "server_cpu": result.cpu * 1e9} | per_sync

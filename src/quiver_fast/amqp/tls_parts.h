@@ -16,12 +16,13 @@
 
 /* The longest record's content (RFC 8446, 5.1). */
 #define RECORD_MAX 16384
-/* No more records are made while so many bytes are unsent. */
-#define UNSENT_LIMIT (4 * RECORD_MAX)
+/* No more records are made while so many bytes are unsent: a turn's output in one call. */
+#define UNSENT_LIMIT (5 * RECORD_MAX)
 /* Room for them, one more record, and TLS's own messages. */
 #define UNSENT_MAX (UNSENT_LIMIT + 2 * RECORD_MAX)
-/* The size of one read from the socket. */
-#define READ_AHEAD 65536
+/* The size of one read from the socket: as many records, each with its header and tag. An
+ * incomplete record would be moved, and need one more call. */
+#define READ_AHEAD (5 * (RECORD_MAX + 32))
 #define NAME_MAX_SIZE 256
 #define FAILURE_SIZE 512
 
