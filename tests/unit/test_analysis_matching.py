@@ -22,7 +22,7 @@ from quiver_fast.property_mix import parse_properties
 from quiver_fast.records.formats import IDS_OF_AN_END
 from quiver_fast.selectors.property_steps import APPLICATION_PROPERTIES_FILTER, steps_of
 from quiver_fast.selectors.selector import parse
-from quiver_fast.server.selectors.selectors import Selector
+from quiver_fast.server.server import Selector
 
 MIXES = [
     "color=red", "color=red:20%,green:80%", "color=red:50%,green:50%,size=1:25%,2:75%",

@@ -76,10 +76,10 @@ def test_headers_come_with_declarations(tree: Path) -> None:
 def test_the_modules_of_this_package_are_told_apart() -> None:
     package = SOURCE / "quiver_fast"
     needing = {path.stem for path in package.rglob("*.pyx") if needs_engine(path, SOURCE)}
-    assert {"sender", "receiver", "info", "protocol"} <= needing
+    assert {"sender", "receiver", "info", "server"} <= needing
     assert not needing & {"tally", "pacer", "parser", "writer", "appender", "textwire"}
     needing_amqp = {path.stem for path in package.rglob("*.pyx") if needs_amqp(path, SOURCE)}
-    assert {"sender", "tls", "transfer"} <= needing_amqp
+    assert {"sender", "tls", "server"} <= needing_amqp
     assert not needing_amqp & {"tally", "parser", "info"}
     declared = cimported(package / "arrow" / "amqp" / "sender.pyx", SOURCE)
     assert package / "proton" / "libproton.pxd" in declared

@@ -74,8 +74,8 @@ def test_a_stale_block_is_noticed() -> None:
 
 # Numbers in prose, and the constants of the code: page, phrase, file, name.
 FACTS = [
-    ("server", "From {} on, a message for which", "messages.pxd", "STREAM_SIZE"),
-    ("streaming", "or {} of it have come", "messages.pxd", "STREAM_SIZE"),
+    ("server", "From {} on, a message for which", "structures.pxi", "STREAM_SIZE"),
+    ("streaming", "or {} of it have come", "structures.pxi", "STREAM_SIZE"),
     ("server", "A selector has at most {} characters", "selector.py", "LENGTH_MAX"),
     ("server", "A producer with {} messages that wait for the disk", "credit.pxi", "UNSYNCED_MAX"),
     ("server", "fills its socket and {}", "framing.pxi", "OUTGOING_MAX"),

@@ -208,6 +208,27 @@ def test_imports_only_downwards(path: Path) -> None:
         assert not engineless, f"{part} must not import {other}"
 
 
+DEFINED = re.compile(r"^ *(?:cdef|def)\b[^\n=:]*?(\w+)\(", re.MULTILINE)
+
+
+def test_a_part_of_the_server_calls_only_folders_that_are_below() -> None:
+    """Its module is one, so no cimport shows which part uses which."""
+    server = SOURCE / PROJECT / "server"
+    texts = {path: path.read_text() for path in server.rglob("*.pxi")}
+    home = {
+        match[1]: path
+        for path, text in texts.items()
+        for match in DEFINED.finditer(text)
+        if not match[0].startswith(" ")
+    }
+    assert len(home) > 800
+    called = re.compile(r"(?<![\w.])(\w+)\(")
+    for path, text in texts.items():
+        for name in home.keys() & set(called.findall(DEFINED.sub("", text))):
+            floors = [FLOORS[part_of(module_of(each))] for each in (home[name], path)]
+            assert floors[0] <= floors[1], f"{path.name} calls {name} of {home[name].name}"
+
+
 def test_what_judges_conformance_shares_no_code_with_what_it_judges() -> None:
     paths = [path for path in sources() if part_of(module_of(path)).startswith("conform")]
     assert len(paths) > 4

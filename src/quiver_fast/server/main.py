@@ -22,11 +22,16 @@ from quiver_fast.queuefile.lock import QueueInUseError, locked
 from quiver_fast.queuefile.reserve import keep_descriptors
 from quiver_fast.ready_file import ready_file, write_ready
 from quiver_fast.security.security import Security
-from quiver_fast.server.addresses.addresses import Broker, restore_subscriptions
 from quiver_fast.server.config import ServerConfig, parse, usage
 from quiver_fast.server.machine import memory_of_machine
-from quiver_fast.server.protocol.protocol import Connector, Listener
-from quiver_fast.server.turn import Turn
+from quiver_fast.server.server import (
+    Broker,
+    Connector,
+    Listener,
+    Readings,
+    Turn,
+    restore_subscriptions,
+)
 from quiver_fast.sockets import listen
 
 if TYPE_CHECKING:
@@ -156,7 +161,6 @@ def open_metrics(
     if config.metrics_port < 0:
         return None
     from quiver_fast.server.metrics import ServerMetrics
-    from quiver_fast.server.readings import Readings
 
     readings = Readings(reactor, None if amqp is None else amqp.broker, syncer)
     metrics = ServerMetrics(config.metrics_host, config.metrics_port, readings, remote)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from quiver_fast.metrics.http import MetricsServer
-from quiver_fast.server.readings import Figures, QueueFigures, Readings
+from quiver_fast.server.server import Figures, QueueFigures, Readings
 
 OTHERS = "(others)"
 """The label for all queues without a label of their own."""

@@ -25,7 +25,7 @@ from quiver_fast.extras import how_to_install
 
 Connect = Callable[..., tuple[Server, Clients]]
 
-# The most visits of one reading (readings.pxd), and of queues with a label (labels.pxd).
+# The most visits of one reading (readings.pxi), and of queues with a label (labels.pxi).
 VISITS = 2000
 LABELS = 500
 OTHERS = "(others)"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Data, Message, symbol, ulong
 
-from quiver_fast.server.messages.messages import merged
+from quiver_fast.server.server import merged
 
 texts = st.text(max_size=270)
 keys = st.one_of(

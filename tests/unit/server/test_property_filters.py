@@ -18,7 +18,7 @@ from quiver_fast.selectors.property_steps import (
     steps_of,
 )
 from quiver_fast.selectors.selector import LENGTH_MAX, SelectorError
-from quiver_fast.server.selectors.selectors import Selector
+from quiver_fast.server.server import Selector
 
 NAMES = ["a", "b", "é", "subject"]
 TEXTS = st.text(st.sampled_from("ab&%_é"), max_size=4)

@@ -22,11 +22,11 @@ from quiver_fast.selectors.selector import (
     Step,
     parse,
 )
-from quiver_fast.server.selectors import selectors
+from quiver_fast.server.server import Selector
 
 
-def selector(text: str) -> selectors.Selector:
-    return selectors.Selector(parse(text))
+def selector(text: str) -> Selector:
+    return Selector(parse(text))
 
 
 def is_number(value: object) -> bool:

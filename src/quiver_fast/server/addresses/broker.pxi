@@ -23,6 +23,32 @@ cdef class Broker:
         opener: opens the files; the caller owns it.
     """
 
+    cdef Container container
+    cdef Reactor reactor
+    cdef readonly object config
+    cdef Security security
+    # bytes (address) -> int (Queue *)
+    cdef dict queues
+    # bytes (container id) -> int (Peer *), of connections that may be the only ones of it
+    cdef dict containers
+    # (container id or None, name, whether it is kept) -> Subscription
+    cdef readonly dict subscriptions
+    # The same, for subscriptions whose files are being made.
+    cdef readonly dict making
+    # int (serial) -> Deferred, for links that wait for such files; and the function that resumes
+    # a link.
+    cdef readonly dict deferred
+    cdef void (*go_on)(Link *link, const Delay *delay) noexcept nogil
+    # The data directory, and the Store of each queue that has a file; None without one.
+    cdef readonly object files
+    cdef list stores
+    # Syncs these stores in its own thread.
+    cdef Syncer syncer
+    # Opens the files of queues that clients make.
+    cdef Opener opener
+    cdef bytes container_id
+    cdef Endings endings
+
     def __init__(self, reactor: Reactor, config: object, security: Security,
                  files: QueueDirectory | None, syncer: Syncer | None,
                  opener: Opener | None) -> None:
@@ -360,11 +386,6 @@ cdef void want_store(Queue *queue) noexcept nogil:
     if not queue.opening:
         with gil:
             (<Broker>queue.container.broker).want_store(queue)
-
-
-cdef void say(object what) noexcept:
-    """Report a problem on standard error."""
-    sys.stderr.write(f"quiver-server-pyfast: {one_line(str(what))}\n")
 
 
 def check_address(address: bytes) -> None:

@@ -7,6 +7,10 @@ session. It represents an attach without an answer, or a consumer that has left.
 cdef class Deferred:
     """A link that waits. The broker keeps it as long as the link exists."""
 
+    # NULL when it is gone.
+    cdef Link *link
+    cdef Delay delay
+
 
 cdef Deferred defer(Broker broker, Link *link):
     """Let a link wait for `go_on`."""
@@ -32,16 +36,16 @@ cdef int end_deferred(Broker broker, const Link *link, bint closed) except -1:
 cdef void deferred_left(Link *link) noexcept nogil:
     """Forget a waiting link that ends."""
     with gil:
-        leave(<Broker>link.peer.container.broker, link)
+        deferred_leave(<Broker>link.peer.container.broker, link)
 
 
-cdef int leave(Broker broker, const Link *link) except -1:
+cdef int deferred_leave(Broker broker, const Link *link) except -1:
     cdef Deferred deferred = broker.deferred.pop(link.serial)
     deferred.link = NULL
     return 0
 
 
-cdef int go_on(Broker broker, Deferred deferred, bytes why) except -1:
+cdef int deferred_go_on(Broker broker, Deferred deferred, bytes why) except -1:
     """Answer a link that waited, if it still exists.
 
     Args:

@@ -14,8 +14,16 @@ cdef dict NAMES = {
 }
 
 
+# The filters of a source.
 cdef class Asked:
     """The filters of a source."""
+
+    # The selector and the property filters together; None for none of them.
+    cdef Selector selector
+    cdef list steps
+    cdef bint has_selector
+    # The key that the peer gave no-local; None if it did not ask for it.
+    cdef bytes local_key
 
 
 cdef Asked read_filters(pn_terminus_t *theirs):
@@ -63,7 +71,7 @@ cdef int read_filter(Asked asked, pn_data_t *data, bytes key) except -1:
         if pn_data_type(data) != PN_STRING:
             raise Refusal(b"amqp:invalid-field", "the selector is not a string")
         asked.has_selector = True
-        join(asked, parse(bytes_of(pn_data_get_bytes(data)).decode("utf-8", "replace")))
+        join_steps(asked, parse(bytes_of(pn_data_get_bytes(data)).decode("utf-8", "replace")))
     elif kind == NO_LOCAL:
         asked.local_key = key
     elif kind in (PROPERTIES_FILTER.encode(), APPLICATION_PROPERTIES_FILTER.encode()):
@@ -75,7 +83,7 @@ cdef int read_filter(Asked asked, pn_data_t *data, bytes key) except -1:
     return 0
 
 
-cdef int join(Asked asked, list steps) except -1:
+cdef int join_steps(Asked asked, list steps) except -1:
     """Let a message pass only if it passes these steps, too."""
     steps += [Step("and")] * bool(asked.steps)
     asked.steps += steps
@@ -98,7 +106,7 @@ cdef int read_property_filter(Asked asked, pn_data_t *data, str name) except -1:
     pn_data_exit(data)
     if not found:
         raise Refusal(b"amqp:invalid-field", f"the {name} is empty")
-    return join(asked, steps_of(name, found))
+    return join_steps(asked, steps_of(name, found))
 
 
 cdef object value_of(pn_data_t *data, str key):

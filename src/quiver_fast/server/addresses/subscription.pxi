@@ -26,6 +26,15 @@ cdef size_t ATTACH_MORE = 192
 cdef class Subscription:
     """A named subscription. Its queue refers to it while the subscription can be found."""
 
+    cdef Queue *queue
+    # A Description.
+    cdef readonly object what
+    cdef readonly tuple key
+    # The name of its folder; None if it has none.
+    cdef readonly object folder
+    # Links that wait until it is made.
+    cdef list waiting
+
 
 cdef Queue *subscription_of(
         Broker broker, Peer *peer, pn_link_t *link, Queue *topic) except? NULL:
@@ -50,7 +59,7 @@ cdef Queue *subscription_of(
         # Now: a refusal later would leave a subscription behind, or end one.
         raise Refusal(b"amqp:frame-size-too-small",
                       "our attach would be larger than your max-frame-size")
-    name = name_of(link)
+    name = link_name(link)
     container = container_of(peer)
     if shared:
         name = name.partition(b"|")[0]
@@ -81,7 +90,7 @@ cdef Queue *subscription_of(
     if found is None:
         found = subscribe(broker, topic, what, key)
     elif not shared:
-        steal(found.queue)
+        subscription_steal(found.queue)
     if kept:
         claim(pn_link_source(link), found.what)
     return found.queue
@@ -93,7 +102,7 @@ cdef bint answer_fits(const Peer *peer, pn_link_t *link) noexcept nogil:
     return link_end(link).attach_size + ATTACH_MORE <= most
 
 
-cdef bytes name_of(pn_link_t *link):
+cdef bytes link_name(pn_link_t *link):
     """Return a link's name, which is mandatory in an attach (part 2.7.3)."""
     cdef const char *name = pn_link_name(link)
     if name == NULL:
@@ -136,7 +145,7 @@ cdef bint is_active(const Queue *subscription) noexcept nogil:
     return subscription.subscription != NULL and subscription.consumer_count > 0
 
 
-cdef int steal(Queue *queue) except -1:
+cdef int subscription_steal(Queue *queue) except -1:
     """Detach the consumers of a subscription, because a new link has the same name."""
     while queue.consumers != NULL:
         queue.container.steal(&queue.consumers.outlet.base)
@@ -150,7 +159,7 @@ cdef Subscription subscribe(Broker broker, Queue *topic, object what, tuple key)
     broker.check_room()
     made.what = what
     made.key = key
-    begin(broker, topic, made)
+    subscription_begin(broker, topic, made)
     return made
 
 
@@ -220,7 +229,7 @@ def files_made(Broker broker, Subscription made, name: str, error: Exception | N
         # Many may have been made at once.
         check_selectors(broker)
         topic = topic_of(broker, made.what)
-        begin(broker, topic, made)
+        subscription_begin(broker, topic, made)
     except Exception as failure:
         scarce = isinstance(failure, NoDescriptorsError)
         if scarce:
@@ -235,7 +244,7 @@ def files_made(Broker broker, Subscription made, name: str, error: Exception | N
     waiting, made.waiting = made.waiting, None
     for deferred in waiting:
         (<Deferred>deferred).delay.scarce = scarce
-        go_on(broker, deferred, why)
+        deferred_go_on(broker, deferred, why)
 
 
 cdef Queue *topic_of(Broker broker, object what) except NULL:
@@ -246,7 +255,7 @@ cdef Queue *topic_of(Broker broker, object what) except NULL:
     return topic
 
 
-cdef int begin(Broker broker, Queue *topic, Subscription made) except -1:
+cdef int subscription_begin(Broker broker, Queue *topic, Subscription made) except -1:
     """Make a subscription's queue, and give it the file with the stored messages."""
     cdef bint kept = made.key[2]
     made.queue = broker.subscribe(topic)
@@ -282,7 +291,7 @@ cdef Queue *known_subscription(Broker broker, Peer *peer, pn_link_t *link) excep
     cdef pn_terminus_t *ours = pn_link_source(link)
     cdef pn_data_t *data = pn_terminus_capabilities(ours)
     cdef Subscription found
-    name = name_of(link)
+    name = link_name(link)
     if name.endswith(b"|global"):
         key = None, name[:-len(b"|global")], True
     else:
@@ -329,7 +338,7 @@ def restore_subscriptions(Broker broker) -> None:
             made.what = what
             made.key = what.container, what.name, True
             made.folder = folder
-            begin(broker, topic, made)
+            subscription_begin(broker, topic, made)
         except QueueInUseError:
             raise
         except (MemoryError, OSError, QuiverError) as error:
@@ -408,7 +417,7 @@ def files_forgotten(
     if error is not None:
         say(error)
     if deferred is not None:
-        go_on(broker, deferred, None)
+        deferred_go_on(broker, deferred, None)
 
 
 cdef int end_subscription(Broker broker, Subscription subscription) noexcept:

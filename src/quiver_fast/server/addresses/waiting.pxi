@@ -7,8 +7,8 @@ message, and the other links wait in order.
 
 # The bytes of long messages that end in one turn. A single message may have more.
 cdef size_t COPIED_MAX = 4194304
-SCARCE = b"amqp:resource-limit-exceeded"
-NO_DESCRIPTORS = b"the server has no descriptors left for the queue's file"
+cdef const char *SCARCE = b"amqp:resource-limit-exceeded"
+cdef const char *NO_DESCRIPTORS = b"the server has no descriptors left for the queue's file"
 
 
 cdef bint inlet_must_wait(Inlet *inlet) noexcept nogil:

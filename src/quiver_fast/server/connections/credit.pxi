@@ -5,6 +5,19 @@ a consumer. So its sender gets credit when the first consumer attaches, and is d
 the last one detaches (AMQP 1.0 part 2.6.7).
 """
 
+cdef inline int credit_of(const Link *link) noexcept nogil:
+    """Return the credit of a link that messages come by, with those that were not taken yet."""
+    return <int>(link.deliveries.end.counts.credit + link.deliveries.untaken)
+
+
+cdef inline void note_size(Inlet *inlet, const Message *message) noexcept nogil:
+    """Follow the mean size of the messages that come by a link, and count them."""
+    came_in(&inlet.base.peer.container.traffic, message.size)
+    if inlet.mean_size == 0:
+        inlet.mean_size = message.size
+    inlet.mean_size += (<int64_t>message.size - <int64_t>inlet.mean_size) // 8
+
+
 cdef inline bint has_demand(const Queue *queue) noexcept nogil:
     """Say whether a stream to this address has a consumer, or a file."""
     if queue.multicast:

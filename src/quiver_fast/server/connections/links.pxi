@@ -1,5 +1,24 @@
 """The records of sessions and links: made at begin or attach, freed at end or detach."""
 
+# The largest window of a session, in frames.
+cdef enum:
+    WIDE_WINDOW = 512
+
+# Room for a name of write_name.
+cdef enum:
+    NAME_MAX = 64
+
+
+cdef inline Session *session_of(pn_session_t *session) noexcept nogil:
+    return <Session *>pn_session_get_context(session)
+
+
+cdef inline bint is_attached(const Link *link) noexcept nogil:
+    """Say whether our attach went out, and our detach did not."""
+    return link.deliveries.end != NULL and (
+        link.deliveries.end.phase[<int>AMQP_OURS] == AMQP_ACTIVE)
+
+
 cdef inline bint attached_here(const Link *link) noexcept nogil:
     return link.role == STREAMS_TO_PEER or link.role == TRUNK_CONSUMER
 

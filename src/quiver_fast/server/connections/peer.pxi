@@ -9,7 +9,6 @@
 cdef size_t WAITING_MAX = 1 << 20
 # Frames for the engine are small, except an attach with a long filter.
 cdef size_t FEED_SIZE = 4096
-cdef int64_t MILLISECOND = 1000000
 
 
 cdef ssize_t read_tls(void *tls, void *buffer, size_t size) noexcept nogil:

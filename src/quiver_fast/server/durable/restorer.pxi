@@ -3,7 +3,7 @@
 # The bytes of a document before its content (A.2).
 cdef size_t HEADER = 4
 # The first bytes of a long message, which contain its header section.
-cdef size_t START = 4096
+cdef size_t FIRST_BYTES = 4096
 # The ending of a chain's last part if a copy of the message follows.
 cdef uint32_t COPIED = 2
 
@@ -14,6 +14,12 @@ cdef class Restorer:
     Args:
         appender: the writer of the files.
     """
+
+    cdef Appender appender
+    cdef dict unfinished
+    cdef list whole
+    cdef list loose
+    cdef dict bytes
 
     def __cinit__(self, appender: Appender) -> None:
         self.appender = appender
@@ -55,7 +61,7 @@ cdef class Restorer:
         cdef Chain *chain
         size -= RAW_HEAD
         if size < STREAM_SIZE:
-            message = message_of(start + RAW_HEAD, size)
+            message = stored_message(start + RAW_HEAD, size)
             message.complete = True
             message.index = index
             if message_read_stored(message, now) != HEADER_READ:
@@ -131,7 +137,7 @@ cdef class Restorer:
 
         Return NULL if it is not a message.
         """
-        cdef Message *message = message_of(NULL, 0)
+        cdef Message *message = stored_message(NULL, 0)
         cdef ChainReader *reader
         cdef bint good
         message.format = format
@@ -143,7 +149,7 @@ cdef class Restorer:
             chain_close(reader)
             message_release(message)
             raise OutputError(f"{self.appender.directory}: a stored message cannot be read")
-        good = read_start(message, reader.at, min(reader.left, START), now)
+        good = read_start(message, reader.at, min(reader.left, FIRST_BYTES), now)
         chain_close(reader)
         if not good:
             message_release(message)
@@ -180,8 +186,8 @@ cdef class Restorer:
         return ranges
 
 
-cdef Message *message_of(const char *bytes, size_t size) except NULL:
-    cdef Message *message = message_new(max(size, START) if bytes == NULL else size)
+cdef Message *stored_message(const char *bytes, size_t size) except NULL:
+    cdef Message *message = message_new(max(size, FIRST_BYTES) if bytes == NULL else size)
     cdef size_t room
     if message == NULL:
         raise MemoryError("no memory for a stored message")

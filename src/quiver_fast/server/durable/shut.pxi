@@ -44,3 +44,33 @@ cdef void forget_shut(Container *container, void *store) noexcept nogil:
         place = &(<Store>place[0]).next_shut
     if place[0] == store:
         place[0] = (<Store>store).next_shut
+
+
+cdef void report(Store store) noexcept nogil:
+    """Report that a file takes no more, once until it takes something again."""
+    if is_scarce(store.queue):
+        with gil:
+            report_scarce(store.container, store.appender.failure())
+        return
+    if store.failing:
+        return
+    store.failing = True
+    with gil:
+        say(store.appender.failure())
+
+
+cdef void report_scarce(Container *container, object what) noexcept:
+    """Report that descriptors are scarce, once until a queue gets some again."""
+    if not container.scarce:
+        container.scarce = True
+        say(f"{what}")
+
+
+cdef bint is_scarce(const Queue *queue) noexcept nogil:
+    """Say whether the queue's last failure was the want of descriptors or memory."""
+    return queue.scarce if queue.store == NULL else is_want((<Store>queue.store).appender.error)
+
+
+cdef void say(object what) noexcept:
+    """Report a problem on standard error."""
+    sys.stderr.write(f"quiver-server-pyfast: {one_line(str(what))}\n")

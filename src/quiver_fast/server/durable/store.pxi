@@ -29,6 +29,45 @@ cdef class Store:
         name: its name in the data directory.
     """
 
+    cdef Queue *queue
+    cdef Container *container
+    # Its name in the data directory.
+    cdef readonly bytes name
+    cdef const char *name_start
+    cdef size_t name_size
+    cdef Appender appender
+    cdef Retention retention
+    # Removed entries whose removal is not in the file yet.
+    cdef uint64_t *removed
+    cdef size_t removed_count
+    cdef size_t removed_capacity
+    # It has removals to write; then it is in the container's list.
+    cdef bint dirty
+    cdef void *next_dirty
+    # Entries were removed since the last search for files to delete.
+    cdef bint untidy
+    # It has something to sync, or files to close; then it is in that list.
+    cdef bint unsynced
+    cdef void *next_unsynced
+    # It waits for a sync to open its files; then it is in that list.
+    cdef bint waits
+    cdef void *next_shut
+    # The file that was ended last and is not on disk yet, and its last index; -1 for none.
+    cdef int ended_fd
+    cdef int64_t ended_cycle
+    cdef int64_t ended_last
+    # Descriptors of deleted files, to be closed.
+    cdef list deleted
+    cdef bint has_deleted
+    # A transaction's work is being written here; then it is in its list. The first entry of it.
+    cdef bint joined
+    cdef void *next_joined
+    cdef int64_t joined_from
+    # The mark of a transaction's end that could not be written; nothing may come before it.
+    cdef Mark owed
+    # The last append failed, and that was reported.
+    cdef bint failing
+
     def __cinit__(self, appender: Appender, name: bytes) -> None:
         self.appender = appender
         self.name = name
@@ -296,35 +335,6 @@ cdef inline bint reserve_with_notes(Appender appender, size_t size) noexcept nog
     """Allocate disk space for so many bytes of messages, and for the removals after them."""
     return appender.reserve(
         appender.tail + size + max(min(appender.tail // 8, NOTES_ROOM), NOTES_ROOM_MIN))
-
-
-cdef void report(Store store) noexcept nogil:
-    """Report that a file takes no more, once until it takes something again."""
-    if is_scarce(store.queue):
-        with gil:
-            report_scarce(store.container, store.appender.failure())
-        return
-    if store.failing:
-        return
-    store.failing = True
-    with gil:
-        say(store.appender.failure())
-
-
-cdef void report_scarce(Container *container, object what) noexcept:
-    """Report that descriptors are scarce, once until a queue gets some again."""
-    if not container.scarce:
-        container.scarce = True
-        say(f"{what}")
-
-
-cdef bint is_scarce(const Queue *queue) noexcept nogil:
-    """Say whether the queue's last failure was the want of descriptors or memory."""
-    return queue.scarce if queue.store == NULL else is_want((<Store>queue.store).appender.error)
-
-
-cdef void say(str message) noexcept:
-    sys.stderr.write(f"quiver-server-pyfast: {one_line(message)}\n")
 
 
 cdef void note_removal(Store store, int64_t index) noexcept nogil:

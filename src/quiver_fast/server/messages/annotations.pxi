@@ -39,7 +39,7 @@ def merged(encoded: bytes, annotations: bytes) -> bytes:
         raise MemoryError("no memory for a message")
     memcpy(chunk_bytes(message.first), <const char *>encoded, len(encoded))
     message_filled(message, len(encoded))
-    after = message_annotated(message, bytes_of(annotations))
+    after = message_annotated(message, encoded_bytes(annotations))
     message_release(message)
     if after == NULL:
         raise ValueError("the annotations cannot be merged")
@@ -48,7 +48,7 @@ def merged(encoded: bytes, annotations: bytes) -> bytes:
     return result
 
 
-cdef amqp_bytes_t bytes_of(bytes data):
+cdef amqp_bytes_t encoded_bytes(bytes data):
     cdef amqp_bytes_t result
     result.start = data
     result.size = len(data)

@@ -54,7 +54,7 @@ cdef Chain *chain_new(Appender appender, uint64_t id) noexcept nogil:
     cdef Chain *chain = <Chain *>calloc(1, sizeof(Chain) + SPANS * sizeof(Span))
     if chain == NULL:
         return NULL
-    chain.end = end_chain
+    chain.end = chain_end
     chain.appender = <void *>appender
     chain.id = id
     chain.capacity = SPANS
@@ -72,7 +72,7 @@ cdef Chain *chain_grown(Chain *chain) noexcept nogil:
     return grown
 
 
-cdef void end_chain(void *ended) noexcept nogil:
+cdef void chain_end(void *ended) noexcept nogil:
     """Free a chain, and release its files."""
     cdef Chain *chain = <Chain *>ended
     let_spans_go(chain)
@@ -179,7 +179,7 @@ cdef bint write_part(Appender appender, Message *message, size_t size, bint last
     note_part(chain, appender.cycle, at, appender.tail, size, -1)
     keep_part(chain, appender.tail - at)
     chain.closed = last
-    let_go(appender.file.base, at // LET_GO * LET_GO, appender.tail // LET_GO * LET_GO)
+    unmap(appender.file.base, at // LET_GO * LET_GO, appender.tail // LET_GO * LET_GO)
     return True
 
 
@@ -264,7 +264,7 @@ cdef void be_single(Chain *chain, int64_t cycle, size_t at, size_t end) noexcept
     note_part(chain, cycle, at, end, end - at, -1)
 
 
-cdef void let_go(char *base, size_t begin, size_t end) noexcept nogil:
+cdef void unmap(char *base, size_t begin, size_t end) noexcept nogil:
     """Unmap pages of a file that nobody needs any more. Their content stays in the file."""
     begin = begin // PAGE * PAGE
     end = end // PAGE * PAGE
@@ -334,7 +334,7 @@ cdef bint stand_before(ChainReader *reader, const Message *message) noexcept nog
     """
     cdef Chain *chain = chain_of(message)
     cdef const Span *span = &chain.spans[reader.span]
-    cdef Step step = TAILER_FOUND
+    cdef int step = TAILER_FOUND
     if (<Tailer>reader.tailer).cycle != span.cycle or (<Tailer>reader.tailer).file.base == NULL or (
             span.end > (<Tailer>reader.tailer).file.size):
         reserve_begin()
@@ -403,7 +403,7 @@ cdef void forget_pages(ChainReader *reader, const char *at) noexcept nogil:
         reader.base = base
         reader.let_go = done
     elif done - reader.let_go >= LET_GO:
-        let_go(base, reader.let_go, done)
+        unmap(base, reader.let_go, done)
         reader.let_go = done
 
 

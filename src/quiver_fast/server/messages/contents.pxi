@@ -6,7 +6,7 @@ whole messages walks over the same functions, and notes the bytes that decide: s
 
 # Kinds of values, as bits.
 cdef enum:
-    IS_NULL = 1
+    CONTENT_NULL = 1
     IS_STRING = 2
     IS_SYMBOL = 4
     IS_BINARY = 8
@@ -184,7 +184,7 @@ cdef bint have_items(Rest *rest, int section, uint8_t constructor) noexcept nogi
 cdef inline int allowed(int section, uint32_t i) noexcept nogil:
     """Return the kinds of a section's item; those of a map are keys and values in turn."""
     if section == AMQP_SECTION_PROPERTIES:
-        return PROPERTY_KINDS[i] | IS_NULL
+        return PROPERTY_KINDS[i] | CONTENT_NULL
     if section == AMQP_SECTION_APPLICATION_PROPERTIES:
         return IS_SIMPLE if i % 2 else IS_STRING
     return IS_ANY if i % 2 else IS_SYMBOL | IS_ULONG
@@ -210,9 +210,9 @@ cdef inline void move(Rest *rest, size_t size, bint decides) noexcept nogil:
     rest.left -= size
 
 
-cdef int kind_of(uint8_t constructor) noexcept nogil:
+cdef int kind_bit(uint8_t constructor) noexcept nogil:
     if constructor == NULL_:
-        return IS_NULL
+        return CONTENT_NULL
     if constructor == STRING8 or constructor == STRING32:
         return IS_STRING
     if constructor == SYMBOL8 or constructor == SYMBOL32:
@@ -245,7 +245,7 @@ cdef bint pass_value(Rest *rest, int kinds) noexcept nogil:
         return pass_described(rest, kinds)
     amqp_read_content(&reader, &value)
     if value.content.start == NULL or reader.fault == AMQP_DECODE_ERROR or not (
-            kinds & kind_of(value.constructor)):
+            kinds & kind_bit(value.constructor)):
         return False
     head = value.content.start - begin
     if value.content.size > rest.left or head > rest.left - value.content.size:

@@ -12,7 +12,7 @@ cdef enum:
     SIZE_AT = 4
     FLAGS_KEY_SIZE = 20
     TO_KEY_SIZE = 17
-cdef const char *START = b"\x00\x53\x71\xd1\x00\x00\x00\x00\x00\x00\x00\x04"
+cdef const char *ROUTE_START = b"\x00\x53\x71\xd1\x00\x00\x00\x00\x00\x00\x00\x04"
 cdef const char *FLAGS_KEY = b"\xa3\x12x-opt-quiver-flags"
 cdef const char *TO_KEY = b"\xa3\x0fx-opt-quiver-to"
 
@@ -35,7 +35,7 @@ cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexce
         presettled: the stream's sender settled it already.
     """
     cdef size_t n = START_SIZE
-    memcpy(out, START, START_SIZE)
+    memcpy(out, ROUTE_START, START_SIZE)
     memcpy(out + n, FLAGS_KEY, FLAGS_KEY_SIZE)
     n += FLAGS_KEY_SIZE
     out[n] = <char>SMALL_UINT

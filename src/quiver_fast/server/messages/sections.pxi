@@ -4,6 +4,20 @@ A node checks the order, kind and size of the sections, and the contents of thos
 (contents.pxi). It reads the header's fields, and the message's expiry.
 """
 
+cdef inline bint has_shape(const Shape *shape, const uint8_t *at, size_t size) noexcept nogil:
+    """Say whether a message is as long as the one before, with the same sections in it."""
+    cdef uint64_t difference = 0
+    cdef uint64_t word
+    cdef int i
+    if size != shape.size or shape.header.size and memcmp(
+            at, shape.header_bytes, shape.header.size) != 0:
+        return False
+    for i in range(shape.count):
+        memcpy(&word, at + shape.offsets[i], sizeof(word))
+        difference |= (word ^ shape.words[i]) & shape.masks[i]
+    return difference == 0
+
+
 # The field absolute-expiry-time of properties, part 3.2.4.
 cdef int EXPIRY_FIELD = 8
 # A message that expires in more than 30 years never expires: no run and no file is that old.
@@ -350,7 +364,7 @@ cdef HeaderResult message_address(
             break
         if not advance(&place, value.content.start + value.content.size - begin):
             return HEADER_MORE
-    if is_beyond(&place, value.content.start + value.content.size - begin):
+    if is_past(&place, value.content.start + value.content.size - begin):
         return HEADER_MORE
     if not to_field(&place, TO_FIELD):
         return HEADER_READ
@@ -366,7 +380,7 @@ cdef HeaderResult message_address(
     return HEADER_READ
 
 
-cdef bint is_beyond(const Place *place, size_t size) noexcept nogil:
+cdef bint is_past(const Place *place, size_t size) noexcept nogil:
     """Say whether a message does not have ``size`` bytes more."""
     cdef Place end = place[0]
     return not advance(&end, size)

@@ -6,6 +6,10 @@ acquired entry leaves its lane, and a released one returns to its place. Message
 references, because a topic puts one message into many queues.
 """
 
+# Bits of a sequence that count entries. A queue by priority has the priority above them.
+cdef enum:
+    COUNT_BITS = 48
+
 # Freed entries for reuse: each message needs one.
 cdef Entry *spare = NULL
 cdef size_t spare_count = 0
@@ -13,9 +17,6 @@ cdef size_t SPARE_MAX = 65536
 # The memory of a message besides its bytes, with the allocator's part. Without it a limit would
 # not bound the memory of short messages.
 cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
-cdef int64_t MILLISECOND = 1000000
-# The priority of a message that names none (AMQP 1.0 part 3.2.1).
-cdef uint64_t DEFAULT_PRIORITY = 4
 
 
 cdef void wake(Timer *timer, int64_t now) noexcept nogil:

@@ -27,7 +27,7 @@ cdef void attach(Peer *peer, pn_link_t *link) noexcept nogil:
             if peer.link_count >= peer.container.limits.links:
                 raise Refusal(b"amqp:resource-limit-exceeded",
                               f"a connection has at most {peer.container.limits.links} links")
-            answer(peer, link)
+            answer_attach(peer, link)
             hold_name(link)
         except Refusal as refusal:
             refuse(link, refusal.condition, str(refusal))
@@ -122,15 +122,15 @@ cdef bytes detach_frame(int channel, uint32_t handle):
     return struct.pack(">IBBH", 8 + len(body), 2, 0, channel) + body
 
 
-cdef int answer(Peer *peer, pn_link_t *link) except -1:
+cdef int answer_attach(Peer *peer, pn_link_t *link) except -1:
     cdef const amqp_link_end_t *end = link_end(link)
     if end == NULL:
         raise Refusal(b"amqp:invalid-field", "there is no such name of a link")
     if end.flaw != NULL:
         raise Refusal(b"amqp:invalid-field", (<bytes>end.flaw).decode())
     broker = <Broker>peer.container.broker
-    check_address(pn_link_remote_source(link))
-    check_address(pn_link_remote_target(link))
+    check_terminus(pn_link_remote_source(link))
+    check_terminus(pn_link_remote_target(link))
     if pn_link_is_sender(link):
         return attach_outlet(broker, peer, link)
     if pn_terminus_get_type(pn_link_remote_target(link)) == PN_COORDINATOR:
@@ -200,7 +200,7 @@ cdef Queue *node_of(Broker broker, pn_terminus_t *theirs, pn_terminus_t *ours) e
     return queue
 
 
-cdef int check_address(pn_terminus_t *terminus) except -1:
+cdef int check_terminus(pn_terminus_t *terminus) except -1:
     """Refuse an address that is not a string (part 1.6.20), before our attach repeats it."""
     cdef const char *address = pn_terminus_get_address(terminus)
     if address == NULL:

@@ -23,6 +23,21 @@ cdef class Connector:
         SignalError: a signal came.
     """
 
+    cdef Broker broker
+    cdef Security security
+    cdef SaslExchange exchange
+    cdef object target
+    cdef list addresses
+    cdef size_t attempt
+    # The sockets while they connect.
+    cdef object race
+    # When it gives them up (monotonic ns).
+    cdef int64_t given_up
+    cdef double delay
+    # The last report, to report a state only once.
+    cdef str said
+    cdef Dial dial
+
     def __init__(self, broker: Broker, target: object, security: Security) -> None:
         self.broker = broker
         self.target = target

@@ -105,7 +105,7 @@ cdef void take_event(Peer *peer, pn_event_t *event) noexcept nogil:
     elif kind == PN_LINK_REMOTE_CLOSE or kind == PN_LINK_REMOTE_DETACH:
         link_ended(peer, pn_event_link(event), kind == PN_LINK_REMOTE_CLOSE)
     elif kind == PN_SESSION_REMOTE_OPEN:
-        begin(peer, pn_event_session(event))
+        session_began(peer, pn_event_session(event))
     elif kind == PN_SESSION_REMOTE_CLOSE:
         end(peer, pn_event_session(event))
     elif kind == PN_CONNECTION_REMOTE_OPEN:
@@ -177,11 +177,11 @@ cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
         if delivery == NULL:
             peer.walked = NULL
             return left
-        left -= take_outcome(delivery, &peer.plane.disposition)
+        left -= outcome_came(delivery, &peer.plane.disposition)
     return left
 
 
-cdef int take_outcome(
+cdef int outcome_came(
         amqp_delivery_t *delivery, const amqp_disposition_t *disposition) noexcept nogil:
     """Apply an outcome to a delivery, and return its cost in events."""
     cdef Link *link = <Link *>delivery.link.end.user
@@ -345,7 +345,7 @@ cdef void go_on(Link *link, const Delay *delay) noexcept nogil:
         link_ended(peer, engine_link, delay.closed)
 
 
-cdef void begin(Peer *peer, pn_session_t *session) noexcept nogil:
+cdef void session_began(Peer *peer, pn_session_t *session) noexcept nogil:
     """Handle the peer's begin. The window is chosen later, when the first attaches are known."""
     cdef Session *made
     if not pn_session_state(session) & PN_LOCAL_UNINIT:
@@ -412,7 +412,7 @@ cdef void offer_again(Peer *peer) noexcept nogil:
 
 cdef void open_sessions(Peer *peer) noexcept nogil:
     """Answer the begins of this turn, with windows that fit their links."""
-    cdef Session *first = in_order(peer.beginning)
+    cdef Session *first = sessions_in_order(peer.beginning)
     cdef Session *session = first
     if peer.closed:
         peer.beginning = NULL
@@ -458,7 +458,7 @@ cdef void links_opened(Session *session) noexcept nogil:
         link = link.next
 
 
-cdef Session *in_order(Session *latest) noexcept nogil:
+cdef Session *sessions_in_order(Session *latest) noexcept nogil:
     """Reverse the list of beginning sessions, so that the first is answered first."""
     cdef Session *first = NULL
     cdef Session *following

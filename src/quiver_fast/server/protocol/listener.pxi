@@ -1,6 +1,13 @@
 """A listening socket. It pauses while the process has no free descriptors."""
 
-cdef int64_t MILLISECOND = 1000000
+# A listening descriptor, and a pause for when the process has no descriptors left.
+cdef struct Acceptor:
+    Watch watch
+    Hook hook
+    int epoll
+    # When to accept again (monotonic ns); INT64_MAX while nothing keeps us from it.
+    int64_t resume_at
+
 # The length of a pause when there are no descriptors.
 cdef int64_t PAUSE = 100 * MILLISECOND
 
@@ -12,6 +19,10 @@ cdef class Listener:
         broker: the broker of the connections.
         sock: a listening, non-blocking TCP socket; the listener owns it.
     """
+
+    cdef Broker broker
+    cdef Acceptor acceptor
+    cdef object sock
 
     def __init__(self, broker: Broker, sock: object) -> None:
         self.broker = broker

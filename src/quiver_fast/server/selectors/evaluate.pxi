@@ -3,6 +3,9 @@
 Truth has three values (JMS 2.0 section 3.8.1.2): a missing property is UNKNOWN.
 """
 
+cdef extern from "string.h" nogil:
+    void *memmem(const void *text, size_t size, const void *piece, size_t piece_size)
+
 # Bytes that cost as much as a step: read in a message, compared, searched for a piece.
 cdef size_t BYTES_READ = 16
 cdef size_t BYTES_COMPARED = 256
@@ -243,7 +246,7 @@ cdef int64_t like(Value *value, const Pattern *pattern) noexcept nogil:
 cdef bint evaluate(Filter *filter) noexcept nogil:
     """Evaluate the steps with the values of a message; return whether the result is true."""
     cdef Value *top = filter.stack - 1
-    cdef Step *step
+    cdef FilterStep *step
     cdef uint32_t i
     filter.cost += filter.step_count
     for i in range(filter.step_count):

@@ -31,17 +31,20 @@ cdef class Selector:
         steps: the expression's.
     """
 
+    cdef Filter filter
+    cdef list kept
+
     def __init__(self, list steps) -> None:
         self.kept = []
         self.filter.owner = <void *>self
         self.build(steps)
 
     cdef int build(self, list steps) except -1:
-        cdef Step *step
+        cdef FilterStep *step
         cdef Filter *filter = &self.filter
         slots = {}
         properties = {}
-        filter.steps = <Step *>self.table(len(steps) * sizeof(Step))
+        filter.steps = <FilterStep *>self.table(len(steps) * sizeof(FilterStep))
         filter.stack = <Value *>self.table(len(steps) * sizeof(Value))
         for code, value in steps:
             step = &filter.steps[filter.step_count]

@@ -1,6 +1,9 @@
 """A pool of our idle links to a peer: the next streams use them."""
 
-cdef int64_t MILLISECOND = 1000000
+cdef enum:
+    # Idle links that a connection keeps, and the ms after which further ones are detached.
+    POOL_MAX = 128
+    TRIM_AFTER = 100
 
 
 cdef void pool_add(Outlet *outlet) noexcept nogil:

@@ -6,6 +6,42 @@ if the consumers have settled: the engine would count the rest of a settled deli
 session.
 """
 
+cdef inline Stream *stream_of(const Message *message) noexcept nogil:
+    return <Stream *>message.stream
+
+
+cdef inline bint is_chosen(Queue *subscription, const Message *message) noexcept nogil:
+    if subscription.not_from and subscription.not_from == message.origin:
+        return False
+    if subscription.filter == NULL:
+        return True
+    if message.judged == 0 or subscription.judged != message.judged:
+        subscription_judge(subscription, message)
+    return subscription.fits
+
+
+cdef inline void subscription_judge(Queue *subscription, const Message *message) noexcept nogil:
+    """Ask a subscription's selector for a message, and keep the answer."""
+    subscription.fits = filter_matches(subscription.filter, message)
+    subscription.judged = message.judged
+    subscription.container.judging_left -= subscription.filter.cost
+
+
+cdef inline bint is_for(Queue *subscription, const Message *message) noexcept nogil:
+    # A stream from another server goes to no other server: it would come back.
+    return not (subscription.trunk and message.from_trunk) and (
+        not subscription.is_filtered or is_chosen(subscription, message))
+
+
+cdef inline int subscription_count(const Queue *topic, const Message *message) noexcept nogil:
+    cdef Queue *subscription = topic.subscriptions
+    cdef int count = 0
+    while subscription != NULL:
+        count += is_for(subscription, message)
+        subscription = subscription.next_subscription
+    return count
+
+
 cdef bint stream_begin(
         Inlet *inlet, amqp_delivery_t *delivery, Message *message, int entries) noexcept nogil:
     """Make a stream of a message for ``entries`` queues; return False without memory."""
@@ -81,7 +117,7 @@ cdef void tell(Stream *stream) noexcept nogil:
         return
     peer_dirty(stream.inlet.base.peer)
     if not stream.presettled:
-        say(stream, delivery)
+        say_outcome(stream, delivery)
     if stream.message.complete:
         amqp_delivery_settle(delivery)
         stream_orphan(stream)
@@ -89,7 +125,7 @@ cdef void tell(Stream *stream) noexcept nogil:
         amqp_delivery_tell(delivery)
 
 
-cdef void say(const Stream *stream, amqp_delivery_t *delivery) noexcept nogil:
+cdef void say_outcome(const Stream *stream, amqp_delivery_t *delivery) noexcept nogil:
     # A rejection may have a reason already.
     if stream.outcome != PN_REJECTED or delivery.our_state.size == 0:
         delivery_say(delivery, stream.outcome, stream.failed, stream.undeliverable)

@@ -21,7 +21,7 @@ cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
     cdef Peer *peer = consumer.base.peer
     cdef Outlet *outlet
     if peer.neighbour != NULL:
-        peer = least_busy(peer)
+        peer = least_busy_peer(peer)
     outlet = idle_outlet(peer)
     later[0] = outlet == NULL and awaits_begin(peer)
     if later[0] or outlet == NULL and peer.own_links >= peer.container.limits.links:
@@ -35,7 +35,7 @@ cdef Outlet *stream_outlet(Outlet *consumer, bint *later) noexcept nogil:
     return outlet
 
 
-cdef Peer *least_busy(Peer *trunk) noexcept nogil:
+cdef Peer *least_busy_peer(Peer *trunk) noexcept nogil:
     """Return the connection to a trunk's server that has the fewest streams.
 
     Connections that cannot have a link with its own session come last.

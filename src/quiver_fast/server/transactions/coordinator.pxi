@@ -67,7 +67,7 @@ cdef void coordinator_receive(Link *link) noexcept nogil:
             # A settled request would get no outcome (parts 4.2 and 4.3).
             link_refuse(link, b"amqp:not-allowed", b"a request to the coordinator came settled")
             break
-        if not answer(link, delivery, next_request(<Coordinator *>link, delivery)) and (
+        if not answer_request(link, delivery, next_request(<Coordinator *>link, delivery)) and (
                 not link.refused):
             amqp_delivery_settle(delivery)
     top_up(link)
@@ -110,7 +110,7 @@ cdef void reject(
         link_refuse(link, name, why)
 
 
-cdef bint answer(Link *link, amqp_delivery_t *delivery, Request request) noexcept nogil:
+cdef bint answer_request(Link *link, amqp_delivery_t *delivery, Request request) noexcept nogil:
     """Carry out a request; return whether the answer waits for a sync or a queue's file."""
     cdef Transaction *transaction
     cdef bint waits

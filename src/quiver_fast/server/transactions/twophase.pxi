@@ -41,10 +41,11 @@ cdef bint write_work(Transaction *transaction, void **joined) noexcept nogil:
     work = transaction.first
     while work != NULL:
         if work.message != NULL and is_stored(work.queue, work.message):
-            if not join(work.queue, count, joined) or not store_append(work.queue, work.message):
+            if not phase_join(work.queue, count, joined) or not (
+                    store_append(work.queue, work.message)):
                 return False
         elif removes(work):
-            if not join(work.queue, count, joined):
+            if not phase_join(work.queue, count, joined):
                 return False
             note_message(<Store>work.queue.store, work.entry.message)
         work = work.next
@@ -56,14 +57,14 @@ cdef bint removes(const Work *work) noexcept nogil:
         work.entry.message.index >= 0 and ends_message(work.outcome))
 
 
-cdef bint join(Queue *queue, int64_t count, void **joined) noexcept nogil:
+cdef bint phase_join(Queue *queue, int64_t count, void **joined) noexcept nogil:
     """Begin the transaction in a queue's file, once; return False if the queue has no file."""
     if queue.store == NULL:
         return False
-    return (<Store>queue.store).joined or begin(<Store>queue.store, count, joined)
+    return (<Store>queue.store).joined or phase_begin(<Store>queue.store, count, joined)
 
 
-cdef bint begin(Store store, int64_t count, void **joined) noexcept nogil:
+cdef bint phase_begin(Store store, int64_t count, void **joined) noexcept nogil:
     # One file must hold the whole transaction: its beginning must not be deleted before its end.
     if not (write_owed(store) and flush_removals(store) and hold_file(store.appender, count)):
         report(store)
@@ -118,7 +119,7 @@ cdef void commit_stores(Container *container, void *joined) noexcept nogil:
             (<Store>store).owed = MARK_COMMIT
         with gil:
             (<Store>store).take((<Store>store).removed_count, (<Store>store).appender.cycle)
-        store = leave(container, <Store>store)
+        store = phase_leave(container, <Store>store)
 
 
 cdef void abandon(Container *container, void *joined) noexcept nogil:
@@ -130,10 +131,10 @@ cdef void abandon(Container *container, void *joined) noexcept nogil:
         with gil:
             (<Store>store).take_range(
                 (<Store>store).joined_from, (<Store>store).appender.end_index())
-        store = leave(container, <Store>store)
+        store = phase_leave(container, <Store>store)
 
 
-cdef void *leave(Container *container, Store store) noexcept nogil:
+cdef void *phase_leave(Container *container, Store store) noexcept nogil:
     """Finish a transaction in one file; return the next store."""
     store.removed_count = 0
     store.joined = False

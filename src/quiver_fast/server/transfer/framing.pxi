@@ -75,10 +75,10 @@ cdef amqp_bytes_t next_tag(Tag *tag) noexcept nogil:
     else:
         tag._digits[place] = FIRST_DIGIT + (place > 0)
         tag.size += 1
-    return bytes_of(tag)
+    return tag_bytes(tag)
 
 
-cdef inline amqp_bytes_t bytes_of(const Tag *tag) noexcept nogil:
+cdef inline amqp_bytes_t tag_bytes(const Tag *tag) noexcept nogil:
     cdef amqp_bytes_t bytes
     bytes.start = <const uint8_t *>tag._digits
     bytes.size = tag.size
@@ -155,7 +155,7 @@ cdef size_t send_piece(
     parts.rest.size = size
     parts.hold = hold
     sent = amqp_delivery_send(
-        outlet.delivery, bytes_of(&outlet._tag), &parts, last, is_settled(outlet))
+        outlet.delivery, tag_bytes(&outlet._tag), &parts, last, is_settled(outlet))
     outlet._lead_sent += min(sent, lead)
     return sent - min(sent, lead)
 

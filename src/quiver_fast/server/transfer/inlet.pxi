@@ -109,20 +109,20 @@ cdef void resume_judging(Queue *topic) noexcept nogil:
     cdef Inlet *inlet = topic.judging
     cdef Inlet *earlier
     if inlet != NULL and inlet.blocked_by == topic:
-        go_on(inlet)
+        inlet_go_on(inlet)
     inlet = topic.waiting
     while inlet != NULL and inlet.next_waiting != NULL:
         inlet = inlet.next_waiting
     while inlet != NULL and topic.judging == NULL and topic.container.judging_left > 0:
         # Those that wait again come first in the list.
         earlier = inlet.prev_waiting
-        go_on(inlet)
+        inlet_go_on(inlet)
         inlet = earlier
     if topic.waiting != NULL:
         select_later(topic)
 
 
-cdef void go_on(Inlet *inlet) noexcept nogil:
+cdef void inlet_go_on(Inlet *inlet) noexcept nogil:
     end_waiting(inlet)
     inlet_receive(inlet)
 
@@ -165,7 +165,7 @@ cdef bint received(
     if too_large(inlet, message):
         return False
     if message.chain != NULL and partial:
-        return keep_part(inlet, delivery, message)
+        return keep_arrived(inlet, delivery, message)
     if message.chain == NULL and inlet.base.role == STREAMS_FROM_SERVER and (
             inlet.destination == NULL or not partial):
         return receive_routed(inlet, delivery, message, partial)
@@ -270,7 +270,7 @@ cdef bint stream_start(Inlet *inlet, amqp_delivery_t *delivery, Message *message
     if is_stored(queue, message) or (
             queue.storable and not message.from_trunk and not can_pass(queue)):
         inlet_bind(inlet, queue)
-        return keep_part(inlet, delivery, message)
+        return keep_arrived(inlet, delivery, message)
     if queue.kept_subscriptions:
         # Each subscription gets the complete message: its consumer may come later.
         return False
@@ -300,7 +300,7 @@ cdef bint drop_stream(Inlet *inlet, amqp_delivery_t *delivery, Message *message)
     return True
 
 
-cdef bint keep_part(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
+cdef bint keep_arrived(Inlet *inlet, amqp_delivery_t *delivery, Message *message) noexcept nogil:
     """Write a long message's bytes to the queue's file; return whether there may be more to do.
 
     The message is accepted when it is complete, but consumers get it while it arrives.

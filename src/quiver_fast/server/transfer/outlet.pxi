@@ -78,12 +78,12 @@ cdef void refuse_size(Outlet *outlet) noexcept nogil:
     """Detach a consumer whose link refuses the message's size (part 2.7.3)."""
     if outlet._consumer_link != NULL:
         # A new link for streams to the same consumer would refuse the message as well.
-        refuse_link(outlet._consumer_link)
-    refuse_link(outlet)
+        refuse_outlet(outlet._consumer_link)
+    refuse_outlet(outlet)
     outlet_refused(outlet)
 
 
-cdef void refuse_link(Outlet *outlet) noexcept nogil:
+cdef void refuse_outlet(Outlet *outlet) noexcept nogil:
     link_refuse(&outlet.base, b"amqp:link:message-size-exceeded",
                 b"the next message is larger than this link's max-message-size")
     update_readiness(outlet)

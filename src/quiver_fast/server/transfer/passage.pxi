@@ -27,7 +27,7 @@ cdef bint passage_write(Inlet *inlet, Queue *queue, Message *message) noexcept n
     elif queue.selective_count and message.size <= STREAM_HIGH:
         # Now consumers with selectors may find the properties complete.
         queue_dirty(queue)
-    advance(message)
+    pass_on(message)
     return True
 
 
@@ -54,7 +54,7 @@ cdef void show(Queue *queue, Message *message) noexcept nogil:
     queue_dirty(queue)
 
 
-cdef void advance(Message *message) noexcept nogil:
+cdef void pass_on(Message *message) noexcept nogil:
     """Send the written bytes to all readers."""
     cdef Outlet *outlet = <Outlet *>chain_of(message).readers
     cdef Outlet *following
@@ -86,7 +86,7 @@ cdef bint passage_complete(Queue *queue, Message *message) noexcept nogil:
     entry = <Entry *>chain_of(message).entry
     if entry != NULL and entry.lane == &queue.streaming:
         queue_in_turn(queue, entry)
-    advance(message)
+    pass_on(message)
     return True
 
 

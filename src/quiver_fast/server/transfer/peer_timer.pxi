@@ -1,7 +1,5 @@
 """Timers of a connection: its handshake, idle time-outs, and unused links."""
 
-cdef int64_t MILLISECOND = 1000000
-
 
 cdef void declare_dead(Peer *peer) noexcept nogil:
     """Mark a peer to be freed at the end of the turn."""

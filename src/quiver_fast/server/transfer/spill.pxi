@@ -46,10 +46,10 @@ cdef bint spill(Inlet *inlet, amqp_delivery_t *delivery) noexcept nogil:
     if inlet._spill == NULL and not spill_open(inlet, WIDE_WINDOW * frame_size):
         session.crowded = True
         return True
-    return move(inlet, session, delivery, pending)
+    return spill_move(inlet, session, delivery, pending)
 
 
-cdef bint move(
+cdef bint spill_move(
         Inlet *inlet, Session *session, amqp_delivery_t *delivery,
         size_t pending) noexcept nogil:
     """Write bytes of the current delivery to the file; return False if some are lost."""

@@ -4,19 +4,33 @@ A transaction is a list of work in the order it came: messages to publish and
 outcomes to apply. server.transactions.coordinator begins, commits and rolls back.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy, memset
+# The delivery state that carries a transaction's id, part 4.5.8.
+cdef enum:
+    TRANSACTIONAL_STATE = 0x34
 
-from quiver_fast.amqp.data_plane cimport (
-    amqp_bytes_t, amqp_code, amqp_delivery_say_enlisted, amqp_delivery_t, amqp_read_state,
-    amqp_state_t,
-)
-from quiver_fast.loop.memory cimport holder_add
-from quiver_fast.proton.libproton cimport PN_ACCEPTED
-from quiver_fast.server.messages.messages cimport Message, message_memory, message_release
-from quiver_fast.server.model.lists cimport list_push, list_remove
-from quiver_fast.server.model.structures cimport Coordinator, Entry, Peer, Queue, Transaction, Work
+cdef struct StateInTransaction:
+    Transaction *transaction
+    uint64_t outcome
+    bint failed
+    bint undeliverable
+    # Those of *modified*, as long as the delivery's state.
+    amqp_bytes_t annotations
+
+cdef inline Entry *entry_of(const amqp_delivery_t *delivery) noexcept nogil:
+    """Return a delivery's entry; NULL if it has none, or a transaction has its outcome."""
+    return NULL if <size_t>delivery.context & 1 else <Entry *>delivery.context
+
+cdef inline void delivery_hold(amqp_delivery_t *delivery, Entry *entry) noexcept nogil:
+    """Attach an entry to a delivery to a consumer, until its outcome."""
+    made(DELIVERY)
+    delivery.context = entry
+
+cdef inline void delivery_let_go(amqp_delivery_t *delivery) noexcept nogil:
+    """Detach the entry from a delivery, if it has one."""
+    if delivery.context != NULL:
+        freed(DELIVERY)
+    delivery.context = NULL
+
 
 cdef enum:
     # The bits of an id that are a place in the table. They limit the number of open transactions.

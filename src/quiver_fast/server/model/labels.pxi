@@ -1,7 +1,6 @@
 # The queues that metrics name: a place each in a table of fixed size, so that a scrape never walks
 # all queues. A queue keeps its place until it is freed, so its series do not come and go.
 
-from quiver_fast.server.model.structures cimport Container, Queue
 
 cdef enum:
     # The most queues that metrics name.

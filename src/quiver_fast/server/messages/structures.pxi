@@ -1,10 +1,3 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
-
-from quiver_fast.amqp.data_plane cimport amqp_bytes_t, amqp_hold_t
-from quiver_fast.queuefile.appender cimport Appender
-from quiver_fast.queuefile.retention cimport Retention
-
 # A piece of a message's bytes; the text follows the struct in the same allocation.
 cdef struct Chunk:
     Chunk *next
@@ -77,36 +70,13 @@ cdef enum HeaderResult:
 cdef inline char *chunk_bytes(Chunk *chunk) noexcept nogil:
     return <char *>chunk + sizeof(Chunk)
 
-
 cdef inline size_t message_memory(const Message *message) noexcept nogil:
     """Return the memory of a message, with the room in its last chunk."""
     cdef const Chunk *last = message.last
     return sizeof(Message) + sizeof(Chunk) + message.held + last.capacity - last.size
 
-
 cdef inline bint has_expired(const Message *message, int64_t now) noexcept nogil:
     return message.expires != 0 and message.expires <= now
-
-cdef Message *message_new(size_t capacity) noexcept nogil
-cdef Message *message_in_parts() noexcept nogil
-cdef Message *message_plain(
-    const void *start, size_t size, const Header *header, int64_t now) noexcept nogil
-cdef void message_release(Message *message) noexcept nogil
-cdef char *message_space(Message *message, size_t wanted, size_t *size) noexcept nogil
-cdef void message_filled(Message *message, size_t size) noexcept nogil
-cdef void message_fit(Message *message) noexcept nogil
-cdef void message_drain(Message *message, char *out, size_t size) noexcept nogil
-cdef void message_trim(Message *message) noexcept nogil
-cdef void message_empty(Message *message) noexcept nogil
-cdef void message_join(Message *message) noexcept nogil
-cdef void message_leave(Message *message, Chunk *position) noexcept nogil
-cdef HeaderResult message_read_header(Message *message, int64_t now) noexcept nogil
-cdef Message *message_annotated(
-    const Message *message, amqp_bytes_t annotations) noexcept nogil
-cdef size_t encode_header(
-    const Message *message, uint32_t failures, bint first, int64_t now, char *out) noexcept nogil
-cdef HeaderResult message_address(
-    const Message *message, const char **address, size_t *size) noexcept nogil
 
 # The longest header section that encode_header writes.
 cdef enum:
@@ -184,26 +154,6 @@ cdef struct Part:
 cdef inline Chain *chain_of(const Message *message) noexcept nogil:
     return <Chain *>message.chain
 
-cdef bint chain_write(
-    Appender appender, Retention retention, Message *message, bint last) noexcept nogil
-cdef size_t commit_size(Appender appender, const Message *message) noexcept nogil
-cdef int64_t chain_commit(Appender appender, Message *message) noexcept nogil
-cdef bint is_want(int error) noexcept nogil
-cdef ChainReader *chain_open(const Message *message) noexcept nogil
-cdef bint chain_read(ChainReader *reader, const Message *message) noexcept nogil
-cdef size_t chain_copy(
-    ChainReader *reader, const Message *message, char *out, size_t size) noexcept nogil
-cdef bint chain_was_cut(const ChainReader *reader) noexcept nogil
-cdef void chain_close(ChainReader *reader) noexcept nogil
-cdef bint is_raw(const char *start, size_t size) noexcept nogil
-cdef bint read_part(const char *start, size_t size, bint meta, Part *part) noexcept nogil
-cdef bint is_reference(const char *start, size_t size) noexcept nogil
-cdef Chain *chain_new(Appender appender, uint64_t id) noexcept nogil
-cdef Chain *chain_grown(Chain *chain) noexcept nogil
-cdef void note_part(
-    Chain *chain, int64_t cycle, size_t at, size_t end, size_t size, int64_t index) noexcept nogil
-cdef int chain_hold(Chain *chain, Retention retention) except -1
-
 # The address of a stream from another server, and its properties there.
 cdef struct Route:
     # Points into the message; valid until the route is stripped.
@@ -218,10 +168,6 @@ cdef struct Route:
 # The most that encode_route writes.
 cdef enum:
     ROUTE_MAX = 80
-
-cdef size_t encode_route(size_t address_size, bint presettled, char *out) noexcept nogil
-cdef HeaderResult message_read_route(Message *message, int64_t now, Route *route) noexcept nogil
-cdef void message_strip_route(Message *message, const Route *route) noexcept nogil
 
 cdef enum:
     SHAPE_HEADER = 32
@@ -238,20 +184,3 @@ cdef struct Shape:
     uint32_t offsets[SHAPE_WORDS]
     uint64_t words[SHAPE_WORDS]
     uint64_t masks[SHAPE_WORDS]
-
-cdef inline bint has_shape(const Shape *shape, const uint8_t *at, size_t size) noexcept nogil:
-    """Say whether a message is as long as the one before, with the same sections in it."""
-    cdef uint64_t difference = 0
-    cdef uint64_t word
-    cdef int i
-    if size != shape.size or shape.header.size and memcmp(
-            at, shape.header_bytes, shape.header.size) != 0:
-        return False
-    for i in range(shape.count):
-        memcpy(&word, at + shape.offsets[i], sizeof(word))
-        difference |= (word ^ shape.words[i]) & shape.masks[i]
-    return difference == 0
-
-cdef bint sections_are_plain(const uint8_t *at, size_t size, Shape *shape) noexcept nogil
-cdef HeaderResult message_read(Message *message, int64_t now, bint whole) noexcept nogil
-cdef HeaderResult message_read_stored(Message *message, int64_t now) noexcept nogil

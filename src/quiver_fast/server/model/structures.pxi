@@ -5,26 +5,9 @@
 #
 # Plain C structs, because none of this may hold the GIL or allocate Python objects. Each is in
 # `structures.pxi` of the folder that makes and frees it. They refer to each other in a circle, and
-# some embed others: Cython orders them for C only within one module, so this one includes all.
+# some embed others: Cython orders them for C.
 #
 # A field with an underscore is for its own folder alone; a test of the layers holds that.
-
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-
-from quiver_fast.amqp.data_plane cimport (
-    amqp_buffers_t, amqp_deliveries_t, amqp_delivery_t, amqp_input_t, amqp_link_deliveries_t,
-    amqp_plane_t, amqp_session_deliveries_t, amqp_session_end_t, amqp_spares_t, amqp_timers_t,
-)
-from quiver_fast.amqp.tls cimport tls_t
-from quiver_fast.loop.heap cimport Heap
-from quiver_fast.loop.memory cimport Holder
-from quiver_fast.loop.reactor cimport Hook, Watch
-from quiver_fast.proton.libproton cimport pn_connection_driver_t, pn_link_t, pn_session_t
-from quiver_fast.server.messages.messages cimport ChainReader, Chunk, Message, Shape
-from quiver_fast.server.model.limits cimport Limits
-from quiver_fast.server.model.roles cimport LinkKind, LinkRole
-from quiver_fast.server.model.traffic cimport Traffic
-from quiver_fast.server.selectors.steps cimport Filter
 
 cdef struct Coordinator
 cdef struct Dial

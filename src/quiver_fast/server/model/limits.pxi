@@ -1,5 +1,3 @@
-from libc.stdint cimport int64_t, uint32_t, uint64_t
-
 # The limits of a server's peers, from its keys.
 cdef struct Limits:
     size_t queue_bytes

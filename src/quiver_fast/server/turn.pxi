@@ -1,43 +1,5 @@
 """The end of every turn of the loop: dispatch, write, keep timers, free ended connections."""
 
-from libc.stdint cimport INT64_MAX, int64_t
-from libc.stdlib cimport free
-from posix.unistd cimport close
-
-from quiver_fast.amqp.data_plane cimport (
-    amqp_buffers_free, amqp_deliveries_free, amqp_plane_free, amqp_spares_free,
-)
-from quiver_fast.amqp.tls cimport tls_free, tls_refused
-from quiver_fast.loop.balance cimport CONNECTION, freed
-from quiver_fast.loop.heap cimport heap_first
-from quiver_fast.loop.memory cimport hold, holder_end
-from quiver_fast.loop.reactor cimport watch_remove
-from quiver_fast.proton.libproton cimport pn_connection_driver_destroy
-from quiver_fast.proton.libsys cimport monotonic_ns, malloc_trim
-from quiver_fast.server.addresses.addresses cimport (
-    Broker, admit_ending, endings_begin, ends_are_left, leave_container, node_delete,
-)
-from quiver_fast.server.connections.connections cimport (
-    peer_close, peer_cut, peer_finished, peer_has_rest, peer_return, peer_write,
-)
-from quiver_fast.server.durable.durable cimport stores_flush
-from quiver_fast.server.model.lists cimport list_remove
-from quiver_fast.server.model.marks cimport peer_dirty
-from quiver_fast.server.model.structures cimport Container, Inlet, Peer, Queue
-from quiver_fast.server.model.timer cimport timer_clear, timers_ring
-from quiver_fast.server.model.trim cimport memory_freed
-from quiver_fast.server.nodes.nodes cimport spare_entries_free, take_later
-from quiver_fast.server.protocol.protocol cimport (
-    go_on, peer_forget_links, peer_process, report_refusal, steal, take_input,
-)
-from quiver_fast.server.streams.streams cimport trunk_lost, trunks_top_up
-from quiver_fast.server.transactions.transactions cimport coordinators_resume
-from quiver_fast.server.transfer.transfer cimport (
-    declare_dead, inlet_receive, inlets_awake, outlets_drained, queue_dispatch, queue_resume,
-    queue_retire,
-)
-
-cdef int64_t MILLISECOND = 1000000
 # The steps of selectors in one turn: some 1,000 messages, or half a millisecond.
 cdef int64_t JUDGING_STEP = 24576
 # The most messages of ended queues that are dropped in one turn.
@@ -50,6 +12,9 @@ cdef int64_t DRAIN = 2000 * MILLISECOND
 
 cdef class Turn:
     """The end of every turn: dispatch, write, keep timers, free ended connections."""
+
+    cdef Broker broker
+    cdef Hook hook
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

@@ -1,6 +1,5 @@
 # Freed memory is returned to the system when it is not used for a while.
 
-from quiver_fast.server.model.structures cimport Container
 
 cdef enum:
     # How long freed memory is kept for reuse, in ms.

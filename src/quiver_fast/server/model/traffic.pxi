@@ -1,6 +1,5 @@
-# The server's traffic since its start, and its contents now: for server/readings.pyx.
+# The server's traffic since its start, and its contents now: for server/readings.pxi.
 
-from libc.stdint cimport uint64_t
 
 cdef struct Traffic:
     # Connections that were accepted, or made to other servers.

@@ -1,7 +1,5 @@
 # Marks of work that the end of the turn does.
 
-from quiver_fast.server.model.structures cimport Inlet, Peer, Queue
-
 
 cdef inline void queue_dirty(Queue *queue) noexcept nogil:
     """Mark the queue for dispatch at the end of the turn."""

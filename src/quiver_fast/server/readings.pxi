@@ -5,28 +5,46 @@ kept anyway. Only queues in the table of labels are read, and a fixed number of 
 links. The other thread turns the reading into text while the loop goes on.
 """
 
-from libc.errno cimport errno
-from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
-from posix.unistd cimport close
+cdef enum:
+    # Bytes of a queue's name that are kept; longer ones are cut.
+    QUEUE_NAME_MAX = 255
+    # What one reading looks at: connections, sessions, links and topics' subscriptions.
+    VISITS = 2000
 
-import os
-import select
-import threading
-from dataclasses import dataclass
+# A queue that metrics name; for a topic, the contents of its subscriptions.
+cdef struct QueueReading:
+    char[256] name
+    size_t name_size
+    bint topic
+    # Messages that ever came into it, that are in it, and those of them that consumers have.
+    uint64_t came
+    uint64_t depth
+    uint64_t unsettled
+    uint64_t bytes
+    # How long the first available message is in it (ms); -1 without one.
+    int64_t age
+    uint64_t consumers
+    uint64_t producers
 
-from quiver_fast.errors import QuiverError
-from quiver_fast.loop.memory cimport account
-from quiver_fast.loop.reactor cimport Reactor, Watch, watch_add, watch_remove
-from quiver_fast.loop.syncer cimport Syncer, await_event, event_descriptor, raise_event
-from quiver_fast.proton.libsys cimport EPOLLIN, monotonic_ns
-from quiver_fast.server.addresses.addresses cimport Broker, is_dynamic
-from quiver_fast.server.model.labels cimport LABELS, SINCE_SHIFT, queue_label
-from quiver_fast.server.model.roles cimport INLET, OUTLET
-from quiver_fast.server.model.structures cimport (
-    Container, Entry, Inlet, Link, Peer, Queue, Session,
-)
+# All that one reading found.
+cdef struct Reading:
+    Traffic traffic
+    uint64_t connections
+    uint64_t waiting_for_sync
+    # Of the links that were looked at, by our role on them: 0 sender, 1 receiver.
+    uint64_t[2] links
+    uint64_t[2] credit
+    uint64_t[2] unsettled
+    # Bytes that connections hold, and may hold.
+    uint64_t held
+    uint64_t held_limit
+    uint64_t sync_batches
+    uint64_t sync_files
+    int64_t sync_ns
+    # What it cost the loop: things looked at, and time (ns).
+    uint64_t visits
+    bint all_visited
+    int64_t spent
 
 # The time that the loop has to answer, in seconds. It answers at the end of a turn.
 PATIENCE = 2.0
@@ -34,7 +52,7 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class QueueFigures:
-    """The figures of one queue in a reading; see ``QueueReading`` in readings.pxd."""
+    """The figures of one queue in a reading; see ``QueueReading`` above."""
 
     name: str
     topic: bool
@@ -49,7 +67,7 @@ class QueueFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a reading; see ``Reading`` in readings.pxd. Times are in seconds."""
+    """The figures of a reading; see ``Reading`` above. Times are in seconds."""
 
     amqp: dict
     queues: list
@@ -74,6 +92,19 @@ cdef class Readings:
         OSError: the system has no descriptors left.
         MemoryError: there is no memory for the table of queues.
     """
+
+    cdef Watch watch
+    cdef int reply
+    cdef int epoll
+    cdef bint owed
+    cdef Broker broker
+    cdef Syncer syncer
+    cdef Reading reading
+    cdef QueueReading *queues
+    cdef size_t queue_count
+    cdef uint64_t count
+    cdef uint64_t spent
+    cdef object lock
 
     def __cinit__(self) -> None:
         self.reply = self.watch.fd = -1
@@ -225,7 +256,7 @@ cdef size_t read_queues(
 cdef void read_queue(const Queue *queue, Reading *reading, QueueReading *found) noexcept nogil:
     cdef const Queue *subscription = queue.subscriptions
     memset(found, 0, sizeof(QueueReading))
-    found.name_size = min(queue.address_size, <size_t>NAME_MAX)
+    found.name_size = min(queue.address_size, <size_t>QUEUE_NAME_MAX)
     memcpy(found.name, queue.address, found.name_size)
     found.topic = queue.multicast
     found.consumers = queue.local_count if queue.multicast else queue.consumer_count

@@ -1,9 +1,6 @@
 """Timers in a heap: only timers that are due cost work."""
 
-from libc.stdint cimport int64_t
-
-from quiver_fast.loop.heap cimport heap_first, heap_put, heap_take
-from quiver_fast.server.model.structures cimport Container, Timer
+cdef int64_t MILLISECOND = 1000000
 
 
 cdef void timer_set(Container *container, Timer *timer, int64_t due) noexcept nogil:

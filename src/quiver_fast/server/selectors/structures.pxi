@@ -1,7 +1,5 @@
 # A selector in C: its steps, their values, and the fields that it reads from a message.
 
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-
 cdef enum ValueKind:
     UNKNOWN
     TRUTH
@@ -57,7 +55,7 @@ cdef struct Pattern:
     # The cost of a byte of the text: the pieces between are searched for.
     uint32_t weight
 
-cdef struct Step:
+cdef struct FilterStep:
     Code code
     # A name's slot.
     uint32_t slot
@@ -84,7 +82,7 @@ cdef struct Filter:
     void *owner
     # Bytes of that memory.
     size_t memory
-    Step *steps
+    FilterStep *steps
     uint32_t step_count
     # Application properties by hash, with open addressing; an empty one has no text.
     Name *index

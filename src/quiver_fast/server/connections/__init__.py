@@ -1,1 +1,0 @@
-"""A peer, its sessions and links, and the credit of its producers."""

@@ -1,1 +1,0 @@
-"""Messages as they came: their chunks, headers, chains in a file, routes and annotations."""

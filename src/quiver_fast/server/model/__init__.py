@@ -1,1 +1,0 @@
-"""The structures of the server, and functions that need nothing else."""

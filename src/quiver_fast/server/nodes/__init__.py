@@ -1,1 +1,0 @@
-"""Queues and topics: entries in lanes, and their consumers."""

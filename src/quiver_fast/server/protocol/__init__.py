@@ -1,1 +1,0 @@
-"""Sockets and the engine's events: listener, connector, admission, attach."""

@@ -1,1 +1,0 @@
-"""Selectors: their steps in C, and the evaluation of the steps."""

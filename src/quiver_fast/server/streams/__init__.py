@@ -1,1 +1,0 @@
-"""Streaming deliveries: their content, their own links, and trunks between servers."""

@@ -1,1 +1,0 @@
-"""The coordinator, and the two phases of a durable commit."""

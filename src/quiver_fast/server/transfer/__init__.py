@@ -1,1 +1,0 @@
-"""Deliveries: in by an inlet, out by an outlet, and their outcomes."""
