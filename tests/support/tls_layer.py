@@ -71,7 +71,6 @@ def compile_layer(folder: Path) -> ctypes.CDLL:
         ("events", ctypes.c_short, [pointer]),
         ("established", ctypes.c_bool, [pointer]),
         ("truncated", ctypes.c_bool, [pointer]),
-        ("foreign", ctypes.c_bool, [pointer]),
         ("socket_error", ctypes.c_int, [pointer]),
         ("failure", text, [pointer]),
         ("get_facts", None, [pointer, ctypes.POINTER(Facts)]),

@@ -72,10 +72,6 @@ bool tls_truncated(const tls_t *tls) {
   return false;
 }
 
-bool tls_foreign(const tls_t *tls) {
-  return false;
-}
-
 int tls_socket_error(const tls_t *tls) {
   return 0;
 }

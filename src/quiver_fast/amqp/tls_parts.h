@@ -63,7 +63,6 @@ struct tls_t {
   int alert;
   char *subject;
   char host[NAME_MAX_SIZE];
-  bool host_is_address;
   /* The result of a certificate's verification, and the certificate's SHA-256. */
   long verdict;
   char digest[2 * 32 + 1];

@@ -21,11 +21,9 @@ static bool expect_host(tls_t *tls, const char *host) {
   char *zone = strchr(tls->host, '%');
   if (zone && strchr(tls->host, ':')) *zone = 0;
   if (inet_pton(AF_INET, tls->host, address) == 1) {
-    tls->host_is_address = true;
     return X509_VERIFY_PARAM_set1_ip(param, address, 4) == 1;
   }
   if (inet_pton(AF_INET6, tls->host, address) == 1) {
-    tls->host_is_address = true;
     return X509_VERIFY_PARAM_set1_ip(param, address, 16) == 1;
   }
   /* A trailing dot is in no certificate and in no server name (RFC 6066, 3). */
@@ -249,10 +247,6 @@ bool tls_established(const tls_t *tls) {
 
 bool tls_truncated(const tls_t *tls) {
   return tls->truncated;
-}
-
-bool tls_foreign(const tls_t *tls) {
-  return tls->foreign;
 }
 
 int tls_socket_error(const tls_t *tls) {

@@ -95,9 +95,6 @@ bool tls_established(const tls_t *tls);
 /* Say whether the peer ended without close_notify: bytes may be missing. */
 bool tls_truncated(const tls_t *tls);
 
-/* Say whether the peer's first byte begins no TLS record. Nothing was sent. */
-bool tls_foreign(const tls_t *tls);
-
 /* Return errno of the socket if the socket failed; else 0. */
 int tls_socket_error(const tls_t *tls);
 

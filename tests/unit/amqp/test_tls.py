@@ -249,7 +249,6 @@ def test_bytes_that_are_no_tls_are_answered_by_nothing(
     peer.receive()
     peer.sock.send(said)
     assert layer.handshake() == FAILED
-    assert layer.foreign
     assert layer.failure == "the peer speaks no TLS"
     assert layer.close() == FAILED
     layer.sock.shutdown(socket.SHUT_WR)
