@@ -50,11 +50,11 @@ def test_selective_consumer(bench: Bench, arrow: Command) -> None:
 
 @pytest.mark.full
 def test_idle_connections() -> None:
-    """At most 400 MB for 10,000 of them."""
+    """At most 200 MB for 10,000 of them."""
     connections.allow_descriptors()
     idle = connections.measure(10_000)
     assert idle.count == 10_000
-    assert idle.held <= 400e6, str(idle)
+    assert idle.held <= 200e6, str(idle)
 
 
 @pytest.mark.full

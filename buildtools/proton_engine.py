@@ -29,6 +29,24 @@ SDIST_SHA256 = "7680d607cf6e9684f97bf5b2ba16cda7d8512aab9e4ff78f98d44a4644fc819a
 # Debian 12 and 13 have it; older ones were not tried.
 SYSTEM_MINIMUM = "0.37"
 SYSTEM_PACKAGES = ("libqpid-proton-core", "libqpid-proton")
+# An idle connection keeps these tables and buffers, which grow when they are full. So they begin
+# small: each of these sources is compiled behind the lines here. The output has to hold the frames
+# of SASL before the header of AMQP, whose room the engine does not check.
+BEGINNINGS = {
+    "core/transport.c": """\
+#include "core/engine-internal.h"
+#include "core/buffer.h"
+#undef PN_TRANSPORT_INITIAL_BUFFER_SIZE
+#define PN_TRANSPORT_INITIAL_BUFFER_SIZE 512
+#define pn_buffer(capacity) pn_buffer(256)
+#define pn_hash(key, capacity, load) pn_hash(key, 1, load)
+""",
+    "core/engine.c": """\
+#include "core/engine-internal.h"
+#define pn_hash(key, capacity, load) pn_hash(key, 1, load)
+#define pn_list(item, capacity) pn_list(item, 1)
+""",
+}
 
 
 class Engine(NamedTuple):
@@ -145,9 +163,19 @@ def unpack_source(build_dir: Path) -> Path:
         return root
 
 
+def _begin(root: Path, source: str) -> Path:
+    """Write a C file that is one of the engine's behind its :data:`BEGINNINGS`."""
+    path = root / source.replace("core", "small")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'{BEGINNINGS[source]}#include "{source}"\n')
+    return path
+
+
 def sources(root: Path) -> list[Path]:
     """Return the engine's C files. It has no TLS: ours is at the socket (quiver_fast.amqp.tls)."""
     src = root / "src"
+    ours = [_begin(root, source) for source in BEGINNINGS]
+    core = sorted(set((src / "core").rglob("*.c")) - {src / source for source in BEGINNINGS})
     # Every build has only the mechanisms of quiver_fast.security.security, so that a
     # wheel behaves the same with and without Cyrus SASL plugins.
     chosen = [
@@ -157,7 +185,7 @@ def sources(root: Path) -> list[Path]:
         src / "sasl/cyrus_stub.c",
         src / "ssl/ssl_stub.c",
     ]
-    return [*sorted((src / "core").rglob("*.c")), *chosen]
+    return [*ours, *core, *chosen]
 
 
 def library(build_dir: Path) -> shared_library.Library:

@@ -268,7 +268,6 @@ cdef extern from "proton/connection_driver.h" nogil:
     bint pn_connection_driver_finished(pn_connection_driver_t *driver)
     pn_event_t *pn_connection_driver_next_event(pn_connection_driver_t *driver)
     pn_rwbytes_t pn_connection_driver_read_buffer(pn_connection_driver_t *driver)
-    pn_rwbytes_t pn_connection_driver_read_buffer_sized(pn_connection_driver_t *driver, size_t n)
     void pn_connection_driver_read_done(pn_connection_driver_t *driver, size_t n)
     bint pn_connection_driver_read_closed(pn_connection_driver_t *driver)
     void pn_connection_driver_read_close(pn_connection_driver_t *driver)

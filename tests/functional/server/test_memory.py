@@ -136,6 +136,23 @@ def test_memory_of_tiny_messages_is_bounded_too(connect: Connect, figure: Figure
     figure("bytes grown by tiny messages", rss(server) - before, at_most=16 << 20, unit="B")
 
 
+@pytest.mark.measured
+def test_idle_connections_cost_little(connect: Connect, figure: Figure) -> None:
+    server, _ = connect()
+    grown = []
+    with contextlib.ExitStack() as stack:
+        # Memory that the first connections allocate does not count.
+        for _ in range(2):
+            before = rss(server)
+            for _ in range(400):
+                client = stack.enter_context(FrameClient(server.port))
+                client.open()
+                client.begin()
+                client.attach_receiver("queue0")
+            grown.append(rss(server) - before)
+    figure("bytes of an idle connection", grown[1] / 400, at_most=20_000, unit="B")
+
+
 def fill_and_stick(server: Server, clients: Clients, count: int) -> tuple[Consumer, int]:
     """Consume the queue, but stop reading; return the consumer and the growth of memory."""
     for _ in range(count // 20):

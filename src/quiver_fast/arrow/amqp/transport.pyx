@@ -33,16 +33,13 @@ from quiver_fast.errors import PeerError
 from quiver_fast.proton.libproton cimport (
     pn_bytes_t, pn_condition_set_description, pn_condition_set_name, pn_connection_condition,
     pn_connection_driver_destroy, pn_connection_driver_read_buffer,
-    pn_connection_driver_read_buffer_sized, pn_connection_driver_read_close,
-    pn_connection_driver_read_closed, pn_connection_driver_read_done,
-    pn_connection_driver_write_buffer, pn_connection_driver_write_close,
-    pn_connection_driver_write_done, pn_link_is_sender, pn_link_name, pn_link_t, pn_rwbytes_t,
-    ssize_t,
+    pn_connection_driver_read_close, pn_connection_driver_read_closed,
+    pn_connection_driver_read_done, pn_connection_driver_write_buffer,
+    pn_connection_driver_write_close, pn_connection_driver_write_done, pn_link_is_sender,
+    pn_link_name, pn_link_t, pn_rwbytes_t, ssize_t,
 )
 from quiver_fast.proton.libsys cimport POLLOUT, monotonic_ns
 
-# Frames for the engine are small, except an attach with a long filter.
-cdef size_t FEED_SIZE = 4096
 # A process may wake this late on a virtual machine whose core was idle.
 cdef int64_t AWAKE = 100 * 1000
 
@@ -117,10 +114,8 @@ cdef class Transport:
         cdef size_t size
         self.send_outcomes()
         while bytes.size:
-            space = pn_connection_driver_read_buffer_sized(&self.driver, FEED_SIZE)
-            if space.size == 0:
-                # A frame larger than the buffer is half in: let the buffer grow.
-                space = pn_connection_driver_read_buffer(&self.driver)
+            # A buffer that is full with a part of a frame grows.
+            space = pn_connection_driver_read_buffer(&self.driver)
             if space.size == 0:
                 break
             size = min(space.size, bytes.size)

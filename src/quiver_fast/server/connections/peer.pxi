@@ -7,8 +7,6 @@
 # one owes so many bytes it has read more than so many of the first one's, whose output has room
 # then. With a lower limit the kernel might not report that room.
 cdef size_t WAITING_MAX = 1 << 20
-# Frames for the engine are small, except an attach with a long filter.
-cdef size_t FEED_SIZE = 4096
 
 
 cdef ssize_t read_tls(void *tls, void *buffer, size_t size) noexcept nogil:
@@ -91,10 +89,8 @@ cdef void peer_feed(Peer *peer, amqp_bytes_t bytes) noexcept nogil:
     cdef size_t size
     amqp_deliveries_tell(&peer.deliveries)
     while bytes.size:
-        space = pn_connection_driver_read_buffer_sized(&peer.driver, FEED_SIZE)
-        if space.size == 0:
-            # The buffer is full with a part of a frame: let it grow.
-            space = pn_connection_driver_read_buffer(&peer.driver)
+        # A buffer that is full with a part of a frame grows.
+        space = pn_connection_driver_read_buffer(&peer.driver)
         if space.size == 0:
             break
         size = min(space.size, bytes.size)
