@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The number of records that are kept for the next deliveries. */
-#define SPARES_MAX 8192
+#define SPARES_MAX 262144
 #define LEAST_BUCKETS 64
 /* Short frames of a delivery share chunks, which grow with its unread bytes within these bounds.
  * So the room that is not used is not larger than the unread bytes or AMQP_LEAST_CHUNK. */

@@ -1,7 +1,6 @@
 /* Memory for small objects that come and go by the million: freed pieces are kept for the next.
  *
- * Each module that includes this has its own lists, for each thread. A list keeps only a little,
- * so that the memory of a burst goes back to the system. */
+ * Each module that includes this has its own lists, for its one thread. */
 #ifndef QUIVER_LOOP_SPARES_H
 #define QUIVER_LOOP_SPARES_H
 
@@ -12,15 +11,13 @@
 /* Sizes are rounded up to multiples of this, up to a largest. */
 #define SPARES_STEP 16
 #define SPARES_CLASSES 64
-/* The most that the list of one size keeps, in bytes. */
-#define SPARES_KEPT 262144
+/* The most that all lists keep, in bytes: messages of many connections come, and go, by the hundred
+ * thousand. The allocator would join each with its free neighbours, in cold memory. */
+#define SPARES_KEPT 67108864
 
-typedef struct spares_list {
-  void *first; /* each begins with a pointer to the next */
-  size_t kept;
-} spares_list_t;
-
-static _Thread_local spares_list_t spares_lists[SPARES_CLASSES];
+/* By size. Each piece begins with a pointer to the next. */
+static void *spares_lists[SPARES_CLASSES];
+static size_t spares_kept;
 
 /* 0: nothing is kept, so that a sanitizer sees each use of freed memory. */
 static inline size_t spares_class(size_t size) {
@@ -36,25 +33,37 @@ static inline size_t spares_class(size_t size) {
 static inline void *spares_take(size_t size) {
   const size_t class = spares_class(size);
   if (class == 0 || class > SPARES_CLASSES) return malloc(size);
-  spares_list_t *list = &spares_lists[class - 1];
-  void *piece = list->first;
+  void **list = &spares_lists[class - 1];
+  void *piece = *list;
   if (!piece) return malloc(class * SPARES_STEP);
-  list->first = *(void **) piece;
-  list->kept -= class * SPARES_STEP;
+  *list = *(void **) piece;
+  __builtin_prefetch(*list);
+  spares_kept -= class * SPARES_STEP;
   return piece;
 }
 
 /* Free memory that was taken with this size. */
 static inline void spares_give(void *piece, size_t size) {
   const size_t class = spares_class(size);
-  if (class == 0 || class > SPARES_CLASSES || spares_lists[class - 1].kept >= SPARES_KEPT) {
+  if (class == 0 || class > SPARES_CLASSES || spares_kept >= SPARES_KEPT) {
     free(piece);
     return;
   }
-  spares_list_t *list = &spares_lists[class - 1];
-  *(void **) piece = list->first;
-  list->first = piece;
-  list->kept += class * SPARES_STEP;
+  *(void **) piece = spares_lists[class - 1];
+  spares_lists[class - 1] = piece;
+  spares_kept += class * SPARES_STEP;
+}
+
+/* Free what the lists keep. */
+static inline void spares_free(void) {
+  for (void **list = spares_lists; list < spares_lists + SPARES_CLASSES; list++) {
+    while (*list) {
+      void *piece = *list;
+      *list = *(void **) piece;
+      free(piece);
+    }
+  }
+  spares_kept = 0;
 }
 
 #endif

@@ -3,3 +3,4 @@
 cdef extern from "spares.h" nogil:
     void *spares_take(size_t size)
     void spares_give(void *piece, size_t size)
+    void spares_free()

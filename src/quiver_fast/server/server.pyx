@@ -39,7 +39,7 @@ from quiver_fast.loop.heap cimport Heap, heap_first, heap_free, heap_put, heap_t
 from quiver_fast.loop.memory cimport OVER_LIMIT, Holder, account, hold, holder_add, holder_end
 from quiver_fast.loop.opener cimport Opener
 from quiver_fast.loop.reactor cimport Hook, Reactor, Watch, watch_add, watch_change, watch_remove
-from quiver_fast.loop.spares cimport spares_give, spares_take
+from quiver_fast.loop.spares cimport spares_free, spares_give, spares_take
 from quiver_fast.loop.syncer cimport SyncJob, Syncer, await_event, event_descriptor, raise_event
 from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport *

@@ -117,7 +117,7 @@ cdef void give_memory_back(Container *container, int64_t now) noexcept nogil:
         container.trim_at = 0
         amqp_buffers_free(&container.outputs)
         amqp_spares_free(&container.spares)
-        spare_entries_free()
+        spares_free()
         malloc_trim(0)
 
 

@@ -10,10 +10,6 @@ references, because a topic puts one message into many queues.
 cdef enum:
     COUNT_BITS = 48
 
-# Freed entries for reuse: each message needs one.
-cdef Entry *spare = NULL
-cdef size_t spare_count = 0
-cdef size_t SPARE_MAX = 65536
 # The memory of a message besides its bytes, with the allocator's part. Without it a limit would
 # not bound the memory of short messages.
 cdef size_t OVERHEAD = sizeof(Entry) + sizeof(Message) + sizeof(Chunk) + 32
@@ -87,15 +83,9 @@ cdef Entry *any_entry(const Queue *queue) noexcept nogil:
 
 
 cdef Entry *entry_new(Queue *queue, Message *message) noexcept nogil:
-    global spare, spare_count
-    cdef Entry *entry = spare
-    if entry != NULL:
-        spare = entry.next
-        spare_count -= 1
-    else:
-        entry = <Entry *>malloc(sizeof(Entry))
-        if entry == NULL:
-            return NULL
+    cdef Entry *entry = <Entry *>spares_take(sizeof(Entry))
+    if entry == NULL:
+        return NULL
     entry.message = message
     entry.queue = queue
     entry.sequence = queue.next_sequence
@@ -210,7 +200,6 @@ cdef void queue_restore(Entry *entry) noexcept nogil:
 
 cdef void entry_drop(Entry *entry) noexcept nogil:
     """End an acquired entry or a copy, and release its message."""
-    global spare, spare_count
     cdef Queue *queue = entry.queue
     if queue != NULL:
         queue.depth -= 1
@@ -223,23 +212,7 @@ cdef void entry_drop(Entry *entry) noexcept nogil:
         chain_left(entry)
     freed(ENTRY)
     message_release(entry.message)
-    if spare_count >= SPARE_MAX:
-        free(entry)
-        return
-    entry.next = spare
-    spare = entry
-    spare_count += 1
-
-
-cdef void spare_entries_free() noexcept nogil:
-    """Free the memory of all spare entries."""
-    global spare, spare_count
-    cdef Entry *entry
-    while spare != NULL:
-        entry = spare
-        spare = entry.next
-        free(entry)
-    spare_count = 0
+    spares_give(entry, sizeof(Entry))
 
 
 cdef void chain_left(const Entry *entry) noexcept nogil:
