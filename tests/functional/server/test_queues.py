@@ -45,6 +45,20 @@ def test_consumers_take_turns(clients: Clients, address: str) -> None:
         assert [after - before for before, after in itertools.pairwise(share)] == [3] * 5
 
 
+def test_consumers_share_many_messages(clients: Clients, address: str) -> None:
+    """Where many wait, consumers with the same credit get runs, and the same number in all."""
+    connection = clients.connect()
+    consumers = [clients.consumer(connection, address) for _ in range(3)]
+    clients.producer(clients.connect(), address).publish(*range(900))
+    for consumer in consumers:
+        consumer.link.flow(400)
+    shares = [[each.body for each in consumer.take(300)] for consumer in consumers]
+    assert sorted(itertools.chain(*shares)) == list(range(900))
+    for share in shares:
+        assert share == sorted(share)
+        assert share[1] == share[0] + 1
+
+
 def test_a_consumer_without_credit_misses_its_turn(clients: Clients, address: str) -> None:
     connection = clients.connect()
     idle = clients.consumer(connection, address, credit=2)

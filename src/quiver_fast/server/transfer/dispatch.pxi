@@ -1,5 +1,7 @@
 """Dispatch: entries go to consumers in turn, streams to the consumer with the fewest streams."""
 
+# With fewer entries, consumers take turns.
+cdef size_t SHARES_FROM = 64
 # The most expired entries that are dropped in one turn, so that other queues get theirs.
 cdef int EXPIRE_STEP = 4096
 
@@ -7,6 +9,9 @@ cdef int EXPIRE_STEP = 4096
 cdef void queue_dispatch(Queue *queue) noexcept nogil:
     """Give available entries to consumers in order, as far as credit and room allow."""
     cdef Entry *entry
+    # How many looks at a consumer may still take the share.
+    cdef size_t looks = 0
+    cdef size_t share = 1
     if queue.expiry.count and heap_first(&queue.expiry) <= queue.container.now_ms:
         expire(queue)
     if queue.browsers != NULL:
@@ -18,10 +23,12 @@ cdef void queue_dispatch(Queue *queue) noexcept nogil:
     queue.sweep = False
     entry = next_entry(queue)
     while entry != NULL:
-        if is_alone(queue) and outlet_send_run(queue.ready.outlet, queue):
-            pass
-        elif entry.lane != &queue.streaming:
-            dispatch_entry(queue, entry)
+        if entry.lane != &queue.streaming:
+            if looks == 0:
+                looks = queue.consumer_count
+                share = share_of_each(queue)
+            looks -= 1
+            serve(queue, entry, share)
         elif entry.message.chain != NULL:
             if not dispatch_arriving(queue, entry):
                 # The message is in the file, so its sender does not wait.
@@ -55,17 +62,26 @@ cdef inline Entry *next_entry(Queue *queue) noexcept nogil:
     return entry
 
 
-cdef inline bint is_alone(const Queue *queue) noexcept nogil:
-    """Say whether only one consumer is ready, and may have every entry of the queue."""
-    return queue.ready != NULL and queue.ready.next_ready == queue.ready and (
-        queue.lanes == NULL and queue.streaming.head == NULL and queue.watchers == 0)
+cdef size_t share_of_each(const Queue *queue) noexcept nogil:
+    """Return how many entries each consumer may take at one look: few looks cost less than many.
+
+    All get an equal share of half of the entries, then of half of the rest, and so on. Where few
+    wait, or not every consumer may have each, they take turns.
+    """
+    if queue.lanes != NULL or queue.streaming.head != NULL or queue.watchers:
+        return 1
+    if queue.consumer_count == 1:
+        return queue.available
+    if queue.available < SHARES_FROM:
+        return 1
+    return max(queue.available // (2 * queue.consumer_count), <size_t>1)
 
 
 cdef void dispatch_messages(Queue *queue) noexcept nogil:
     """Give complete entries to consumers."""
     cdef Entry *entry = next_message(queue)
     while entry != NULL:
-        dispatch_entry(queue, entry)
+        serve(queue, entry, 1)
         entry = next_message(queue)
 
 
@@ -101,19 +117,27 @@ cdef bint is_stranded(const Queue *queue, const Entry *entry) noexcept nogil:
     return entry.message.from_trunk and queue.local_count == 0
 
 
-cdef void dispatch_entry(Queue *queue, Entry *entry) noexcept nogil:
-    """Give an entry to the next ready consumer that may have it; drop an expired entry."""
+cdef void serve(Queue *queue, Entry *entry, size_t share) noexcept nogil:
+    """Give the next ready consumer that may have an entry this one, and those after it.
+
+    It takes no more than its share, and than it has credit and room for. Expired entries end.
+    """
     cdef Consumer *consumer = queue.ready
     if entry.lane.barred != NULL:
         consumer = first_allowed(queue, entry.lane)
-    queue_acquire(queue, entry)
-    if has_expired(entry.message, queue.container.now_ms) and entry.message.stream == NULL:
-        entry_done(entry)
-        return
-    # A consumer that got an entry goes last if it stays in the ring.
+    # A consumer that got entries goes last if it stays in the ring.
     if queue.ready == consumer:
         queue.ready = consumer.next_ready
-    outlet_send(consumer.outlet, entry)
+    while True:
+        queue_acquire(queue, entry)
+        if has_expired(entry.message, queue.container.now_ms) and entry.message.stream == NULL:
+            entry_done(entry)
+        else:
+            outlet_send(consumer.outlet, entry)
+        share -= 1
+        entry = queue.main.head
+        if share == 0 or entry == NULL or not consumer.ready:
+            return
 
 
 cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
@@ -180,7 +204,7 @@ cdef bint dispatch_complete(Queue *queue, Entry *entry) noexcept nogil:
     """Give a completed stream to a ready consumer; return False if there is none for it."""
     cdef Consumer *consumer = queue.selective
     if queue.ready != NULL:
-        dispatch_entry(queue, entry)
+        serve(queue, entry, 1)
         return True
     while consumer != NULL and not (consumer.ready and wants(consumer)):
         consumer = consumer.next_selective

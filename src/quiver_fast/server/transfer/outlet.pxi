@@ -47,21 +47,6 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     send_in_parts(outlet, entry)
 
 
-cdef bint outlet_send_run(Outlet *outlet, Queue *queue) noexcept nogil:
-    """Send a queue's first messages, when no other consumer is ready, like `outlet_send`.
-
-    Return False if the first cannot be sent whole: then `outlet_send` must send it.
-    """
-    if outlet.base.peer.plane.output.buffer == NULL:
-        peer_lend_output(outlet.base.peer)
-    if not send_run(outlet, queue):
-        return False
-    if not may_send(outlet):
-        update_readiness(outlet)
-    peer_dirty(outlet.base.peer)
-    return True
-
-
 cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
     outlet._sending = entry
     outlet.chunk = entry.message.first

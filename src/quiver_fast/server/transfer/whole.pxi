@@ -57,55 +57,26 @@ cdef inline bint is_taken(const Inlet *inlet, size_t size) noexcept nogil:
 
 
 cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
-    """Send an acquired entry's message unchanged in one frame."""
-    cdef amqp_delivery_t *delivery = frame_whole(outlet, entry)
-    if delivery == NULL:
-        return False
-    note_sent(outlet, entry, delivery)
-    return True
-
-
-cdef bint send_run(Outlet *outlet, Queue *queue) noexcept nogil:
-    """Send a queue's first messages to the only ready consumer.
-
-    Return False if none was sent.
-    """
-    cdef Entry *entry = queue.main.head
-    cdef amqp_delivery_t *delivery = NULL
-    cdef bint sent = False
-    while entry != NULL and not entry.message.expires and not is_beyond(outlet, entry.message):
-        delivery = frame_whole(outlet, entry)
-        if delivery == NULL:
-            break
-        queue_acquire(queue, entry)
-        note_sent(outlet, entry, delivery)
-        sent = True
-        entry = queue.main.head
-    return sent
-
-
-cdef amqp_delivery_t *frame_whole(Outlet *outlet, const Entry *entry) noexcept nogil:
-    """Write a message as one frame; return NULL if that is not possible, or not now."""
+    """Send an acquired entry's message unchanged in one frame. Sent settled, it ends."""
     cdef Message *message = entry.message
     cdef amqp_bytes_t payload
+    cdef amqp_delivery_t *delivery
     if not goes_as_it_came(outlet, entry) or not has_room_for(outlet, message.first.size):
-        return NULL
+        return False
     payload.start = <const uint8_t *>chunk_bytes(message.first)
     payload.size = message.first.size
-    return amqp_delivery_send_whole(
+    delivery = amqp_delivery_send_whole(
         &outlet.base.deliveries, next_tag(&outlet._tag), payload, &message.hold,
         outlet.presettled)
-
-
-cdef inline void note_sent(
-        Outlet *outlet, Entry *entry, amqp_delivery_t *delivery) noexcept nogil:
-    """Wait for the outcome of a sent message; end it if it was sent settled."""
-    went_out(&outlet.base.peer.container.traffic, entry.message.size)
+    if delivery == NULL:
+        return False
+    went_out(&outlet.base.peer.container.traffic, message.size)
     if outlet.presettled:
         amqp_delivery_drop(delivery)
         entry_done(entry)
     else:
         delivery_hold(delivery, entry)
+    return True
 
 
 cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
