@@ -423,6 +423,8 @@ cdef extern from "deliveries.h" nogil:
         amqp_session_deliveries_t *session, amqp_role role, uint32_t first, uint32_t last)
     bint amqp_walk_seek(amqp_session_deliveries_t *session)
     amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session)
+    const amqp_delivery_t *amqp_walk_later(
+        const amqp_session_deliveries_t *session, const amqp_delivery_t *delivery, uint32_t steps)
     void amqp_link_deliveries_drop(amqp_link_deliveries_t *link)
     bint amqp_delivery_arrive(amqp_link_deliveries_t *link, const amqp_arrival_t *arrival)
     bint amqp_delivery_keep(amqp_link_deliveries_t *link)

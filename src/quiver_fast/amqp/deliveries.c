@@ -127,6 +127,7 @@ static amqp_delivery_t *new_record(amqp_spares_t *spares) {
   amqp_delivery_t *record = spares->first;
   if (!record) return calloc(1, sizeof *record);
   spares->first = record->next;
+  __builtin_prefetch(spares->first);
   spares->count--;
   return record;
 }

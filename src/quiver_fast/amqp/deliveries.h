@@ -137,11 +137,30 @@ static inline bool amqp_walk_has(
   return delivery->id - session->walk_first <= session->walk_last - session->walk_first;
 }
 
+/* A delivery that the walk comes to `steps` deliveries later, or another of the same register; NULL
+ * for none. */
+static inline const amqp_delivery_t *amqp_walk_later(
+  const amqp_session_deliveries_t *session, const amqp_delivery_t *delivery, uint32_t steps) {
+  const amqp_register_t *deliveries = &session->registers[session->walk_role];
+  return deliveries->buckets[(delivery->id + steps) & (deliveries->capacity - 1)];
+}
+
+/* Fetch the memory of later deliveries and of their contexts: where very many are unsettled, it is
+ * in no cache. */
+static inline void amqp_walk_ahead(
+  const amqp_session_deliveries_t *session, const amqp_delivery_t *delivery) {
+  const char *later = (const char *) amqp_walk_later(session, delivery, 8);
+  for (size_t at = 0; later && at < sizeof *delivery; at += 64) __builtin_prefetch(later + at);
+  const amqp_delivery_t *sooner = amqp_walk_later(session, delivery, 4);
+  if (sooner) __builtin_prefetch(sooner->context);
+}
+
 /* After the last step: return the next delivery of the walk, or NULL. */
 static inline amqp_delivery_t *amqp_walk_next(amqp_session_deliveries_t *session) {
   amqp_delivery_t *delivery = session->walk;
   if (!delivery || !amqp_walk_has(session, delivery)) return NULL;
   session->walk = delivery->newer;
+  amqp_walk_ahead(session, delivery);
   return delivery;
 }
 

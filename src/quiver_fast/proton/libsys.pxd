@@ -7,6 +7,10 @@ cdef extern from "<time.h>" nogil:
     # The time of the system's last tick: some ms old, at a tenth of the cost.
     const int CLOCK_REALTIME_COARSE
 
+cdef extern from * nogil:
+    # Fetch memory into the processor's caches; any address will do.
+    void prefetch "__builtin_prefetch"(const void *address)
+
 cdef extern from "<poll.h>" nogil:
     struct pollfd:
         int fd

@@ -170,6 +170,7 @@ cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
     """
     cdef amqp_session_deliveries_t *deliveries = &peer.walked.deliveries
     cdef amqp_delivery_t *delivery
+    cdef const amqp_delivery_t *later
     while left > 0 and not amqp_walk_seek(deliveries):
         left -= 1
     while left > 0:
@@ -177,6 +178,10 @@ cdef int take_outcomes(Peer *peer, int left) noexcept nogil:
         if delivery == NULL:
             peer.walked = NULL
             return left
+        later = amqp_walk_later(deliveries, delivery, 2)
+        if later != NULL and peer.plane.disposition.role == AMQP_RECEIVER:
+            # `amqp_walk_next` has fetched that entry.
+            fetch_ahead(entry_of(later))
         left -= outcome_came(delivery, &peer.plane.disposition)
     return left
 

@@ -130,6 +130,7 @@ cdef void serve(Queue *queue, Entry *entry, size_t share) noexcept nogil:
         queue.ready = consumer.next_ready
     while True:
         queue_acquire(queue, entry)
+        fetch_ahead(queue.main.head)
         if has_expired(entry.message, queue.container.now_ms) and entry.message.stream == NULL:
             entry_done(entry)
         else:
@@ -138,6 +139,14 @@ cdef void serve(Queue *queue, Entry *entry, size_t share) noexcept nogil:
         entry = queue.main.head
         if share == 0 or entry == NULL or not consumer.ready:
             return
+
+
+cdef inline void fetch_ahead(const Entry *entry) noexcept nogil:
+    """Fetch the memory of an entry's message and of the next entry before their turn."""
+    if entry != NULL:
+        prefetch(entry.message)
+        prefetch(entry.message + 1)
+        prefetch(entry.next)
 
 
 cdef Consumer *first_allowed(Queue *queue, const Lane *lane) noexcept nogil:
