@@ -12,12 +12,8 @@ cdef inline uint32_t credit(const Outlet *outlet) noexcept nogil:
     cdef const amqp_link_end_t *end = outlet.base.deliveries.end
     return end.counts.credit if end != NULL else 0
 
-cdef inline bint is_beyond(const Outlet *outlet, const Message *message) noexcept nogil:
-    """Say whether a message is larger than a client's link takes (part 2.7.3)."""
-    return exceeds(outlet, message.size)
-
 cdef inline bint exceeds(const Outlet *outlet, uint64_t size) noexcept nogil:
-    """Say whether the bytes of a message that have come are more than a client's link takes.
+    """Say whether a message, as far as it has come, is more than a link takes (part 2.7.3).
 
     Another server sends such a message back.
     """

@@ -1,14 +1,10 @@
 """Outgoing messages: transfers to a consumer, and the outcomes that come back."""
 
-cdef inline bint has_room(Outlet *outlet) noexcept nogil:
-    return room(outlet) > 0
-
-
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
     """Say whether the outlet can take one more message now."""
     if outlet._sending != NULL or outlet.base.refused or credit(outlet) == 0:
         return False
-    if has_room(outlet):
+    if room(outlet) > 0:
         return True
     clog(outlet)
     return False
@@ -39,7 +35,7 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     """Send an entry that was acquired for this outlet, whole or in parts."""
     if outlet.base.peer.plane.output.buffer == NULL:
         peer_lend_output(outlet.base.peer)
-    if not is_beyond(outlet, entry.message) and send_whole(outlet, entry):
+    if not exceeds(outlet, entry.message.size) and send_whole(outlet, entry):
         if not may_send(outlet):
             update_readiness(outlet)
         peer_dirty(outlet.base.peer)
@@ -108,7 +104,7 @@ cdef void outlet_continue(Outlet *outlet) noexcept nogil:
     """Send more of the current message, as far as there is room and there are bytes."""
     cdef Message *message = outlet._sending.message
     cdef bint streaming = message.stream != NULL
-    if is_beyond(outlet, message):
+    if exceeds(outlet, message.size):
         refuse_size(outlet)
         return
     if outlet.delivery == NULL and (
@@ -313,7 +309,7 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
     while outlet != NULL:
         following = outlet._next_clogged
         outlet.clogged = False
-        if not has_room(outlet):
+        if room(outlet) == 0:
             clog(outlet)
         else:
             if outlet._sending != NULL:
