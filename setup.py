@@ -24,7 +24,13 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from buildtools import modules, proton_engine, shared_library, toolchain  # noqa: E402
+from buildtools import (  # noqa: E402
+    declarations,
+    modules,
+    proton_engine,
+    shared_library,
+    toolchain,
+)
 from buildtools.cython_options import DIRECTIVES  # noqa: E402
 
 SOURCE = Path("src")
@@ -89,18 +95,28 @@ def extensions() -> list[Extension]:
         relative = path.relative_to(ROOT / SOURCE)
         module = ".".join(relative.with_suffix("").parts)
         source = SOURCE / relative
-        folders = modules.include_dirs(source, SOURCE)
-        headers = [str(header) for folder in folders for header in sorted(folder.glob("*.h"))]
         extension = Extension(
             module,
             [str(source)],
-            include_dirs=[str(folder) for folder in folders],
             extra_compile_args=[*COMPILE_ARGS, *COVERAGE_ARGS],
             extra_link_args=list(COVERAGE_ARGS),
-            depends=["setup.py", *headers],
+            depends=["setup.py"],
         )
         found.append(extension)
     return found
+
+
+def declare() -> None:
+    """Write Cython's declarations of the engine and of the data plane, which all else needs.
+
+    Raises:
+        SystemExit: the headers are missing, or cannot be read.
+    """
+    try:
+        engine_headers = proton_engine.headers(BUILD / "engine")
+        declarations.write(SOURCE, modules.AMQP_FOLDER, engine_headers)
+    except proton_engine.BuildError as error:
+        raise SystemExit(f"quiver-fast: {error}") from None
 
 
 def translate(extensions: list[Extension]) -> None:
@@ -133,6 +149,7 @@ class BuildPackage(build_py):
 
     def run(self) -> None:
         """Empty the build folder of all but compiled modules, then copy."""
+        declare()
         if not self.editable_mode:
             files = {path for path in Path(self.build_lib).rglob("*") if path.is_file()}
             remove_all({path for path in files if path.suffix != ".so"})
@@ -144,6 +161,7 @@ class BuildWithLibraries(build_ext):
 
     def run(self) -> None:
         """Compile everything; a failure of a library is one clear message."""
+        declare()
         in_place = self.inplace or self.editable_mode
         # An editable installation ignores the arguments of setup().
         self.parallel = JOBS
@@ -167,6 +185,9 @@ class BuildWithLibraries(build_ext):
         for extension in self.extensions:
             source = Path(extension.sources[0])
             extension.depends.append(flags_stamp)
+            for folder in modules.include_dirs(source, SOURCE):
+                extension.include_dirs.append(str(folder))
+                extension.depends += map(str, sorted(folder.glob("*.h")))
             if modules.needs_amqp(source, SOURCE):
                 self._link(extension, amqp, modules.AMQP_FOLDER)
             if modules.needs_engine(source, SOURCE):

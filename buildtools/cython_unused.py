@@ -19,20 +19,24 @@ from Cython.Compiler.Nodes import (
 )
 from Cython.Compiler.TreeFragment import parse_from_strings
 
+from buildtools.declarations import GENERATED
+
 DECLARATIONS = (CEnumDefItemNode, CEnumDefNode, CNameDeclaratorNode, CStructOrUnionDefNode)
 
 
 def unused(source: Path) -> list[str]:
     """Return a line for each name that Cython code below ``source`` declares and never uses.
 
-    Neither a definition nor a cimport is a use. Scopes are ignored: a name that is used
-    anywhere counts as used everywhere.
+    Neither a definition nor a cimport is a use. Generated declarations have only used names. Scopes
+    are ignored: a name that is used anywhere counts as used everywhere.
     """
     declared: dict[str, str] = {}
     used: set[str] = set()
     for path in sorted(
         each for kind in ("pxd", "pxi", "pyx") for each in source.rglob(f"*.{kind}")
     ):
+        if path.read_text().startswith(GENERATED):
+            continue
         for node in nodes(path):
             place = f"{path.relative_to(source)}:{node.pos[1]}"
             if isinstance(node, CClassDefNode):

@@ -212,7 +212,7 @@ def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:
     with locked(build_dir / ".library.lock"):
         compiled = shared_library.compile_once(declared, folder)
     shared_library.install(compiled, package_dir)
-    return Engine([f"-I{unpack_source(build_dir) / 'include'}"], [], compiled)
+    return Engine(headers(build_dir), [], compiled)
 
 
 def _system_engine() -> Engine:
@@ -235,6 +235,24 @@ def _system_engine() -> Engine:
     )
 
 
+def headers(build_dir: Path) -> list[str]:
+    """Return the compiler's arguments to find the engine's headers.
+
+    Raises:
+        BuildError: as of :func:`prepare`.
+    """
+    if _choice() == "system":
+        return _system_engine().compile_args
+    return [f"-I{unpack_source(build_dir) / 'include'}"]
+
+
+def _choice() -> str:
+    choice = os.environ.get("QUIVER_FAST_PROTON") or "bundled"
+    if choice not in ("bundled", "system"):
+        raise BuildError(f"QUIVER_FAST_PROTON={choice}: expected 'bundled' or 'system'")
+    return choice
+
+
 def prepare(build_dir: Path, package_dir: Path) -> Engine:
     """Return the engine to build against, compiling it into ``package_dir`` if bundled.
 
@@ -245,9 +263,4 @@ def prepare(build_dir: Path, package_dir: Path) -> Engine:
     Raises:
         BuildError: see the message; ``QUIVER_FAST_PROTON`` has an unknown value.
     """
-    choice = os.environ.get("QUIVER_FAST_PROTON") or "bundled"
-    if choice == "system":
-        return _system_engine()
-    if choice == "bundled":
-        return _bundled_engine(build_dir, package_dir)
-    raise BuildError(f"QUIVER_FAST_PROTON={choice}: expected 'bundled' or 'system'")
+    return _system_engine() if _choice() == "system" else _bundled_engine(build_dir, package_dir)

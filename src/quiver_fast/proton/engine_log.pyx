@@ -4,6 +4,7 @@ A user who sets the engine's own variables (`PN_LOG=frame`) wants to see its fra
 passwords: the log leaves out a client's SASL responses, in frames and in raw bytes.
 """
 
+from libc.stdint cimport intptr_t
 from libc.string cimport memcpy, strlen, strncmp, strstr
 
 import os
@@ -27,12 +28,12 @@ cdef pn_log_sink_t standard = NULL
 cdef bint in_sasl_dump = False
 
 
-cdef void drop_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+cdef void drop_message(intptr_t context, pn_log_subsystem_t subsystem, pn_log_level_t level,
                        const char *message) noexcept nogil:
     pass
 
 
-cdef void show_message(long context, pn_log_subsystem_t subsystem, pn_log_level_t level,
+cdef void show_message(intptr_t context, pn_log_subsystem_t subsystem, pn_log_level_t level,
                        const char *message) noexcept nogil:
     """Pass a line on to the engine's own sink, without a password."""
     cdef char[LINE_MAX] line

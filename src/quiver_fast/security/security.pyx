@@ -22,7 +22,7 @@ from quiver_fast.proton.libproton cimport (
     pn_sasl_set_allow_insecure_mechs, pn_transport_require_auth, pn_transport_t,
     pnx_sasl_get_context, pnx_sasl_implementation, pnx_sasl_set_bytes_out, pnx_sasl_set_context,
     pnx_sasl_set_desired_state, pnx_sasl_set_failed, pnx_sasl_set_implementation,
-    pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded, ssize_t,
+    pnx_sasl_set_selected_mechanism, pnx_sasl_set_succeeded,
 )
 from quiver_fast.proton.libsys cimport (
     AF_INET, AF_INET6, AF_UNIX, getpeername, monotonic_ns, sockaddr, sockaddr_in, sockaddr_in6,

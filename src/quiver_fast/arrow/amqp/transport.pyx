@@ -36,7 +36,7 @@ from quiver_fast.proton.libproton cimport (
     pn_connection_driver_read_close, pn_connection_driver_read_closed,
     pn_connection_driver_read_done, pn_connection_driver_write_buffer,
     pn_connection_driver_write_close, pn_connection_driver_write_done, pn_link_is_sender,
-    pn_link_name, pn_link_t, pn_rwbytes_t, ssize_t,
+    pn_link_name, pn_link_t, pn_rwbytes_t,
 )
 from quiver_fast.proton.libsys cimport POLLOUT, monotonic_ns
 
