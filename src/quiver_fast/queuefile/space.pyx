@@ -2,6 +2,7 @@
 
 from libc.errno cimport EIO, errno
 from posix.stat cimport fstat, struct_stat
+from posix.unistd cimport pwrite
 
 from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_remap
 from quiver_fast.queuefile.recovery cimport fallocate_all
@@ -13,13 +14,17 @@ cdef extern from "<sys/mman.h>" nogil:
     #endif
     """
     int madvise(void *address, size_t size, int advice)
+    const int MADV_DONTNEED
     const int MADV_POPULATE_WRITE
 
-# Bytes that are brought into memory after the next entry.
-cdef size_t POPULATED = 1 << 16
+cdef enum:
+    # Bytes that are brought into memory after the next entry.
+    POPULATED = 65536
+
 # A queue of one small message takes little of the disk; one that grows takes larger steps.
 cdef size_t STEP_MIN = 1 << 14
 cdef size_t STEP_MAX = 64 << 20
+cdef char[POPULATED] ZEROS
 
 
 cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept nogil:
@@ -30,6 +35,12 @@ cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept
         space.step = STEP_MIN
 
 
+cdef bint is_short(const CycleFile *file) noexcept nogil:
+    """Say whether another process truncated the file."""
+    cdef struct_stat status
+    return fstat(file.fd, &status) != 0 or <size_t>status.st_size < file.size
+
+
 cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil:
     """Allocate disk space up to ``end``, so that a full disk is an error and no SIGBUS.
 
@@ -37,11 +48,8 @@ cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
     """
     cdef size_t least = round_up(end, PAGE)
     cdef size_t target = round_up(end, space.step)
-    cdef struct_stat status
     cdef int error
-    if fstat(file.fd, &status) != 0:
-        return errno
-    if <size_t>status.st_size < file.size:
+    if is_short(file):
         # Allocating more would fill the missing part with zeros.
         return EIO
     error = fallocate_all(file.fd, space.reserved, target)
@@ -63,6 +71,13 @@ cdef void space_populate(
     """Bring the next pages into memory: one call costs less than a fault for each."""
     cdef size_t start = tail // PAGE * PAGE
     cdef size_t size = min(round_up(end, PAGE) + POPULATED, space.reserved) - start
+    cdef size_t fresh = max(space.populated, start + PAGE)
+    cdef size_t written = min(start, <size_t>2 * POPULATED)
+    if not is_short(file):
+        # A page that is written whole costs less than one that is read, cleared and then changed.
+        pwrite(file.fd, ZEROS, min(start + size - fresh, <size_t>POPULATED), fresh)
     # A kernel before 5.14 does not know it; faults do the same.
     madvise(file.base + start, size, MADV_POPULATE_WRITE)
     space.populated = start + size
+    # Earlier pages stay in the system's memory, but are not mapped any more.
+    madvise(file.base + start - written, written, MADV_DONTNEED)
