@@ -217,7 +217,7 @@ $(VENV)/.created: build/python.txt build/requirements.txt
 	@echo "quiver-fast: creating $(VENV)"
 	@rm -rf $(VENV)
 	@'$(PYTHON)' -m venv $(VENV)
-	@$(PIP) install --requirement build/requirements.txt
+	@$(PIP) install --no-compile --requirement build/requirements.txt
 	@touch $@
 
 build/wheel.stamp: $(VENV)/.created build/options.txt build/sources.txt $(SOURCES) $(PROJECT_FILES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 # The folders of the package's libraries, each beside its declarations.
@@ -16,21 +17,22 @@ _CIMPORT = re.compile(
     r"|cimport[ \t]+(?P<modules>[\w., \t]+))",
     re.MULTILINE,
 )
+_INCLUDE = re.compile(r"^[ \t]*include[ \t]+[\"'](?P<path>[^\"']+)", re.MULTILINE)
 _ENGINE_HEADER = re.compile(r"^[ \t]*cdef extern from [\"']<?proton/", re.MULTILINE)
 
 
 def cimported(module: Path, source: Path) -> set[Path]:
-    """Return ``module`` and all declarations that it cimports, directly or not.
+    """Return ``module`` and all files that it includes or cimports, directly or not.
 
     Args:
-        module: a `.pyx` file.
+        module: a `.pyx` file; a file that Cython makes of nothing has none.
         source: the folder that its package is in.
     """
     found: set[Path] = set()
     waiting = [module]
     while waiting:
         path = waiting.pop()
-        if path in found:
+        if path in found or not path.is_file():
             continue
         found.add(path)
         own = path.with_suffix(".pxd")
@@ -39,9 +41,16 @@ def cimported(module: Path, source: Path) -> set[Path]:
     return found
 
 
-def _declarations(path: Path, source: Path) -> Iterator[Path]:
-    """Yield the `.pxd` files that one file cimports and that are in ``source``."""
-    for match in _CIMPORT.finditer(path.read_text(encoding="utf-8")):
+@cache
+def _declarations(path: Path, source: Path) -> tuple[Path, ...]:
+    """Return the files that one file includes or cimports and that are in ``source``."""
+    return tuple(_find(path, path.read_text(encoding="utf-8"), source))
+
+
+def _find(path: Path, text: str, source: Path) -> Iterator[Path]:
+    for match in _INCLUDE.finditer(text):
+        yield Path(os.path.normpath(path.parent / match["path"]))
+    for match in _CIMPORT.finditer(text):
         if match["modules"]:
             names = [word.split()[0] for word in match["modules"].split(",") if word.strip()]
         else:

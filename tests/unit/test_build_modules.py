@@ -73,6 +73,23 @@ def test_headers_come_with_declarations(tree: Path) -> None:
     assert include_dirs(module, tree) == [tree / "quiver_fast" / "lists"]
 
 
+def test_parts_belong_to_a_module_with_their_own_declarations(tree: Path) -> None:
+    package = tree / "quiver_fast"
+    (package / "wire" / "whole.pyx").write_text('include "deep/part.pxi"\n')
+    part = package / "wire" / "deep" / "part.pxi"
+    part.write_text("cimport quiver_fast.wire.peer\n")
+    assert {part, package / "wire" / "peer.pxd"} <= cimported(package / "wire" / "whole.pyx", tree)
+
+
+def test_a_module_without_a_source_needs_nothing(tree: Path) -> None:
+    assert cimported(tree / "quiver_fast" / "made_of_nothing.c", tree) == set()
+
+
+def test_each_part_of_this_package_is_found() -> None:
+    found = {each for path in SOURCE.rglob("*.pyx") for each in cimported(path, SOURCE)}
+    assert set(SOURCE.rglob("*.pxi")) <= found
+
+
 def test_the_modules_of_this_package_are_told_apart() -> None:
     package = SOURCE / "quiver_fast"
     needing = {path.stem for path in package.rglob("*.pyx") if needs_engine(path, SOURCE)}
