@@ -96,10 +96,13 @@ def _preprocessed(text: str, flags: Sequence[str]) -> str:
 
 
 def _indented(line: str) -> str:
-    """Indent and wrap a declaration; only its parentheses may be broken."""
-    whole = line.replace(CALLBACK, CALLBACK.replace(" ", "\0"))
-    text = textwrap.fill(whole, 100, initial_indent=" " * 4, subsequent_indent=" " * 8)
-    return text.replace("\0", " ") + "\n"
+    """Indent a declaration; a long one has its arguments on lines of their own."""
+    if len(line) <= 96:
+        return f"    {line}\n"
+    head, _, rest = line.replace(CALLBACK, CALLBACK.replace(" ", "\0")).rpartition("(")
+    indent = " " * 8
+    arguments = textwrap.fill(rest, 100, initial_indent=indent, subsequent_indent=indent)
+    return f"    {head}(\n{arguments}\n".replace("\0", " ")
 
 
 class Headers:
