@@ -10,6 +10,8 @@ cdef struct Space:
     size_t step
     # Bytes of the file that the writer has brought into memory.
     size_t populated
+    # Pages before this place are not mapped any more.
+    size_t mapped
 
 cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
     return (size + unit - 1) // unit * unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -309,3 +310,16 @@ def test_head_of_a_new_file(tmp_path: Path) -> None:
     data = only_file(tmp_path).read_bytes()
     assert data[:200] == cycle_file_head(ROLL_CYCLES["FAST_DAILY"], 200)
     assert len(data) == 65808 + 4096 - 65808 % 4096
+
+
+def test_the_writer_keeps_few_pages_mapped(tmp_path: Path) -> None:
+    """Of its file: the system keeps the others in its own memory."""
+    with Appender(tmp_path) as appender:
+        append_records(appender, b"x" * 64 * 200_000, 64)
+        resident, of_file = 0, False
+        for line in Path("/proc/self/smaps").read_text().splitlines():
+            if re.match(r"[0-9a-f]+-", line):
+                of_file = line.endswith(".cq4")
+            elif of_file and line.startswith("Rss:"):
+                resident += int(line.split()[1]) * 1024
+    assert 0 < resident < 6 << 20
