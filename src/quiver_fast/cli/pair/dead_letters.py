@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from quiver_fast.analysis.model.units import per_millisecond
 from quiver_fast.cli.arrow.queue_setup import empty, emptying_plan
 from quiver_fast.records.formats import has_ids
 
@@ -41,6 +42,7 @@ class DeadLetters:
         self._plan = replace(
             emptier, run_id=plan.run_id, run_start=plan.run_start, exit_when="empty"
         )
+        self._begin = (plan.run_start or 0) * per_millisecond(plan.options.time_unit)
         self._ids = set[bytes]()
         self._count = 0
 
@@ -70,12 +72,23 @@ class DeadLetters:
     def _take(self) -> None:
         with TemporaryDirectory(prefix="quiver-dead-") as name:
             report = empty(self._plan, Path(name), self._signals, self._console.errors)
-            self._count += report["received"]
-            if has_ids(report["record_format"]) and report["received"]:
-                lines = (Path(name) / "records").read_bytes().splitlines()
-                ids = (line.partition(b",")[0] for line in lines)
-                # Ids of other runs keep their beginning.
-                self._ids.update(one for one in ids if one.isdigit())
+            if report["received"]:
+                own = first_fields((Path(name) / "records").read_bytes(), self._begin)
+                self._count += len(own)
+                self._ids.update(own if has_ids(report["record_format"]) else ())
+
+
+def first_fields(records: bytes, begin: int) -> list[bytes]:
+    """Return the first field of each record that is of the run: the id, or a time without ids.
+
+    Ids of other runs keep their beginning. Those of other clients have none: the send time tells.
+
+    Args:
+        records: lines of the arrow that emptied the queue.
+        begin: the start of the run, in the unit of the records.
+    """
+    lines = [line.split(b",") for line in records.splitlines()]
+    return [words[0] for words in lines if words[0].isdigit() and int(words[-2]) >= begin]
 
 
 def problem_of(section: dict[str, Any]) -> str | None:
