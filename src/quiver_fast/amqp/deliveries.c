@@ -197,7 +197,7 @@ static void read_no_more(amqp_link_deliveries_t *link, amqp_delivery_t *delivery
 }
 
 /* Take a delivery out of all lists. */
-static void unlist(amqp_delivery_t *delivery) {
+static inline void unlist(amqp_delivery_t *delivery) {
   amqp_link_deliveries_t *link = delivery->link;
   if (link->end->role == AMQP_RECEIVER) read_no_more(link, delivery);
   if (link->session->walk == delivery) link->session->walk = delivery->newer;

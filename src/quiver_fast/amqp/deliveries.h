@@ -113,10 +113,19 @@ void amqp_deliveries_free(amqp_deliveries_t *deliveries);
 /* Send the outcomes of the run; before a frame that ends a session. */
 void amqp_deliveries_tell(amqp_deliveries_t *deliveries);
 
+/* Settle as below in another run than the present one. */
+void amqp_deliveries_settle_apart(amqp_deliveries_t *deliveries, const amqp_link_end_t *end,
+  uint32_t first, uint32_t last, enum amqp_code code);
+
 /* Settle incoming deliveries without a record, by a range of ids: as accepted, released, or
  * modified, which says that the delivery failed. */
-void amqp_deliveries_settle(amqp_deliveries_t *deliveries, const amqp_link_end_t *end,
-  uint32_t first, uint32_t last, enum amqp_code code);
+static inline void amqp_deliveries_settle(amqp_deliveries_t *deliveries, const amqp_link_end_t *end,
+  uint32_t first, uint32_t last, enum amqp_code code) {
+  const bool continues = deliveries->plain == code && deliveries->session == end->session &&
+    deliveries->role == AMQP_RECEIVER && first == deliveries->last + 1;
+  if (continues) deliveries->last = last;
+  else amqp_deliveries_settle_apart(deliveries, end, first, last, code);
+}
 
 /* ---- Sessions */
 

@@ -355,13 +355,8 @@ static void settle_in_run(amqp_deliveries_t *all, const amqp_link_end_t *end, ui
   all->last = last;
 }
 
-void amqp_deliveries_settle(amqp_deliveries_t *all, const amqp_link_end_t *end, uint32_t first,
-  uint32_t last, enum amqp_code code) {
-  if (all->plain == code && all->session == end->session && all->role == AMQP_RECEIVER &&
-    first == all->last + 1) {
-    all->last = last;
-    return;
-  }
+void amqp_deliveries_settle_apart(amqp_deliveries_t *all, const amqp_link_end_t *end,
+  uint32_t first, uint32_t last, enum amqp_code code) {
   const amqp_state_t outcome = {.code = code, .delivery_failed = code == AMQP_CODE_MODIFIED};
   amqp_encoded_state_t state = {.many = NULL};
   state.size = (size_t) (amqp_write_state(state.few, &outcome) - state.few);

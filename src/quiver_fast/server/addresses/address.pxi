@@ -1,19 +1,24 @@
 """The destination of a message: its link's target, or its own `to`."""
 
-cdef bint publish(Queue *queue, Message *message) noexcept nogil:
+cdef inline bint publish(Queue *queue, Message *message) noexcept nogil:
     """Put a message into a queue, or into each subscription of a topic.
 
     Take over one reference. Return False without memory, or if the file of a subscription takes
     no more.
     """
+    if queue.multicast:
+        return publish_to_all(queue, message)
+    if queue_append(queue, message) == NULL:
+        message_release(message)
+        return False
+    queue_dirty(queue)
+    return True
+
+
+cdef bint publish_to_all(Queue *queue, Message *message) noexcept nogil:
+    """Put a message into each subscription of a topic."""
     cdef Queue *subscription
     cdef bint done = True
-    if not queue.multicast:
-        if queue_append(queue, message) == NULL:
-            message_release(message)
-            return False
-        queue_dirty(queue)
-        return True
     if queue.stored_subscriptions and message.header.durable and message.index != SPREAD:
         if not store_copies(queue, message):
             message_release(message)
