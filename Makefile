@@ -33,7 +33,7 @@ $(error DESTDIR is not supported: a virtual environment cannot be moved. Package
 endif
 
 SOURCES := $(sort $(shell find src spark_analysis impls buildtools -type f \
-	\( -name '*.py' -o -name '*.py[xi]' -o -name '*.px[di]' -o -name '*.[ch]' -o -name py.typed \
+	\( -name '*.py' -o -name '*.pyx' -o -name '*.px[di]' -o -name '*.[ch]' -o -name py.typed \
 	-o -path 'impls/*' -o -path '*/schemas/*.json' -o -path '*/templates/*' \)))
 PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE
 

@@ -29,6 +29,7 @@ from buildtools import (  # noqa: E402
     modules,
     proton_engine,
     shared_library,
+    stubs,
     toolchain,
 )
 from buildtools.cython_options import DIRECTIVES  # noqa: E402
@@ -107,7 +108,7 @@ def extensions() -> list[Extension]:
 
 
 def declare() -> None:
-    """Write Cython's declarations of the engine and of the data plane, which all else needs.
+    """Write Cython's declarations of the engine and of the data plane, and the modules' stubs.
 
     Raises:
         SystemExit: the headers are missing, or cannot be read.
@@ -115,6 +116,7 @@ def declare() -> None:
     try:
         engine_headers = proton_engine.headers(BUILD / "engine")
         declarations.write(SOURCE, modules.AMQP_FOLDER, engine_headers)
+        stubs.write(SOURCE)
     except proton_engine.BuildError as error:
         raise SystemExit(f"quiver-fast: {error}") from None
 

@@ -163,10 +163,10 @@ def scanner() -> Callable[[bytes], None]:
 
 def csp() -> Callable[[bytes], None]:
     """Documents of the remote queue protocol: pieces that are documents."""
-    from quiver_fast.remote.serve.exchange import Exchange  # type: ignore[import-not-found]
     from support.remote import META, document, documents, reply, request
 
     from quiver_fast.queuefile.directory import QueueDirectory
+    from quiver_fast.remote.serve.exchange import Exchange  # type: ignore[import-not-found]
     from quiver_fast.remote.serve.store import Store
 
     files = QueueDirectory(scratch())

@@ -10,12 +10,12 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from quiver_fast.remote.serve.exchange import Exchange
 from support.examples import examples
 from support.remote import META, document, documents, receive, replies, reply, request, serving
 from textwire_twin import stored_form as slow_stored_form
 
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 from quiver_fast.remote.wire.replies import entries_of
 

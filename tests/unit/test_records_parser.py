@@ -403,7 +403,7 @@ def test_unknown_formats_and_operations_are_refused(tmp_path):
         read_transfers(path, record_format="v4")
     with pytest.raises(ValueError, match="no such operation: 'sending'"):
         TransferTail(path, "sending")
-    with pytest.raises(ValueError, match="needs its operation"):
+    with pytest.raises(TypeError, match="'operation' has incorrect type"):
         TransferTail(path, None)
 
 

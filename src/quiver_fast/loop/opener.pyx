@@ -38,7 +38,7 @@ cdef class Opener:
     def __cinit__(self) -> None:
         self.watch.fd = -1
 
-    def __init__(self, reactor: Reactor, files: object) -> None:
+    def __init__(self, reactor: Reactor, files: "QueueDirectory") -> None:
         self.files = files
         self.callers = {}
         self.wanted = SimpleQueue()
@@ -56,7 +56,7 @@ cdef class Opener:
         if self.watch.fd >= 0:
             close(self.watch.fd)
 
-    def want(self, address: str, caller: object) -> None:
+    def want(self, address: str, caller: Callable[[str, Exception | None], None]) -> None:
         """Open a queue, or make it if it does not exist.
 
         Args:
@@ -67,7 +67,8 @@ cdef class Opener:
         if len(callers) == 1:
             self.wanted.put((address, self.files.appender, callers))
 
-    def do(self, name: str, work: object, caller: object) -> None:
+    def do(self, name: str, work: Callable[[str], object],
+           caller: Callable[[str, Exception | None], None]) -> None:
         """Do other work on files, after all earlier work.
 
         Args:

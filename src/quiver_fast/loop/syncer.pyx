@@ -166,7 +166,7 @@ cdef class Syncer:
         while self.busy:
             self.wait()
 
-    def call_between(self, caller: object) -> None:
+    def call_between(self, caller: Callable[[], object]) -> None:
         """Call a function between two batches, at once if none is under way.
 
         A file's writer can be closed then: the thread has none of its descriptors.

@@ -14,11 +14,11 @@ cdef enum Durability:
 cdef class Appender(QueueFiles):
     cdef object syncing
     # The open files of all queues of the directory; None if these stay open.
-    cdef public object shared
+    cdef public object shared  # type: OpenFiles | None
     # Number of files that are kept, 0 for all; and the choice of old files.
     cdef int64_t retained
     cdef object expiry
-    cdef readonly Durability policy
+    cdef readonly Durability policy  # type: int
     cdef readonly size_t max_entry
     # Several documents have to be in one file: the cycle may be over before it ends.
     cdef bint held

@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from quiver_fast.errors import OutputError, UsageError
-from quiver_fast.queuefile.appender import Appender, parse_durability
+from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.create import make_folder
+from quiver_fast.queuefile.durability import parse_durability
 from quiver_fast.queuefile.folders import address_of, folder_of, is_plain
 from quiver_fast.queuefile.layout import DEFAULT_ROLL, roll_cycle
 from quiver_fast.queuefile.openfiles import OpenFiles

@@ -6,8 +6,8 @@ from quiver_fast.queuefile.space cimport Space
 cdef int64_t openings
 
 cdef class QueueFiles:
-    cdef readonly object directory
-    cdef readonly object roll
+    cdef readonly object directory  # type: Path
+    cdef readonly object roll  # type: RollCycle
     cdef object lock
     cdef object table
     # The files are closed until the next use; and `openings` at the last use.

@@ -13,8 +13,8 @@ cpdef enum Mark:
 cdef class LiveEntries:
     cdef Tailer tailer
     cdef object directory
-    cdef readonly dict removed
-    cdef readonly dict oldest
+    cdef readonly dict[int, bytearray] removed
+    cdef readonly dict[int, int] oldest
     cdef readonly Mark owed
     # The first index of the transaction that is being read; -1 outside of one.
     cdef int64_t open_from
@@ -28,7 +28,7 @@ cdef class LiveEntries:
     cdef object prepared
     # The documents of states, in order.
     cdef object noted
-    cdef readonly dict states
+    cdef readonly dict[int, tuple[int, int]] states
 
     cdef bint is_removed(self, int64_t index) except -1
     cdef bint next(self, const char **start, size_t *size, int64_t *index) except -1

@@ -160,7 +160,7 @@ cdef bint is_decision(const char *start, size_t size, uint64_t *id) noexcept nog
     return True
 
 
-def was_committed(directory: Path, transaction: int) -> bool:
+def was_committed(directory: str | Path, transaction: int) -> bool:
     """Say whether a queue's files have the commit of a transaction of several queues.
 
     Raises:
@@ -205,7 +205,8 @@ cdef class LiveEntries:
     """
 
     def __init__(
-            self, directory: Path, committed: Callable[[int, str], bool] | None = None) -> None:
+            self, directory: str | Path,
+            committed: Callable[[int, str], bool] | None = None) -> None:
         self.directory = directory
         self.removed = {}
         self.oldest = {}
@@ -378,7 +379,7 @@ cdef class LiveEntries:
         self.tailer.check(step)
         return False
 
-    def __iter__(self) -> object:
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yield (index, bytes in the file)."""
         cdef const char *start
         cdef size_t size
@@ -400,7 +401,7 @@ cdef int set_bits(bytearray bits, int64_t first, int64_t last) except -1:
     return 0
 
 
-def remove_entries(appender: Appender, indexes: object) -> None:
+def remove_entries(appender: Appender, indexes: Sequence[int]) -> None:
     """Write a removal of the entries with these indexes.
 
     Raises:

@@ -29,7 +29,7 @@ cdef class Mapped:
     # Number of memoryviews of it.
     cdef int views
 
-    def __init__(self, path: object) -> None:
+    def __init__(self, path: "Path") -> None:
         cdef struct_stat status
         cdef bytes name = os.fsencode(path)
         cdef void *base = MAP_FAILED

@@ -98,7 +98,7 @@ cdef class Retention:
             notes.oldest = min(notes.oldest, oldest)
         return 0
 
-    def note_all(self, indexes: object) -> None:
+    def note_all(self, indexes: Sequence[int]) -> None:
         """Mark entries as removed; the removal was written in the newest file."""
         cdef array.array packed = array.array("Q", indexes)
         self.note(<const uint64_t *>packed.data.as_ulonglongs, len(packed), self.appender.cycle)
@@ -176,7 +176,7 @@ cdef class Retention:
         """Say whether a cycle's file is still there."""
         return cycle in self.files
 
-    def sweep(self, held: list[int] | None = None) -> list[object]:
+    def sweep(self, held: list[int] | None = None) -> list[Path]:
         """Delete the files without live entries, but not the newest.
 
         Args:

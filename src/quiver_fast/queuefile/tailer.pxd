@@ -8,7 +8,7 @@ cdef enum Step:
     TAILER_FOUND = 1
 
 cdef class Tailer:
-    cdef readonly object directory
+    cdef readonly object directory  # type: Path
     cdef object roll
     cdef CycleFile file
     cdef int64_t cycle

@@ -16,7 +16,7 @@ cdef class Column:
     Fill it, :meth:`shrink` it, then export it; it must not grow while a buffer is out.
     """
 
-    def __cinit__(self, bint flags=False):
+    def __cinit__(self, bint flags=False) -> None:
         self._values = NULL
         self._item_size = 1 if flags else sizeof(int64_t)
         self._format = b"?" if flags else b"q"
@@ -111,12 +111,12 @@ cdef class EndRows:
         self._before = self.following()
         self._rows.size = self._numbers.size = 0
 
-    def forget(self):
+    def forget(self) -> None:
         """Forget the ends too, to begin with other text."""
         self.clear()
         self._before = -1
 
-    def taken(self, count):
+    def taken(self, count: int) -> NDArray[np.int64] | None:
         """Return the end of each of the first ``count`` rows, int64, and forget these rows.
 
         The other rows become the first. -1 is an unknown end; None if the file named no end.
@@ -188,7 +188,7 @@ cdef class HashedRows:
         self._texts.size = 0
         self._ends.size = 0
 
-    def taken(self, count):
+    def taken(self, count: int) -> tuple[NDArray[np.int64] | None, list[bytes]]:
         """Return the upper halves of the first ``count`` rows, and their kept ids.
 
         These rows are forgotten, and the others become the first. None if none is a hash; the

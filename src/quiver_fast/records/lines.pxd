@@ -49,8 +49,8 @@ cdef class LineParser:
     # The range of the arrow's own times, which have one unit; 1 to 0 until the first time.
     cdef int64_t _first_own
     cdef int64_t _last_own
-    cdef readonly object record_format
-    cdef readonly object operation
+    cdef readonly object record_format  # type: str | None
+    cdef readonly object operation  # type: str | None
     cdef Column sent
     cdef Column received
     cdef IdKey _id_key

@@ -46,7 +46,8 @@ cdef class LineParser:
         ValueError: If an argument is unknown.
     """
 
-    def __cinit__(self, record_format=None, operation=None, id_key=None, unit=None):
+    def __cinit__(self, record_format: str | None = None, operation: str | None = None,
+                  id_key: bytes | None = None, unit: str | None = None) -> None:
         if record_format not in (None, *formats.RECORD_FORMATS):
             raise ValueError(f"no such record format: {record_format!r}")
         if operation not in (None, *formats.OPERATIONS):
@@ -123,7 +124,7 @@ cdef class LineParser:
         self.stream_whole.size = 0
         self.body_bytes = 0
 
-    def taken_streams(self):
+    def taken_streams(self) -> Streamed:
         """Return the streamed lines since the last clear; None if there are none."""
         if self.stream_sent.size == 0:
             return None
@@ -134,7 +135,7 @@ cdef class LineParser:
             size=numpy.array(self.stream_bytes),
             whole=numpy.array(self.stream_whole))
 
-    def first_malformed(self):
+    def first_malformed(self) -> tuple[int, str] | None:
         """Return the number (from 1) and beginning of the first malformed line, or None."""
         if self._first_malformed == 0:
             return None
@@ -217,7 +218,7 @@ cdef class LineParser:
         """Say whether lines of 13 digits need no check of their unit."""
         return self._last_own == LAST_MS
 
-    def unit(self):
+    def unit(self) -> str | None:
         """Return the unit of the arrow's own times; None until the first one."""
         return formats.time_unit(self._last_own) if self._first_own <= self._last_own else None
 

@@ -78,7 +78,7 @@ cdef class LogHistogram:
         self._cells[place_of(latency)] += 1
         self.count += 1
 
-    def add(self, const int64_t[:] latencies):
+    def add(self, const int64_t[:] latencies) -> None:
         """Count latencies.
 
         Args:
@@ -89,14 +89,14 @@ cdef class LogHistogram:
             self._cells[place_of(latencies[index])] += 1
         self.count += latencies.shape[0]
 
-    def merge(self, LogHistogram other):
+    def merge(self, LogHistogram other) -> None:
         """Add the latencies of another histogram."""
         cdef size_t cell
         for cell in range(2 * SIDE):
             self._cells[cell] += other._cells[cell]
         self.count += other.count
 
-    def percentile(self, double rank):
+    def percentile(self, double rank) -> float | None:
         """Return a latency such that ``rank`` percent of all are not above it.
 
         Args:
@@ -120,7 +120,7 @@ cdef class LogHistogram:
             return middle_of(cell - SIDE)
         return -1 - middle_of(SIDE - 1 - cell)
 
-    def counts_up_to(self, bounds):
+    def counts_up_to(self, bounds: Sequence[float]) -> list[int]:
         """Return how many latencies are at or below each bound.
 
         A cell counts for a bound if its middle is at or below it, so a bound is exact to
@@ -143,7 +143,7 @@ cdef class LogHistogram:
             found.append(seen)
         return found
 
-    def cells(self):
+    def cells(self) -> list[tuple[int, int]]:
         """Return the middle of each cell with latencies, in whole ticks, and their number."""
         found = []
         for place in range(2 * SIDE):
@@ -153,7 +153,7 @@ cdef class LogHistogram:
                 found.append((int(middle), self._cells[place]))
         return found
 
-    def clear(self):
+    def clear(self) -> None:
         """Forget all latencies."""
         memset(self._cells, 0, 2 * SIDE * sizeof(int64_t))
         self.count = 0

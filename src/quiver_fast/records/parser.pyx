@@ -131,7 +131,10 @@ cdef class LineBuffer:
         memmove(self._memory + TEXT_MARGIN, self._memory + TEXT_MARGIN + size, self._used)
 
 
-def read_transfers(path, *, record_format=None, operation=None, progress=None):
+def read_transfers(
+        path: str | os.PathLike[str], *, record_format: str | None = None,
+        operation: str | None = None,
+        progress: Callable[[int, int], None] | None = None) -> Transfers:
     """Read every record of a file, plain or compressed (by its first bytes).
 
     Malformed lines are counted and not fatal, and so are a last line without newline and
@@ -234,10 +237,9 @@ cdef class TransferTail:
     cdef int64_t _end_own           # ... to below here
     cdef bint _own_ids              # ids of this run are numbers
 
-    def __init__(self, path, operation, record_format=None, run_start=None, own_ids=False,
-                 settlements=False):
-        if operation is None:
-            raise ValueError("a tail needs its operation")
+    def __init__(self, path: str | os.PathLike[str], operation: str,
+                 record_format: str | None = None, run_start: int | None = None,
+                 own_ids: bool = False, settlements: bool = False) -> None:
         self._parser = LineParser(record_format, operation)
         self._buffer = LineBuffer()
         self._file = open(path, "rb", buffering=0)
@@ -248,22 +250,22 @@ cdef class TransferTail:
         self._latencies = LogHistogram()
         self._own_ids = own_ids
 
-    def __enter__(self):
+    def __enter__(self) -> TransferTail:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self._file.close()
 
     @property
-    def latencies(self):
+    def latencies(self) -> LogHistogram:
         """The latencies of the last :meth:`read`, in ticks; valid until the next one."""
         return self._latencies
 
-    def read(self, until=None):
+    def read(self, until: int | None = None) -> TailBatch:
         """Parse the lines that were completed since the last call.
 
         Args:

@@ -21,7 +21,7 @@ from quiver_fast.records.lines cimport (
 from quiver_fast.records.parser cimport LineBuffer
 
 from quiver_fast.records import formats
-from quiver_fast.records.sources import is_compressed, open_place, open_source
+from quiver_fast.records.sources import Place, is_compressed, open_place, open_source
 from quiver_fast.records.transfers import RunBatch
 
 ctypedef const unsigned char *Text
@@ -44,7 +44,7 @@ MOST_RUNS = 32768
 _LOOK_AHEAD = 4096
 
 
-def instruction_sets():
+def instruction_sets() -> tuple[str, ...]:
     """Return the names of the scanners that run on this machine, the fastest first."""
     names = []
     while scanner_at(len(names)).name != NULL:
@@ -65,7 +65,8 @@ cdef class RunParser(LineParser):
         ValueError: If one of them is unknown.
     """
 
-    def __cinit__(self, record_format=None, operation=None, id_key=None, unit=None):
+    def __cinit__(self, record_format: str | None = None, operation: str | None = None,
+                  id_key: bytes | None = None, unit: str | None = None) -> None:
         self._scanner = scanner_at(0)
         self._rooms = []
         self.counts = Column()
@@ -411,8 +412,12 @@ cdef line_start(file, offset, size):
     return size
 
 
-def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, progress=None,
-              instruction_set=None, id_key=None, unit=None, keep_texts=False):
+def scan_runs(
+        path: Place, *, start: int = 0, end: int | None = None,
+        record_format: str | None = None, operation: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        instruction_set: str | None = None, id_key: bytes | None = None, unit: str | None = None,
+        keep_texts: bool = False) -> Iterator[RunBatch]:
     """Yield the run-length records of a file, or of a split of it, in constant memory.
 
     A split of a plain file owns the lines that begin in it, so that neighbouring splits
@@ -456,8 +461,12 @@ def scan_runs(path, *, start=0, end=None, record_format=None, operation=None, pr
             yield batch
 
 
-def scan_splits(path, splits, *, record_format=None, operation=None, progress=None,
-                instruction_set=None, id_key=None, unit=None, keep_texts=False):
+def scan_splits(
+        path: Place, splits: Iterable[tuple[int, int | None]], *,
+        record_format: str | None = None, operation: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        instruction_set: str | None = None, id_key: bytes | None = None, unit: str | None = None,
+        keep_texts: bool = False) -> Iterator[RunBatch | None]:
     """Yield the batches of several splits, as :func:`scan_runs` does, and None after each.
 
     The splits share the memory of one.

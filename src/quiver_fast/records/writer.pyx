@@ -147,12 +147,12 @@ cdef class RecordWriter:
         free(self._buffer)
 
     @property
-    def bytes_written(self):
+    def bytes_written(self) -> int:
         """Bytes that the descriptor took, without buffered ones."""
         return self._bytes_written
 
     @property
-    def records(self):
+    def records(self) -> int:
         """Records (settlements included) since the start, including buffered ones."""
         return self._records
 
@@ -346,7 +346,7 @@ cdef class RecordWriter:
 
     # ---- Python twins ----------------------------------------------------------------
 
-    def write_sent(self, int64_t time, bytes message_id=None):
+    def write_sent(self, int64_t time, bytes message_id=None) -> None:
         """Write a sent message's record: v3 without ``message_id``, else v1 and v2."""
         cdef const char *text
         cdef size_t size
@@ -358,7 +358,7 @@ cdef class RecordWriter:
         with nogil:
             self.sent_with_id(text, size, time)
 
-    def write_received(self, int64_t sent, int64_t received, bytes message_id=None):
+    def write_received(self, int64_t sent, int64_t received, bytes message_id=None) -> None:
         """Write a received message's record: v3 without ``message_id``, else v1 and v2."""
         cdef const char *text
         cdef size_t size
@@ -370,31 +370,33 @@ cdef class RecordWriter:
         with nogil:
             self.received_with_id(text, size, sent, received)
 
-    def write_settled(self, bytes message_id not None, int64_t time, bint sampled):
+    def write_settled(self, bytes message_id not None, int64_t time, bint sampled) -> None:
         """Write the settlement of a sent message (v2)."""
         cdef const char *text = message_id
         cdef size_t size = len(message_id)
         with nogil:
             self.settled(text, size, time, sampled)
 
-    def write_streamed(self, kind, int64_t sent, int64_t first, int64_t time, int64_t size):
+    def write_streamed(
+            self, str kind, int64_t sent, int64_t first, int64_t time, int64_t size) -> None:
         """Write the received size of a body: ``kind`` is ``"F"`` for its end, or ``"B"``."""
         cdef char letter = <char>ord(kind)
         with nogil:
             self.streamed(letter, sent, first, time, size)
 
-    def write_end(self, int64_t number):
+    def write_end(self, int64_t number) -> None:
         """Name the end of the next records, from 0."""
         with nogil:
             self.begin_end(number)
 
-    def flush_now(self):
+    def flush_now(self) -> None:
         """Write the buffer, without the GIL."""
         with nogil:
             self.flush()
 
 
-def write_many(RecordWriter writer not None, sent, received=None):
+def write_many(RecordWriter writer not None, sent: "ReadableBuffer",
+               received: ReadableBuffer | None = None) -> None:
     """Write one v3 record per element, in one loop without the GIL; does not flush.
 
     Args:

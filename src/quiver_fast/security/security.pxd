@@ -6,13 +6,13 @@ from quiver_fast.proton.libproton cimport pn_transport_t
 
 cdef class Security:
     cdef readonly bint tls
-    cdef readonly object username
+    cdef readonly object username  # type: str | None
     cdef object password
-    cdef readonly object certificate
-    cdef readonly object key
-    cdef readonly object trust_store
+    cdef readonly object certificate  # type: str | None
+    cdef readonly object key  # type: str | None
+    cdef readonly object trust_store  # type: str | None
     cdef readonly bint verify
-    cdef readonly object mechanisms
+    cdef readonly object mechanisms  # type: list[str] | None
     cdef readonly bint allow_insecure_plain
     cdef readonly bint allow_old_tls
     # The server's user; made when the first client authenticates, or by prepare_server.
@@ -65,7 +65,7 @@ cdef class SaslExchange:
     cdef int64_t due
     cdef int64_t waited
     # The exception of a callback; the connection raises it after the engine returns.
-    cdef readonly object error
+    cdef readonly object error  # type: Exception | None
 
     cdef const char *subject(self) noexcept nogil
     cdef int let_go(self) except -1

@@ -69,11 +69,11 @@ class QueueFigures:
 class Figures:
     """The figures of a reading; see ``Reading`` above. Times are in seconds."""
 
-    amqp: dict
-    queues: list
+    amqp: dict[str, Any] | None
+    queues: list[QueueFigures]
     held: int
     held_limit: int
-    syncs: dict | None
+    syncs: dict[str, Any] | None
     readings: int
     spent: float
     visits: int

@@ -72,6 +72,7 @@ from quiver_fast.selectors.selector import (
 from quiver_fast.server.addresses import subscription_files
 from quiver_fast.server.addresses.refusal import Refusal
 from quiver_fast.server.addresses.subscription_files import Description
+from quiver_fast.server.config import Target
 from quiver_fast.sockets import Race
 from quiver_fast.words import counted
 

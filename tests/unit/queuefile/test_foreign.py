@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import failure, request
 
 from quiver_fast.cli.queue.command import main
@@ -13,6 +12,7 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.directory import QueueDirectory
 from quiver_fast.queuefile.tailer import Tailer
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 
 # As Java begins a file of FIELDLESS_BINARY, up to the words of its index.

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import failure, replies, reply, request
 
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 
 APPENDER, TAILER, QUEUE = "//h/q#appender", "//h/q#tailer", "//h/q#Queue"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import META, MORE, document, failure, meta, replies, reply, request
 
 from quiver_fast.errors import PeerError
 from quiver_fast.loop import balance
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 from quiver_fast.remote.wire.replies import cid_of
 

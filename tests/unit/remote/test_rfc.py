@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import META, document, failure, reply, request
 
 from quiver_fast.errors import PeerError
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 from quiver_fast.remote.wire import replies
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import (
     END_OF_STREAM,
     META,
@@ -21,6 +20,7 @@ from support.remote import (
 )  # fmt: skip
 
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 
 QUEUE, APPENDER, TAILER = "//h/orders#Queue", "//h/orders#appender", "//h/orders#tailer"

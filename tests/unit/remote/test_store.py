@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from quiver_fast.remote.serve.exchange import Exchange
 from support.remote import failure, replies, reply, request
 
 from quiver_fast.errors import OutputError, UsageError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.directory import QueueDirectory
+from quiver_fast.remote.serve.exchange import Exchange
 from quiver_fast.remote.serve.store import Store
 
 APPENDER, TAILER = "//h/q#appender", "//h/q#tailer"

@@ -11,7 +11,8 @@ cdef inline int64_t second_of(int64_t time, int64_t ticks) noexcept nogil:
 
 def second_latency_table(
         const int64_t[::1] sent, const int64_t[::1] received, const int64_t[::1] counts,
-        int64_t ticks_per_second, int64_t most_cells):
+        int64_t ticks_per_second, int64_t most_cells,
+) -> tuple[int, int, NDArray[np.int64]] | None:
     """Add up runs in a table of seconds by latencies.
 
     Args:
@@ -57,7 +58,8 @@ def second_latency_table(
 
 
 def counts_per_second(
-        const int64_t[::1] times, const int64_t[::1] counts, int64_t ticks_per_second):
+        const int64_t[::1] times, const int64_t[::1] counts, int64_t ticks_per_second,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Add up neighbours of one second.
 
     Args:
@@ -89,8 +91,8 @@ def counts_per_second(
 
 
 def arrivals_behind(
-        const int64_t[::1] positions, const int64_t[::1] lengths, const int64_t[::1] counts,
-        int64_t furthest):
+        const int64_t[::1] positions, const int64_t[::1] lengths or None,
+        const int64_t[::1] counts or None, int64_t furthest) -> tuple[int, int]:
     """Count arrivals whose position is below that of an earlier one.
 
     Args:
@@ -125,7 +127,7 @@ def arrivals_behind(
     return behind, furthest
 
 
-def falls(const int64_t[::1] times, int64_t highest):
+def falls(const int64_t[::1] times, int64_t highest) -> tuple[int, int, int]:
     """Find by how much times go back.
 
     Args:
@@ -147,7 +149,10 @@ def falls(const int64_t[::1] times, int64_t highest):
     return largest, lowest, highest
 
 
-def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=None):
+def joined_runs(
+        const uint64_t[::1] firsts, const uint64_t[::1] lengths,
+        labels: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_] | None]:
     """Join runs of numbers with those before that they continue.
 
     Args:
@@ -194,7 +199,8 @@ def joined_runs(const uint64_t[::1] firsts, const uint64_t[::1] lengths, labels=
 
 def located_pieces(
         const uint64_t[:] firsts, const uint64_t[:] lengths, const uint64_t[:] starts,
-        const uint64_t[:] sizes):
+        const uint64_t[:] sizes,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     """Cut runs of numbers where runs of a table begin and end, and find each piece there.
 
     Args:

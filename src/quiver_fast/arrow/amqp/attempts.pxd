@@ -58,7 +58,7 @@ cdef class Attempts:
     cdef int64_t patience
     # Attempts that have begun and not ended, the oldest first.
     cdef readonly dict pending
-    cdef readonly dict reasons
+    cdef readonly dict[str, int] reasons
     cdef readonly int64_t failed
 
     cdef Attempt connect(self, int64_t due)

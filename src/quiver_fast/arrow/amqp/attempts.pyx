@@ -26,7 +26,10 @@ from quiver_fast.proton.libsys cimport (
 )
 from quiver_fast.resolving import resolve
 
-STEPS = ("tcp", "tls", "sasl", "open", "begin", "attach", "message", "close")
+# The first arguments of a subclass, which it passes on.
+Common: TypeAlias = (
+    "tuple[str, int, float, Callable[[socket.socket], Connection], Callable[[], bool]]")
+STEPS: tuple[str, ...] = ("tcp", "tls", "sasl", "open", "begin", "attach", "message", "close")
 
 # How messages name a step that was not done in time.
 PURPOSES = (
@@ -76,8 +79,9 @@ cdef class Attempts:
         if self.epoll < 0:
             raise OSError(errno, f"epoll: {os.strerror(errno)}")
 
-    def __init__(self, host: str, port: int, timeout: float, make_connection: object,
-                 is_stopped: object) -> None:
+    def __init__(self, host: str, port: int, timeout: float,
+                 make_connection: Callable[[socket.socket], Connection],
+                 is_stopped: Callable[[], bool]) -> None:
         self.family, self.address = reachable(host, port, timeout)
         self.place = endpoint(host, port)
         self.patience = <int64_t>(timeout * SECOND)

@@ -83,10 +83,11 @@ cdef class Churn(Attempts):
     cdef readonly int64_t succeeded
     # Of attempts that succeeded: from the time due to the end, and of each step.
     cdef readonly DelayHistogram latency
-    cdef readonly list steps
+    cdef readonly list[DelayHistogram] steps
 
-    def __init__(self, *common: object, kind: str, rate: int, duration: int, address_at: object,
-                 make_message: object, name: str) -> None:
+    def __init__(self, *common: Unpack[Common], kind: str, rate: int, duration: int,
+                 address_at: Callable[[Connection], str], make_message: Callable[[], bytes],
+                 name: str) -> None:
         super().__init__(*common)
         self.kind = KINDS.index(kind)
         self.pacer = Pacer(rate)

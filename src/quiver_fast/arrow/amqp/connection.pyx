@@ -99,7 +99,7 @@ cdef class Connection(Transport):
         spin: poll for the peer's answer for a moment before a sleep; see amqp/wait.h.
     """
 
-    def __init__(self, sock: object, *, peer: str, container_id: str, hostname: str,
+    def __init__(self, sock: "socket.socket", *, peer: str, container_id: str, hostname: str,
                  server: bool, security: Security, max_frame_size: int, idle_timeout: float,
                  control: Control, run_id: str = "", capability: str = "",
                  spin: bool = True) -> None:
@@ -344,7 +344,7 @@ cdef class Connection(Transport):
         side = "the peer's" if self.server else "our"
         return f" {name}: {side} credentials were refused"
 
-    def identity(self) -> dict[str, str | int | None]:
+    def identity(self) -> dict[str, Any]:
         """Return the peer's product, version, container id, address and port.
 
         None stands for a value that the peer does not give.

@@ -7,7 +7,7 @@ from quiver_fast.amqp.data_plane cimport (
 )
 from quiver_fast.arrow.amqp.link cimport Endpoint
 from quiver_fast.arrow.amqp.receiver cimport Receiver
-from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.course cimport OVER, Limits
 from quiver_fast.errors import LinkError
 from quiver_fast.proton.libproton cimport PN_RCV_FIRST, pn_link_set_rcv_settle_mode
 from quiver_fast.proton.libsys cimport monotonic_ns
@@ -94,8 +94,8 @@ cdef class Purger(Endpoint):
     # Messages purged before the last drain.
     cdef int64_t drained_at
 
-    def __init__(self, connection, writer, limits, *, address: str, name: str,
-                 credit_window: int) -> None:
+    def __init__(self, connection: "Connection", writer: "RecordWriter", limits: Limits, *,
+                 address: str, name: str, credit_window: int) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
                          time_unit="ms", transaction_size=0)
         self.is_sender = False
@@ -106,7 +106,7 @@ cdef class Purger(Endpoint):
     def prepare(self) -> None:
         pn_link_set_rcv_settle_mode(self.link, PN_RCV_FIRST)
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         return super().account()._replace(
             purged=self.purged, queue_empty=self.was_drained if self.drainable else None)
 

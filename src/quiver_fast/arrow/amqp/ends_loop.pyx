@@ -57,8 +57,9 @@ cdef class EndsLoop(Lines):
         MemoryError, OSError: the system has no room for them.
     """
 
-    def __init__(self, writer, Limits limits, Control inner, *, connections: int, links: int,
-                 sends: bool, first_number: int = 0, goal: int = 0, exact: bool = False,
+    def __init__(self, RecordWriter writer, Limits limits, Control inner, *,
+                 connections: int, links: int, sends: bool,
+                 first_number: int = 0, goal: int = 0, exact: bool = False,
                  counts_turns: bool = False) -> None:
         self.writer = writer
         self.course = Course(limits, "ms")
@@ -80,7 +81,7 @@ cdef class EndsLoop(Lines):
         heap_free(&self.wakes)
         free(self.ends)
 
-    def add(self, Connection connection, endpoints: list[Endpoint]) -> None:
+    def add(self, Connection connection, endpoints: Sequence[Endpoint]) -> None:
         """Take over an open connection and its attached ends.
 
         Raises:

@@ -58,11 +58,12 @@ cdef class Hold(Attempts):
     cdef Heap ticks
     cdef readonly int64_t opened
     cdef readonly int64_t lost
-    cdef readonly dict losses
+    cdef readonly dict[str, int] losses
     # From the begin of a connection to its open frame.
     cdef readonly DelayHistogram latency
 
-    def __init__(self, *common: object, count: int, address_at: object, name: str) -> None:
+    def __init__(self, *common: Unpack[Common], count: int,
+                 address_at: Callable[[Connection], str], name: str) -> None:
         super().__init__(*common)
         self.count = count
         self.address_at = address_at

@@ -33,7 +33,7 @@ cdef class LastingLoop(EndsLoop):
         self.has_begun = True
         return 0
 
-    def go_on(self, tend: object) -> None:
+    def go_on(self, tend: Callable[[], int]) -> None:
         """Go on after `take_lost`; see `run`."""
         self.tend = tend
         self.next_look = 0

@@ -63,7 +63,7 @@ cdef class LastingSender(Sender):
     def __dealloc__(self) -> None:
         free(self.times)
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         told = super().account()
         return told._replace(
             sent=self.sent + self.left, unsettled=told.unsettled + self.left + self.doubtful,

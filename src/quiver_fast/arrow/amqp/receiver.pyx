@@ -16,7 +16,7 @@ from quiver_fast.arrow.amqp.scanner cimport (
     SCAN_FOUND, SCAN_MISSING, SCAN_MORE, SCAN_WRONG_TYPE, ScanResult, flaw_of_id, id_as_text,
     is_alike, scan_alike, time_field,
 )
-from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.course cimport OVER, Limits
 from quiver_fast.arrow.run.course import UNIT_FACTOR
 from quiver_fast.errors import LinkError, MessageError
 from quiver_fast.proton.libproton cimport (
@@ -52,9 +52,10 @@ cdef class Receiver(Endpoint):
     def __cinit__(self) -> None:
         self.base = NULL
 
-    def __init__(self, connection, writer, limits, *, address: str, name: str,
-                 credit_window: int, with_ids: bool = False, id_prefix: str = "",
-                 time_unit: str = "ms", transaction_size: int = 0, filters=None) -> None:
+    def __init__(self, connection: "Connection", writer: "RecordWriter", limits: Limits, *,
+                 address: str, name: str, credit_window: int, with_ids: bool = False,
+                 id_prefix: str = "", time_unit: str = "ms", transaction_size: int = 0,
+                 filters: SourceFilters | None = None) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
                          time_unit=time_unit, transaction_size=transaction_size)
         self.is_sender = False
@@ -148,7 +149,7 @@ cdef class Receiver(Endpoint):
             self.course.start_draining(monotonic_ns())
             self.drain(monotonic_ns())
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         asked = not self.undrainable and self.course.drain_deadline != INT64_MAX
         return super().account()._replace(
             received=self.received, older=self.older, foreign=self.foreign, aborted=self.aborted,

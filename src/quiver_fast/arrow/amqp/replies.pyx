@@ -107,7 +107,7 @@ cdef class Replies:
                 self.work.add_one(letter.send_time - letter.receive_time)
         return 0
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """Return the counts, and the times of ``back`` and ``work`` as (ticks, count) pairs."""
         counts = {name: self.verdicts[number] for number, name in enumerate(VERDICTS)}
         times = {"back": self.back.cells(), "work": self.work.cells()}

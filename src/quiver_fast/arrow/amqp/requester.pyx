@@ -67,7 +67,8 @@ cdef class Requester(Sender):
         self.head = NULL
 
     def __init__(self, connection, writer, limits, *, replies: Replies, replies_from: str,
-                 id_prefix: str, window: int, make_template, **options: object) -> None:
+                 id_prefix: str, window: int, make_template: Callable[[str], MessageTemplate],
+                 **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
         # Replies are recorded, not outcomes.
         self.settlement = False
@@ -84,7 +85,7 @@ cdef class Requester(Sender):
     def __dealloc__(self) -> None:
         free(self.head)
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         return super().account()._replace(replies=self.replies.document())
 
     # ---- links -----------------------------------------------------------------------

@@ -82,7 +82,7 @@ cdef class Responder(ShapedReceiver):
         free(self.reply)
         amqp_unsettled_free(&self.unsettled)
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         return super().account()._replace(replied=self.replied, undelivered=self.undelivered)
 
     # ---- links -----------------------------------------------------------------------

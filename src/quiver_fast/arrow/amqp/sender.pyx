@@ -16,7 +16,7 @@ from quiver_fast.arrow.amqp.outcome_text import not_accepted, without_outcome
 from quiver_fast.arrow.amqp.outgoing cimport MOST_UNSETTLED, Outgoing
 from quiver_fast.arrow.amqp.template cimport MessageTemplate
 from quiver_fast.arrow.amqp.transport cimport no_memory
-from quiver_fast.arrow.run.course cimport OVER
+from quiver_fast.arrow.run.course cimport OVER, Limits
 from quiver_fast.arrow.run.delays cimport CREDIT, ITSELF, OUTCOMES, SOCKET, Cause
 from quiver_fast.arrow.run.pacer cimport BacklogSchedule
 from quiver_fast.errors import PeerError, LinkError, OutcomeError
@@ -58,10 +58,11 @@ cdef class Sender(Endpoint):
         asked_silence: seconds without an outcome that a slow receiver was asked for.
     """
 
-    def __init__(self, connection, writer, limits, *, address: str, name: str,
-                 template: MessageTemplate, with_ids: bool = False, settlement: bool = False,
-                 presettled: bool = False, exact: bool = False, time_unit: str = "ms",
-                 transaction_size: int = 0, asked_silence: float = 0) -> None:
+    def __init__(self, connection: "Connection", writer: "RecordWriter", limits: Limits, *,
+                 address: str, name: str, template: MessageTemplate,
+                 with_ids: bool = False, settlement: bool = False, presettled: bool = False,
+                 exact: bool = False, time_unit: str = "ms", transaction_size: int = 0,
+                 asked_silence: float = 0) -> None:
         super().__init__(connection, writer, limits, address=address, name=name,
                          time_unit=time_unit, transaction_size=transaction_size)
         self.is_sender = True
@@ -115,7 +116,7 @@ cdef class Sender(Endpoint):
         if self.rejected + self.released + self.modified:
             raise OutcomeError(not_accepted(self.connection.peer, self.account()))
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         # Presettled messages have arrived when the peer has read all that went out.
         committed = self.coordinator is None or self.coordinator.has_committed(self.batch_sent)
         arrived = self.settled == self.sent and (

@@ -44,7 +44,8 @@ cdef class Outcomes:
         alone: no other receiver gets messages that are undeliverable here.
     """
 
-    def __init__(self, control, release: int, reject: int, modify: Modify, *, alone: bool) -> None:
+    def __init__(self, control: Control, release: int, reject: int, modify: Modify, *,
+                 alone: bool) -> None:
         self.control = control
         self.codes = [AMQP_CODE_REJECTED, AMQP_CODE_RELEASED, AMQP_CODE_MODIFIED]
         self.shares = [reject, release, modify.share]
@@ -105,7 +106,7 @@ cdef class ShapedReceiver(Receiver):
         self.pausing = 1000 * pausing
         self.next_step = INT64_MAX
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         # Received are those that were accepted.
         return super().account()._replace(
             received=self.received - self.ended, released=self.released,

@@ -56,7 +56,7 @@ cdef class StreamReceiver(Receiver):
         # The clock is read for each part of a stream.
         self.course.clock_block = 1
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         return super().account()._replace(bytes=self.bytes)
 
     def __dealloc__(self) -> None:

@@ -1,6 +1,7 @@
 """A receiver with a durable subscription, which a topic keeps for it while it is away."""
 
 from quiver_fast.arrow.amqp.receiver cimport Receiver
+from quiver_fast.arrow.run.course cimport Limits
 from quiver_fast.proton.libproton cimport (
     PN_DELIVERIES, PN_EXPIRE_NEVER, pn_link_close, pn_link_source, pn_terminus_set_durability,
     pn_terminus_set_expiry_policy, pn_terminus_t,
@@ -17,7 +18,8 @@ cdef class Subscriber(Receiver):
 
     cdef bint keep
 
-    def __init__(self, connection, writer, limits, *, keep: bool, **options: object) -> None:
+    def __init__(self, connection: "Connection", writer: "RecordWriter", limits: Limits, *,
+                 keep: bool, **options: object) -> None:
         super().__init__(connection, writer, limits, **options)
         self.keep = keep
 

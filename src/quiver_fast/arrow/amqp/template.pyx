@@ -27,7 +27,7 @@ cdef size_t HEAD_LIMIT = 512
 # AMQP 1.0 part 1.6: vbin32 carries its length in 32 bits.
 MAX_BODY_SIZE = 0xFFFFFFFF
 # The largest size that BodySize, an AMQP long, can announce.
-MAX_STREAM_SIZE = 2 ** 62
+MAX_STREAM_SIZE: int = 2 ** 62
 # The size of the sections of such a body: clients have sizes of 31 bits.
 cdef uint64_t SECTION_SIZE = 1 << 30
 
@@ -210,8 +210,8 @@ cdef class ClassTemplate(MessageTemplate):
     """
 
     def __init__(
-            self, body_size: int, *, mix, stream_values=None,
-            fields: MessageFields = MessageFields(), **words) -> None:
+            self, body_size: int, *, mix: "PropertyMix", stream_values: list[str] | None = None,
+            fields: MessageFields = MessageFields(), **words: object) -> None:
         self.mix = mix
         self.classes = mix.classes()
         self.stream_values = stream_values or [""] * len(self.classes)

@@ -88,7 +88,7 @@ cdef class Endpoint:
         """Number of the signal that ended the run early, or 0."""
         return self.course.interrupted
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         """Return the `Account` of this end."""
         from quiver_fast.arrow.run.account import Account
 

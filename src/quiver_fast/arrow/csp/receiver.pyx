@@ -81,7 +81,7 @@ cdef class Receiver(Endpoint):
             # The wrapper says when no more messages come.
             self.course.deadline = INT64_MAX
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         empty = self.position >= self.queue_end if self.end_tid else None
         return super().account()._replace(
             received=self.received, older=self.older, foreign=self.foreign, queue_empty=empty,

@@ -95,7 +95,7 @@ cdef class Sender(Endpoint):
                 f"{self.channel.peer}: {self.rejected} of {self.sent} submits were refused "
                 f"(first: {self.first_refusal})")
 
-    def account(self) -> object:
+    def account(self) -> "Account":
         return super().account()._replace(
             sent=self.sent, accepted=self.accepted, rejected=self.rejected,
             unsettled=self.sent - self.settled, first_refusal=self.first_refusal,
@@ -247,7 +247,7 @@ cdef class MixedSender(Sender):
 
     cdef Sizes sizes
 
-    def __init__(self, *args, sizes: Sizes, **words) -> None:
+    def __init__(self, *args: object, sizes: Sizes, **words: object) -> None:
         super().__init__(*args, **words)
         self.sizes = sizes
 

@@ -15,7 +15,7 @@ cdef class Limits:
     cdef readonly int64_t count
     cdef readonly int64_t duration_ns
     # When messages are due; None for as fast as can be.
-    cdef readonly Pacer pacer
+    cdef readonly Pacer pacer  # type: Pacer | None
     # Of messages at random distances: the rates, seed and stream; else None.
     cdef SteppedPacer steps
     cdef object arrivals
@@ -24,9 +24,9 @@ cdef class Limits:
     cdef readonly int64_t clock_base
     cdef readonly Control control
     # Warnings for the user at the end of the run.
-    cdef readonly list warnings
+    cdef readonly list[str] warnings
     # Of all messages of the process; None for as fast as can be.
-    cdef readonly Delays delays
+    cdef readonly Delays delays  # type: Delays | None
     # A lost connection does not end the run, also at its end.
     cdef readonly bint reconnects
 

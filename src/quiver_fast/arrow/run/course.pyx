@@ -50,9 +50,9 @@ cdef class Limits:
         reconnects: a lost connection does not end the run, also at its end.
     """
 
-    def __init__(self, *, count: int, duration: float, schedule, run_start: int,
-                 clock_base: int, control: Control, reconnects: bool = False,
-                 arrivals=None) -> None:
+    def __init__(self, *, count: int, duration: float, schedule: Sequence[Piece],
+                 run_start: int, clock_base: int, control: Control, reconnects: bool = False,
+                 arrivals: Seed | None = None) -> None:
         self.count = count
         self.duration_ns = <int64_t>(duration * SECOND)
         self.arrivals = arrivals

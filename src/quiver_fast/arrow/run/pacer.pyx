@@ -73,7 +73,7 @@ cdef class SteppedPacer(Pacer):
         if self.pieces == NULL:
             raise MemoryError("no memory for a schedule")
 
-    def __init__(self, pieces) -> None:
+    def __init__(self, pieces: Sequence[tuple[int, int | Fraction]]) -> None:
         for number, (begin, rate) in enumerate(pieces):
             self.pieces[number].begin = begin
             self.pieces[number].rate = billionths(rate)

@@ -22,7 +22,7 @@ cdef class Sizes:
         if self.parts == NULL:
             raise MemoryError("no memory for a mix of sizes")
 
-    def __init__(self, mix, seed) -> None:
+    def __init__(self, mix: tuple[BodySize, ...], seed: int) -> None:
         for number, part in enumerate(mix):
             self.parts[number].least = part.least
             self.parts[number].span = part.most - part.least + 1

@@ -232,7 +232,7 @@ cdef class Service:
     def __dealloc__(self) -> None:
         free(self.scratch)
 
-    def listen(self, sock: object) -> None:
+    def listen(self, sock: "socket.socket") -> None:
         """Accept connections of ``sock``, a listening socket, which the service then owns.
 
         Raises:

@@ -75,7 +75,7 @@ ctypedef void (*release_function)(Store store) noexcept nogil
 
 cdef class Store:
     cdef Timers timers
-    cdef readonly object files
+    cdef readonly object files  # type: QueueDirectory
     cdef readonly bint create
     cdef Syncer syncer          # None: the turn itself syncs
     cdef Opener opener          # None: the caller itself opens a queue

@@ -451,7 +451,7 @@ def stored_form(bytes text not None) -> bytes:
     return bytes(out)
 
 
-def map_pairs(bytes text not None) -> list:
+def map_pairs(bytes text not None) -> list[tuple[bytes, bytes | None]]:
     """Return the pairs of a map in order, (key, value or None), nested values as text.
 
     Raises:

@@ -25,7 +25,7 @@ cdef class Broker:
 
     cdef Container container
     cdef Reactor reactor
-    cdef readonly object config
+    cdef readonly object config  # type: ServerConfig
     cdef Security security
     # bytes (address) -> int (Queue *)
     cdef dict queues
@@ -40,7 +40,7 @@ cdef class Broker:
     cdef readonly dict deferred
     cdef void (*go_on)(Link *link, const Delay *delay) noexcept nogil
     # The data directory, and the Store of each queue that has a file; None without one.
-    cdef readonly object files
+    cdef readonly object files  # type: QueueDirectory | None
     cdef list stores
     # Syncs these stores in its own thread.
     cdef Syncer syncer
@@ -49,7 +49,7 @@ cdef class Broker:
     cdef bytes container_id
     cdef Endings endings
 
-    def __init__(self, reactor: Reactor, config: object, security: Security,
+    def __init__(self, reactor: Reactor, config: "ServerConfig", security: Security,
                  files: QueueDirectory | None, syncer: Syncer | None,
                  opener: Opener | None) -> None:
         self.reactor = reactor

@@ -28,7 +28,7 @@ cdef class Subscription:
 
     cdef Queue *queue
     # A Description.
-    cdef readonly object what
+    cdef readonly object what  # type: Description
     cdef readonly tuple key
     # The name of its folder; None if it has none.
     cdef readonly object folder

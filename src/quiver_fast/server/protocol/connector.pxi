@@ -38,7 +38,7 @@ cdef class Connector:
     cdef str said
     cdef Dial dial
 
-    def __init__(self, broker: Broker, target: object, security: Security) -> None:
+    def __init__(self, broker: Broker, target: Target, security: Security) -> None:
         self.broker = broker
         self.target = target
         self.security = security

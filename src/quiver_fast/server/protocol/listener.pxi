@@ -24,7 +24,7 @@ cdef class Listener:
     cdef Acceptor acceptor
     cdef object sock
 
-    def __init__(self, broker: Broker, sock: object) -> None:
+    def __init__(self, broker: Broker, sock: socket.socket) -> None:
         self.broker = broker
         self.sock = sock
         acceptor = &self.acceptor

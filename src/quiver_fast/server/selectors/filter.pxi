@@ -34,7 +34,7 @@ cdef class Selector:
     cdef Filter filter
     cdef list kept
 
-    def __init__(self, list steps) -> None:
+    def __init__(self, steps: list[Step]) -> None:
         self.kept = []
         self.filter.owner = <void *>self
         self.build(steps)

@@ -1,3 +1,0 @@
-from quiver_fast.arrow.amqp.receiver import Receiver
-
-class StreamReceiver(Receiver): ...

@@ -1,6 +1,0 @@
-from pathlib import Path
-
-from quiver_fast.queuefile.layout import RollCycle
-
-def find_own_roll(directory: Path, otherwise: RollCycle) -> RollCycle: ...
-def refuse_foreign(directory: Path, roll: RollCycle) -> None: ...
