@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import hashlib
 import os
 import shlex
 import subprocess
@@ -15,8 +13,6 @@ if sys.platform != "linux":
     # Its loops use epoll, eventfd, accept4 and ppoll.
     raise SystemExit("quiver-fast needs Linux; on macOS and Windows, use its container or WSL")
 
-import Cython
-from Cython.Build import cythonize
 from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
@@ -25,6 +21,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from buildtools import (  # noqa: E402
+    cython_build,
     declarations,
     modules,
     proton_engine,
@@ -32,25 +29,19 @@ from buildtools import (  # noqa: E402
     stubs,
     toolchain,
 )
-from buildtools.cython_options import DIRECTIVES  # noqa: E402
+from buildtools.cython_build import COVERAGE, SOURCE  # noqa: E402
 
-SOURCE = Path("src")
 BUILD = ROOT / "build"
 IN_PLACE = BUILD / f"in-place-{sys.implementation.cache_tag}"
-JOBS = os.cpu_count() or 1
 
 # Debug information would name the machine that built the wheel.
 COMPILE_ARGS = [
-    *toolchain.optimization("-O3"), "-g0", "-fno-plt", "-fno-semantic-interposition",
-    "-fvisibility=hidden", *toolchain.FAULTS,
+    "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden", *toolchain.FAULTS,
 ]  # fmt: skip
-
 
 # Flags of the user that change a module.
 FLAGS = ("CFLAGS", "CPPFLAGS", "LDFLAGS")
 
-# For `make coverage`: gcov counts lines of C, which Cython maps to lines of the .pyx.
-COVERAGE = os.environ.get("QUIVER_FAST_COVERAGE") == "1"
 # Threads count without the interpreter's lock, so counters have to be atomic.
 COVERAGE_ARGS = ["--coverage", "-fprofile-update=atomic", "-O0"] if COVERAGE else []
 
@@ -81,32 +72,6 @@ def amqp_library() -> shared_library.Library:
     )
 
 
-def generated_c_dir() -> str:
-    """Return the folder of Cython's output; each Cython and each set of directives has its own."""
-    decisive = repr((Cython.__version__, sorted(DIRECTIVES.items())))
-    if COVERAGE:
-        decisive += "with lines"
-    return f"build/cython-{hashlib.sha256(decisive.encode()).hexdigest()[:12]}"
-
-
-def extensions() -> list[Extension]:
-    """Declare one extension per .pyx file; the file's place is its module name."""
-    found = []
-    for path in sorted((ROOT / SOURCE).rglob("*.pyx")):
-        relative = path.relative_to(ROOT / SOURCE)
-        module = ".".join(relative.with_suffix("").parts)
-        source = SOURCE / relative
-        extension = Extension(
-            module,
-            [str(source)],
-            extra_compile_args=[*COMPILE_ARGS, *COVERAGE_ARGS],
-            extra_link_args=list(COVERAGE_ARGS),
-            depends=["setup.py"],
-        )
-        found.append(extension)
-    return found
-
-
 def declare() -> None:
     """Write Cython's declarations of the engine and of the data plane, and the modules' stubs.
 
@@ -119,25 +84,6 @@ def declare() -> None:
         stubs.write(SOURCE)
     except proton_engine.BuildError as error:
         raise SystemExit(f"quiver-fast: {error}") from None
-
-
-def translate(extensions: list[Extension]) -> None:
-    """Translate all modules with Cython, and name the C as their source."""
-    # A module's syntax tree lives until its C is written: with the usual thresholds, Python
-    # walks these trees again and again, for 38 of 60 seconds. Workers inherit the thresholds.
-    gc.set_threshold(100_000, 50, 1000)
-    translated = cythonize(
-        extensions,
-        compiler_directives=DIRECTIVES,
-        include_path=[str(SOURCE)],
-        build_dir=generated_c_dir(),
-        nthreads=JOBS,
-        quiet=True,
-        emit_linenums=COVERAGE,
-    )
-    sources = {one.name: one.sources for one in translated}
-    for extension in extensions:
-        extension.sources = sources[extension.name]
 
 
 def remove_all(paths: set[Path]) -> None:
@@ -165,8 +111,6 @@ class BuildWithLibraries(build_ext):
         """Compile everything; a failure of a library is one clear message."""
         declare()
         in_place = self.inplace or self.editable_mode
-        # An editable installation ignores the arguments of setup().
-        self.parallel = JOBS
         if in_place:
             # Not the folder of the wheel, which is optimized; setuptools would use a new folder for
             # each editable installation.
@@ -186,6 +130,11 @@ class BuildWithLibraries(build_ext):
         engine_stamp = self._stamp("engine", repr(engine))
         for extension in self.extensions:
             source = Path(extension.sources[0])
+            extension.extra_compile_args += [
+                *toolchain.optimization(cython_build.optimization(extension)),
+                *COMPILE_ARGS, *COVERAGE_ARGS,
+            ]  # fmt: skip
+            extension.extra_link_args += COVERAGE_ARGS
             extension.depends.append(flags_stamp)
             for folder in modules.include_dirs(source, SOURCE):
                 extension.include_dirs.append(str(folder))
@@ -201,11 +150,10 @@ class BuildWithLibraries(build_ext):
 
         It is a folder of the building machine, and a module needs no libpython.
         """
-        translate(self.extensions)
         own = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
         foreign = {word for word in own if word.startswith("-Wl,-rpath")}
         self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
-        super().build_extensions()
+        cython_build.build(self)
 
     def _stamp(self, name: str, facts: str) -> str:
         """Return a file that is newer than modules built with other ``facts``."""
@@ -252,7 +200,7 @@ class InstallManual(Distribution().get_command_class("install_data")):  # type: 
 # Two Pythons building from one tree share generated C and setuptools' bdist folder.
 with proton_engine.locked(BUILD / ".lock"):
     setup(
-        ext_modules=extensions(),
+        ext_modules=cython_build.declared(ROOT),
         # The list of copied files would bury the error of a failed build.
         verbose=0,
         # Setuptools installs data only if some are named; `InstallManual` finds the files.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from buildtools.cython_options import COLD, SHARED
 from buildtools.modules import (
     AMQP_FOLDER,
     ENGINE_FOLDER,
@@ -88,6 +89,11 @@ def test_a_module_without_a_source_needs_nothing(tree: Path) -> None:
 def test_each_part_of_this_package_is_found() -> None:
     found = {each for path in SOURCE.rglob("*.pyx") for each in cimported(path, SOURCE)}
     assert set(SOURCE.rglob("*.pxi")) <= found
+
+
+def test_each_cold_module_exists() -> None:
+    paths = {path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.pyx")}
+    assert COLD - {".".join(path.parts) for path in paths} == {SHARED}
 
 
 def test_the_modules_of_this_package_are_told_apart() -> None:
