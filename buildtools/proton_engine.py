@@ -174,8 +174,6 @@ def _begin(root: Path, source: str) -> Path:
 def sources(root: Path) -> list[Path]:
     """Return the engine's C files. It has no TLS: ours is at the socket (quiver_fast.amqp.tls)."""
     src = root / "src"
-    ours = [_begin(root, source) for source in BEGINNINGS]
-    core = sorted(set((src / "core").rglob("*.c")) - {src / source for source in BEGINNINGS})
     # Every build has only the mechanisms of quiver_fast.security.security, so that a
     # wheel behaves the same with and without Cyrus SASL plugins.
     chosen = [
@@ -185,7 +183,13 @@ def sources(root: Path) -> list[Path]:
         src / "sasl/cyrus_stub.c",
         src / "ssl/ssl_stub.c",
     ]
-    return [*ours, *core, *chosen]
+    return [*sorted((src / "core").rglob("*.c")), *chosen]
+
+
+def small_sources(root: Path) -> list[Path]:
+    """Return the C files of the package's engine, some behind their :data:`BEGINNINGS`."""
+    changed = {root / "src" / source: _begin(root, source) for source in BEGINNINGS}
+    return [changed.get(source, source) for source in sources(root)]
 
 
 def library(build_dir: Path) -> shared_library.Library:
@@ -202,7 +206,7 @@ def library(build_dir: Path) -> shared_library.Library:
         f"-ffile-prefix-map={root}=qpid-proton",
     ]  # fmt: skip
     flags = [*toolchain.optimization("-O2"), *private]
-    return shared_library.Library("quiver-proton", sources(root), flags, link_flags=[])
+    return shared_library.Library("quiver-proton", small_sources(root), flags, link_flags=[])
 
 
 def _bundled_engine(build_dir: Path, package_dir: Path) -> Engine:

@@ -14,6 +14,7 @@ from bench import build_time, cases, comparison, instructions, record, runner  #
 from bench.comparison import Comparison, FloorsError, Limit  # noqa: E402
 from bench.reference import old  # noqa: E402
 from bench.runner import Case, Certificate, RunError, Side  # noqa: E402
+from buildtools import proton_engine  # noqa: E402
 
 
 def rounds(*pairs: tuple[float, float]) -> Comparison:
@@ -208,3 +209,14 @@ def test_a_tree_that_is_there_is_not_built_again(tmp_path: Path) -> None:
 def test_times_of_builds_are_told_with_their_ratio() -> None:
     lines = list(build_time.report([("today", 70.0), ("old", 100.0)]))
     assert lines == ["today      70.0 s", "old       100.0 s", "ratio      0.70"]
+
+
+def test_the_reference_has_the_engine_as_its_makers_distribute_it(tmp_path: Path) -> None:
+    core = tmp_path / "src" / "core"
+    core.mkdir(parents=True)
+    for name in ("transport.c", "engine.c", "codec.c"):
+        (core / name).touch()
+    distributed = proton_engine.sources(tmp_path)
+    assert {core / name for name in ("transport.c", "engine.c", "codec.c")} <= set(distributed)
+    changed = set(distributed) - set(proton_engine.small_sources(tmp_path))
+    assert changed == {core / "transport.c", core / "engine.c"}
