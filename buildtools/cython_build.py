@@ -93,12 +93,13 @@ def _translate(extension: Extension) -> None:
     }
     c_file = _generated_c(source)
     c_file.parent.mkdir(parents=True, exist_ok=True)
-    if extension.name == SHARED:
-        cythonize([extension], build_dir=_generated_c_dir(), quiet=True, **options)
-        return
     # Half of a file, which a killed build leaves, must not count as translated.
-    part = c_file.with_suffix(".part")
-    if cython_compile(
+    parts = f"{_generated_c_dir()}.part"
+    part = Path(parts, source).with_suffix(".c")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    if extension.name == SHARED:
+        cythonize([extension], build_dir=parts, force=True, quiet=True, **options)
+    elif cython_compile(
         str(source), output_file=str(part), full_module_name=extension.name, **options
     ).num_errors:
         raise SystemExit(f"quiver-fast: Cython cannot translate {source}")
