@@ -502,12 +502,15 @@ cdef void add_to_sync(Container *container, Store store, Syncer syncer) noexcept
 
 
 cdef void synced(void *owner) noexcept nogil:
-    """After a sync, answer the links that waited for it, and begin the next sync."""
+    """After a sync, answer the links that waited for it, and begin the next sync.
+
+    Deliveries of this turn may wait already, so the next sync needs the stores of this turn too.
+    """
     cdef Container *container = <Container *>owner
     cdef bint good = take_results(container, <Syncer>container.syncer)
     settle_pending(container, good)
     (<Syncer>container.syncer).between_batches()
-    sync_next(container)
+    stores_flush(container)
     open_shut(container)
 
 
