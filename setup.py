@@ -34,9 +34,11 @@ from buildtools.cython_build import COVERAGE, SOURCE  # noqa: E402
 BUILD = ROOT / "build"
 IN_PLACE = BUILD / f"in-place-{sys.implementation.cache_tag}"
 
-# Debug information would name the machine that built the wheel.
+# Debug information would name the machine that built the wheel. A product and a sum stay two
+# operations, also where the processor has one for both: every machine calculates the same bits.
 COMPILE_ARGS = [
-    "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden", *toolchain.FAULTS,
+    "-g0", "-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden", "-ffp-contract=off",
+    *toolchain.FAULTS,
 ]  # fmt: skip
 
 # Flags of the user that change a module.

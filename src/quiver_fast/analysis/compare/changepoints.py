@@ -29,7 +29,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quiver_fast.analysis.model.distribution import Float64Array
+from quiver_fast.analysis.model.distribution import Float64Array, sum_of_products
 
 MINIMUM_SEGMENT = 3
 _PERMUTATIONS = 199
@@ -133,7 +133,7 @@ def _deviation(values: Float64Array, starts: Sequence[int]) -> float:
     found, levels = _autocorrelation(residuals), len(starts) + 1
     bias = (1 + levels + 3 * max(found, 0.0)) / len(values)
     alike = min(max(found + bias, 0.0), _MOST_DEPENDENCE)
-    variance = float(np.dot(residuals, residuals)) / (len(values) - levels)
+    variance = sum_of_products(residuals, residuals) / (len(values) - levels)
     return float(np.sqrt(variance * (1 + alike) / (1 - alike)))
 
 
@@ -182,8 +182,8 @@ def _residuals(values: Float64Array, starts: Sequence[int] | None) -> Float64Arr
 
 
 def _autocorrelation(residuals: Float64Array) -> float:
-    squares = float(np.dot(residuals, residuals))
-    return float(np.dot(residuals[1:], residuals[:-1])) / squares if squares else 0.0
+    squares = sum_of_products(residuals, residuals)
+    return sum_of_products(residuals[1:], residuals[:-1]) / squares if squares else 0.0
 
 
 def best_split(values: Float64Array) -> tuple[int, float]:

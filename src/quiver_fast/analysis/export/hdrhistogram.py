@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from quiver_fast.analysis.figures.run_data import RunData
 from quiver_fast.analysis.figures.series import latencies_per_second
-from quiver_fast.analysis.model.distribution import Distribution, Int64Array
+from quiver_fast.analysis.model.distribution import Distribution, Int64Array, sum_of_products
 from quiver_fast.analysis.model.units import PER_SECOND, latency_text
 from quiver_fast.analysis.tables.latencies import Histogram, Latencies
 from quiver_fast.errors import OutputError
@@ -176,8 +176,8 @@ class BucketCounts:
         values, counts = self._lowest.values, self._lowest.counts
         sizes = _sizes(values)
         middles = (values + sizes // 2).astype(np.float64)
-        mean = float(np.dot(middles, counts)) / self._lowest.total
-        squares = float(np.dot((middles - mean) ** 2, counts)) / self._lowest.total
+        mean = sum_of_products(middles, counts) / self._lowest.total
+        squares = sum_of_products((middles - mean) ** 2, counts) / self._lowest.total
         highest = float(values[-1] + sizes[-1] - 1)
         return mean / _NS_PER_MS, math.sqrt(squares) / _NS_PER_MS, highest / _NS_PER_MS
 

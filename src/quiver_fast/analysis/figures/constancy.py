@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quiver_fast.analysis.model.distribution import Float64Array
+from quiver_fast.analysis.model.distribution import Float64Array, sum_of_products
 
 _MOST_BATCHES = 12
 # Seconds that are looked at together; a run of months has millions.
@@ -178,9 +178,9 @@ def statistics(means: Float64Array, least: float = 0.0) -> tuple[float, float]:
     total = len(means)
     places = np.arange(total) - (total - 1) / 2
     deviations = means - means.mean()
-    squares = float(np.dot(deviations, deviations))
-    spread = float(np.dot(places, places))
-    explained = float(np.dot(deviations, places)) ** 2 / spread
+    squares = sum_of_products(deviations, deviations)
+    spread = sum_of_products(places, places)
+    explained = sum_of_products(deviations, places) ** 2 / spread
     left, _, _, _ = _best_border(deviations)
     return (
         _root_ratio(explained, squares - explained, total - 2, least),
@@ -319,12 +319,12 @@ def _trend(counts: NDArray[np.int64]) -> tuple[Trend, float]:
     mean = float(counts.mean())
     product = spread = 0.0
     for places, deviations in _deviations(counts, mean):
-        product += float(np.dot(deviations, places))
-        spread += float(np.dot(places, places))
+        product += sum_of_products(deviations, places)
+        spread += sum_of_products(places, places)
     slope, left = product / spread, 0.0
     for places, deviations in _deviations(counts, mean):
         rest = deviations - slope * places
-        left += float(np.dot(rest, rest))
+        left += sum_of_products(rest, rest)
     return Trend(100 * 60 * slope / mean), left
 
 

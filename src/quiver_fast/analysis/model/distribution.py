@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,6 +197,14 @@ def exact_dot(values: Int64Array, counts: Int64Array) -> int:
         return (int(np.dot(high, counts)) << 32) + int(np.dot(low, counts))
     pieces = range(0, len(values), _PIECE)
     return sum(_slow_dot(values[i : i + _PIECE], counts[i : i + _PIECE]) for i in pieces)
+
+
+def sum_of_products(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Return the sum of one[i] * other[i], with the same bits on every machine.
+
+    The library behind `np.dot` chooses the order of a sum of floats by the processor.
+    """
+    return float(np.sum(one * other))
 
 
 def _slow_dot(values: Int64Array, counts: Int64Array) -> int:
