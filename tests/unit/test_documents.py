@@ -78,7 +78,7 @@ FACTS = [
     ("streaming", "or {} of it have come", "structures.pxi", "STREAM_SIZE"),
     ("server", "A selector has at most {} characters", "selector.py", "LENGTH_MAX"),
     ("server", "A producer with {} messages that wait for the disk", "credit.pxi", "UNSYNCED_MAX"),
-    ("server", "fills its socket and {}", "framing.pxi", "OUTGOING_MAX"),
+    ("server", "fills its socket and {}", "outlet.pxi", "OUTGOING_MAX"),
     ("server", "has 1 to {} bytes of UTF-8", "folders.py", "ADDRESS_MAX"),
     ("server", "{} of each file are kept for removals", "store.pxi", "NOTES_ROOM"),
     ("server", "until {} of output waits", "peer.pxi", "WAITING_MAX"),

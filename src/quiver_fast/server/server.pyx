@@ -77,9 +77,6 @@ from quiver_fast.sockets import Race
 from quiver_fast.words import counted
 
 # Structures first, because they point to one another.
-include "model/limits.pxi"
-include "model/roles.pxi"
-include "model/traffic.pxi"
 include "messages/structures.pxi"
 include "selectors/structures.pxi"
 include "model/structures.pxi"
@@ -98,9 +95,7 @@ include "selectors/evaluate.pxi"
 include "selectors/filter.pxi"
 
 include "model/lists.pxi"
-include "model/marks.pxi"
-include "model/trim.pxi"
-include "model/labels.pxi"
+include "model/container.pxi"
 include "model/timer.pxi"
 include "model/transaction.pxi"
 
@@ -136,15 +131,15 @@ include "addresses/address.pxi"
 include "addresses/waiting.pxi"
 
 include "transfer/outcome.pxi"
-include "transfer/framing.pxi"
 include "transfer/peer_timer.pxi"
 include "transfer/spill.pxi"
-include "transfer/whole.pxi"
 include "transfer/memory_holder.pxi"
+include "transfer/outlet_parts.pxi"
 include "transfer/outlet.pxi"
 include "transfer/dispatch.pxi"
 include "transfer/forwarding.pxi"
 include "transfer/passage.pxi"
+include "transfer/inlet_parts.pxi"
 include "transfer/inlet.pxi"
 include "transfer/unused_queues.pxi"
 

@@ -25,7 +25,7 @@ from quiver_fast.extras import how_to_install
 
 Connect = Callable[..., tuple[Server, Clients]]
 
-# The most visits of one reading (readings.pxi), and of queues with a label (labels.pxi).
+# The most visits of one reading (readings.pxi), and of queues with a label (container.pxi).
 VISITS = 2000
 LABELS = 500
 OTHERS = "(others)"
@@ -84,7 +84,7 @@ def test_a_message_on_its_way(connect: Connect, port: int) -> None:
 
 
 def test_messages_that_take_the_short_way(connect: Connect, port: int) -> None:
-    """Whole messages without a header, as our arrow sends them (server/transfer/whole.pxi)."""
+    """Whole messages without a header, as our arrow sends them (`take_whole`)."""
     server, _ = connect(metrics_port=port)
     for operation in ("send", "receive"):
         end = run_pyfast(*arguments(operation, server.port, count=100))

@@ -9,6 +9,51 @@
 #
 # A field with an underscore is for its own folder alone; a test of the layers holds that.
 
+# The limits of a server's peers, from its keys.
+cdef struct Limits:
+    size_t queue_bytes
+    uint64_t message_size
+    int credit
+    size_t connections
+    size_t sessions
+    # Links that we attach share one session of each connection.
+    bint shared_sessions
+    size_t links
+    uint32_t transactions
+    uint32_t frame_size
+    uint32_t idle_timeout
+    int64_t handshake_ns
+
+# What a link is here.
+cdef enum LinkKind:
+    INLET
+    OUTLET
+    COORDINATOR
+    DEFERRED                # its attach or its detach is not answered yet (deferred.pxi)
+
+# The owner and the purpose of a link.
+cdef enum LinkRole:
+    CLIENT                  # the peer attached it
+    STREAMS_FROM_SERVER     # another server did, for streams: their routes name the addresses
+    STREAMS_TO_PEER         # we did, for streams to the peer: there is no outcome by it
+    TRUNK_CONSUMER          # we did, to another server's address, for our queue's consumers
+
+# The server's traffic since its start, and its contents now: for server/readings.pxi.
+cdef struct Traffic:
+    # Connections that were accepted, or made to other servers.
+    uint64_t connections
+    # Complete messages from producers and to consumers; their bytes are those of the wire.
+    uint64_t messages_in
+    uint64_t bytes_in
+    uint64_t messages_out
+    uint64_t bytes_out
+    # Entries in all queues, and their bytes as Queue.bytes counts them.
+    uint64_t depth
+    uint64_t bytes
+    # Queues and topics, subscriptions included; links, of both sides.
+    uint64_t queues
+    uint64_t links
+
 cdef struct Coordinator
 cdef struct Dial
 cdef struct Inlet

@@ -20,7 +20,7 @@ cdef struct Entry:
     # It was delivered before: not first-acquirer any more.
     uint8_t used
     uint8_t _indexed
-    uint32_t since          # when it came, or came back from its file (labels.pxi)
+    uint32_t since          # when it came, or came back from its file (container.pxi)
 
 # Available entries that the same consumers may have.
 cdef struct Lane:

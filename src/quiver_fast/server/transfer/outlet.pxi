@@ -1,5 +1,75 @@
 """Outgoing messages: transfers to a consumer, and the outcomes that come back."""
 
+cdef enum:
+    # Framed bytes of a connection that are not written: more are not added for a consumer.
+    OUTGOING_MAX = 131072
+
+# The most waiting output for a stream of ours, whose bytes also count in the stream's memory.
+cdef size_t STREAM_OUTGOING_MAX = 32768
+
+# The digits of a tag.
+cdef enum:
+    FIRST_DIGIT = 0x30
+    LAST_DIGIT = 0x39
+
+
+cdef inline uint32_t credit(const Outlet *outlet) noexcept nogil:
+    cdef const amqp_link_end_t *end = outlet.base.deliveries.end
+    return end.counts.credit if end != NULL else 0
+
+
+cdef inline bint exceeds(const Outlet *outlet, uint64_t size) noexcept nogil:
+    """Say whether a message, as far as it has come, is more than a link takes (part 2.7.3).
+
+    Another server sends such a message back.
+    """
+    cdef const amqp_link_end_t *end = outlet.base.deliveries.end
+    return end != NULL and end.max_message_size[<int>AMQP_THEIRS] != 0 and (
+        size > end.max_message_size[<int>AMQP_THEIRS] and not outlet.base.peer.trunk)
+
+
+cdef size_t room(Outlet *outlet) noexcept nogil:
+    """Return how many more bytes may be framed for the outlet."""
+    cdef size_t limit = (
+        STREAM_OUTGOING_MAX if outlet.base.role == STREAMS_TO_PEER else OUTGOING_MAX)
+    cdef size_t held = amqp_output_waiting(&outlet.base.peer.plane.output)
+    if outlet.base.peer.full or held >= limit or not may_transfer(outlet):
+        return 0
+    return limit - held
+
+
+cdef inline bint may_transfer(Outlet *outlet) noexcept nogil:
+    """Say whether the peer takes a transfer (parts 2.5.6, 2.6.7)."""
+    cdef const Peer *peer = outlet.base.peer
+    if outlet.base.refused or peer.deliveries.failed or peer.closed:
+        return False
+    if outlet.delivery != NULL:
+        return amqp_delivery_may_go(outlet.delivery)
+    return amqp_delivery_may_begin(&outlet.base.deliveries)
+
+
+cdef amqp_bytes_t next_tag(Tag *tag) noexcept nogil:
+    """Return the tag of the next delivery; it is valid until the next call."""
+    cdef size_t place = 0
+    # The first digit is the lowest one.
+    while place < tag.size and tag._digits[place] == LAST_DIGIT:
+        tag._digits[place] = FIRST_DIGIT
+        place += 1
+    if place < tag.size:
+        tag._digits[place] += 1
+    else:
+        tag._digits[place] = FIRST_DIGIT + (place > 0)
+        tag.size += 1
+    return tag_bytes(tag)
+
+
+cdef inline amqp_bytes_t tag_bytes(const Tag *tag) noexcept nogil:
+    cdef amqp_bytes_t bytes
+    bytes.start = <const uint8_t *>tag._digits
+    bytes.size = tag.size
+    return bytes
+
+
 cdef bint outlet_idle(Outlet *outlet) noexcept nogil:
     """Say whether the outlet can take one more message now."""
     if outlet._sending != NULL or outlet.base.refused or credit(outlet) == 0:
@@ -43,16 +113,52 @@ cdef void outlet_send(Outlet *outlet, Entry *entry) noexcept nogil:
     send_in_parts(outlet, entry)
 
 
-cdef void send_in_parts(Outlet *outlet, Entry *entry) noexcept nogil:
-    outlet._sending = entry
-    outlet.chunk = entry.message.first
-    outlet.offset = 0
-    if not entry.message.complete:
-        join_readers(entry.message, outlet)
-    outlet._lead_size = outlet._lead_sent = 0
-    if outlet.base.role != STREAMS_TO_PEER or credit(outlet) > 0:
-        outlet_continue(outlet)
-    peer_dirty(outlet.base.peer)
+cdef bint send_whole(Outlet *outlet, Entry *entry) noexcept nogil:
+    """Send an acquired entry's message unchanged in one frame. Sent settled, it ends.
+
+    The short way for most messages: it does the same as `send_in_parts`, or returns False.
+    """
+    cdef Message *message = entry.message
+    cdef amqp_bytes_t payload
+    cdef amqp_delivery_t *delivery
+    if not goes_as_it_came(outlet, entry) or not has_room_for(outlet, message.first.size):
+        return False
+    payload.start = <const uint8_t *>chunk_bytes(message.first)
+    payload.size = message.first.size
+    delivery = amqp_delivery_send_whole(
+        &outlet.base.deliveries, next_tag(&outlet._tag), payload, &message.hold,
+        outlet.presettled)
+    if delivery == NULL:
+        return False
+    went_out(&outlet.base.peer.container.traffic, message.size)
+    if outlet.presettled:
+        amqp_delivery_drop(delivery)
+        entry_done(entry)
+    else:
+        delivery_hold(delivery, entry)
+    return True
+
+
+cdef inline bint goes_as_it_came(const Outlet *outlet, const Entry *entry) noexcept nogil:
+    """Say whether a message has AMQP's format, is in one chunk, and needs no new header.
+
+    Nor may it be a stream or use one of our links.
+    """
+    cdef const Message *message = entry.message
+    return message.complete and message.first.next == NULL and message.first.size > 0 and (
+        message.stream == NULL and message.chain == NULL and not message.header.has_ttl
+        and message.format == 0 and not entry.used and outlet._sending == NULL
+        and outlet.base.role == CLIENT)
+
+
+cdef inline bint has_room_for(const Outlet *outlet, size_t size) noexcept nogil:
+    """Say whether ``size`` bytes may be framed, by the rule of `room`.
+
+    Making the transfer checks whether the peer takes one.
+    """
+    cdef const Peer *peer = outlet.base.peer
+    return not (peer.full or peer.closed or peer.deliveries.failed or outlet.base.refused) and (
+        amqp_output_waiting(&peer.plane.output) + size <= OUTGOING_MAX)
 
 
 cdef void refuse_size(Outlet *outlet) noexcept nogil:
@@ -100,193 +206,6 @@ cdef inline bint may_send(const Outlet *outlet) noexcept nogil:
         amqp_output_waiting(&outlet.base.peer.plane.output) < OUTGOING_MAX)
 
 
-cdef void outlet_continue(Outlet *outlet) noexcept nogil:
-    """Send more of the current message, as far as there is room and there are bytes."""
-    cdef Message *message = outlet._sending.message
-    cdef bint streaming = message.stream != NULL
-    if exceeds(outlet, message.size):
-        refuse_size(outlet)
-        return
-    if outlet.delivery == NULL and (
-            not fits(outlet, message) or not start_delivery(outlet, outlet._sending)):
-        clog(outlet)
-        # The room is used up, so this consumer gets no second message.
-        update_readiness(outlet)
-        return
-    # The last entry would free the message, which is used after that.
-    message.hold.users += 1
-    if message.chain != NULL:
-        send_chain(outlet, message)
-    else:
-        send_chunks(outlet, message, streaming)
-        if streaming:
-            stream_sent(outlet, message)
-    message_release(message)
-    update_readiness(outlet)
-
-
-cdef void send_chunks(Outlet *outlet, Message *message, bint streaming) noexcept nogil:
-    """Send the bytes of a message that are in memory."""
-    cdef Chunk *chunk = outlet.chunk
-    cdef size_t left
-    cdef size_t size
-    cdef size_t space
-    cdef bint last
-    # A stream frees its chunks before its end.
-    cdef amqp_hold_t *hold = NULL if message.stream != NULL else &message.hold
-    while True:
-        left = chunk.size - outlet.offset
-        if left == 0 and chunk.next != NULL:
-            outlet.chunk = chunk.next
-            outlet.offset = 0
-            if streaming:
-                chunk.readers -= 1
-            chunk = outlet.chunk
-            continue
-        if left == 0 and not message.complete:
-            return
-        space = room(outlet)
-        if space == 0:
-            clog(outlet)
-            return
-        size = min(left, min(space, PIECE))
-        last = message.complete and chunk.next == NULL and size == left
-        outlet.offset += send_piece(
-            outlet, chunk_bytes(chunk) + outlet.offset, size, hold, last)
-        if last and not outlet.delivery.partial:
-            outlet_sent(outlet)
-            return
-
-
-cdef void drop_sent(Outlet *outlet, Message *message) noexcept nogil:
-    """Free the bytes of a stream whose only reader has sent them all."""
-    if message.held and outlet._sending != NULL and message.readers == 1 and (
-            outlet.chunk == message.first == message.last and outlet.offset == outlet.chunk.size):
-        message_empty(message)
-        outlet.chunk = message.first
-        outlet.offset = 0
-
-
-cdef void send_chain(Outlet *outlet, const Message *message) noexcept nogil:
-    """Send more of a message from the queue's file, as far as there is room."""
-    cdef size_t size
-    if outlet._reader == NULL:
-        outlet._reader = chain_open(message)
-    while True:
-        if outlet._reader == NULL or not chain_read(outlet._reader, message) or (
-                chain_was_cut(outlet._reader)):
-            send_no_more(outlet)
-            return
-        if outlet._reader.left == 0:
-            # More of an arriving message is sent when it is written.
-            if message.complete:
-                end_chain(outlet)
-            return
-        # Skip the header section, which was rewritten and sent.
-        size = min(outlet.offset, outlet._reader.left)
-        outlet.offset -= size
-        outlet._reader.at += size
-        outlet._reader.left -= size
-        size = min(outlet._reader.left, min(room(outlet), PIECE))
-        if size == 0 and outlet._reader.left:
-            clog(outlet)
-            return
-        size = send_piece(outlet, outlet._reader.at, size, NULL, False)
-        outlet._reader.at += size
-        outlet._reader.left -= size
-
-
-cdef void end_chain(Outlet *outlet) noexcept nogil:
-    """End a delivery whose bytes were all sent, by an empty last frame."""
-    if room(outlet) > 0:
-        send_piece(outlet, NULL, 0, NULL, True)
-    if outlet.delivery.partial:
-        clog(outlet)
-    else:
-        outlet_sent(outlet)
-
-
-cdef void send_no_more(Outlet *outlet) noexcept nogil:
-    """Drop an unreadable message until the next start; if no file opens, refuse the link."""
-    cdef Entry *entry = outlet._sending
-    cdef bint unopened = outlet._reader == NULL or outlet._reader.unopened
-    abort_sending(outlet)
-    if unopened:
-        link_refuse(&outlet.base, b"amqp:internal-error", b"the queue's file cannot be opened")
-        return_entry(entry)
-    else:
-        entry_drop(entry)
-
-
-cdef void stream_sent(Outlet *outlet, Message *message) noexcept nogil:
-    """Drop the bytes that all entries have sent, and wake the sender if few are left."""
-    cdef Stream *stream = stream_of(message)
-    message_trim(message)
-    drop_sent(outlet, message)
-    if stream.inlet != NULL and message.held < STREAM_LOW and not message.complete:
-        inlet_wake(stream.inlet)
-
-
-cdef void outlet_sent(Outlet *outlet) noexcept nogil:
-    """End the delivery of a message that is framed completely."""
-    cdef Entry *entry = outlet._sending
-    cdef amqp_delivery_t *delivery = outlet.delivery
-    cdef bint settled = is_settled(outlet)
-    went_out(&outlet.base.peer.container.traffic, entry.message.size)
-    end_sending(outlet)
-    if settled:
-        delivery_let_go(delivery)
-        amqp_delivery_settle(delivery)
-        apply_outcome(entry, PN_ACCEPTED, 0, False, False)
-    elif delivery.code > PN_RECEIVED:
-        outlet_updated(outlet, delivery)
-
-
-cdef void join_readers(Message *message, Outlet *outlet) noexcept nogil:
-    """Register the outlet for more bytes of a message and for its end."""
-    if message.stream != NULL:
-        reader_join(&stream_of(message).readers, outlet)
-    else:
-        reader_join(<Outlet **>&chain_of(message).readers, outlet)
-
-
-cdef void leave_chain(Outlet *outlet) noexcept nogil:
-    reader_leave(<Outlet **>&chain_of(outlet._sending.message).readers, outlet)
-    chain_close(outlet._reader)
-    outlet._reader = NULL
-
-
-cdef void end_sending(Outlet *outlet) noexcept nogil:
-    """Finish the outlet's current message, sent or not."""
-    cdef Message *message = outlet._sending.message
-    if message.stream != NULL:
-        reader_leave(&stream_of(message).readers, outlet)
-        stream_leave(message, outlet.chunk)
-    elif message.chain != NULL:
-        leave_chain(outlet)
-    if outlet._consumer_link != NULL:
-        outlet._consumer_link.streams -= 1
-        leave_consumer(outlet)
-    if message.size > OUTGOING_MAX:
-        # Copy the waiting bytes: else a peer that does not read would hold the whole message.
-        peer_keep(outlet.base.peer, &message.hold)
-    outlet._sending = NULL
-    outlet.delivery = NULL
-    if outlet.base.role == STREAMS_TO_PEER:
-        outlet.base.peer.stream_count -= 1
-        pool_add(outlet)
-
-
-cdef void abort_sending(Outlet *outlet) noexcept nogil:
-    """Abort the current message, so that it never looks complete to the consumer."""
-    cdef amqp_delivery_t *delivery = outlet.delivery
-    end_sending(outlet)
-    if delivery != NULL:
-        delivery_let_go(delivery)
-        amqp_delivery_abort(delivery)
-    peer_dirty(outlet.base.peer)
-
-
 cdef void outlet_flow(Outlet *outlet) noexcept nogil:
     """Use the consumer's new credit (part 2.6.7)."""
     cdef Queue *queue = outlet.consumer.queue
@@ -319,6 +238,21 @@ cdef void outlets_drained(Peer *peer) noexcept nogil:
                 outlet_continue(outlet)
             outlet_flow(outlet)
         outlet = following
+
+
+cdef bint end_accepted(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
+    """End a delivery that the consumer accepted and settled after it was sent completely.
+
+    The short way of `outlet_updated`: it does the same, or returns False.
+    """
+    cdef Entry *entry = entry_of(delivery)
+    if entry == NULL or outlet.delivery == delivery or entry.message.stream != NULL:
+        return False
+    delivery_let_go(delivery)
+    entry_done(entry)
+    amqp_delivery_drop(delivery)
+    peer_dirty(outlet.base.peer)
+    return True
 
 
 cdef bint outlet_updated(Outlet *outlet, amqp_delivery_t *delivery) noexcept nogil:
