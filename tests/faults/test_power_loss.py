@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -250,6 +251,14 @@ def test_what_stood_long_is_there(recorded: tuple[str, Recorded]) -> None:
     """Whatever the policy: also when nothing came after it that could tell of it."""
     durability, run = recorded
     judge_loss(durability, run, len(run.records), lost_all, known=len(run.records) << 32)
+
+
+def test_what_was_accepted_is_there_at_once(recorded: tuple[str, Recorded]) -> None:
+    """The power may fail as soon as a client knows of an acceptance."""
+    durability, run = recorded
+    ends = [record.end for record in run.records]
+    for known in sorted(set(run.accepted.values())):
+        judge_loss(durability, run, bisect_left(ends, known) + 1, lost_all)
 
 
 def test_a_disk_that_does_not_sync_is_found_out(recorded: tuple[str, Recorded]) -> None:

@@ -29,7 +29,8 @@ class Rig:
         self.control, *self.faults = [ours for ours, _ in pairs]
         fds = [theirs.detach() for _, theirs in pairs]
         place = [(socket.AF_INET, list(self.server.getsockname()))]
-        self.thread = threading.Thread(target=Relay([place], fds[0], fds[1:]).run, daemon=True)
+        self.relay = Relay([place], fds[0], fds[1:])
+        self.thread = threading.Thread(target=self.relay.run, daemon=True)
         self.thread.start()
         (self.port,) = self.answer(self.control)
         self.open: list[socket.socket] = []
@@ -48,6 +49,13 @@ class Rig:
             source.sendall(b"hello")
             assert read(target, 5) == b"hello"
         return client, server
+
+    def until_it_serves(self, count: int) -> None:
+        """Wait until the relay knows of so many connections: it hears later of one that is made."""
+        end = time.monotonic() + PATIENCE
+        while len(self.relay.links) != count:
+            assert time.monotonic() < end
+            time.sleep(0.001)
 
     def cause(
         self, kind: str, seconds: float = LONG, value: float = 0, share: float = 1, number: int = 0
@@ -214,6 +222,7 @@ def test_a_new_connection_has_the_faults_of_the_moment(rig: Rig) -> None:
     rig.pair()
     rig.cause("freeze")
     client, (server, _) = rig.client(), rig.server.accept()
+    rig.until_it_serves(2)
     client.sendall(b"held")
     assert silent(server)
     assert rig.over().startswith("2 connections held, ")
