@@ -20,7 +20,7 @@ TESTS ?= tests
 export QUIVER_FAST_TLS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Nothing of the caller's Python may leak into the build and the tests.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV __PYVENV_LAUNCHER__
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV __PYVENV_LAUNCHER__ PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,7 +32,9 @@ ifneq ($(DESTDIR),)
 $(error DESTDIR is not supported: a virtual environment cannot be moved. Package the wheel instead)
 endif
 
+# Without the two files that the build writes.
 SOURCES := $(sort $(shell find src spark_analysis impls buildtools -type f \
+	! -name data_plane.pxd ! -name libproton.pxd \
 	\( -name '*.py' -o -name '*.pyx' -o -name '*.px[di]' -o -name '*.[ch]' -o -name py.typed \
 	-o -path 'impls/*' -o -path '*/schemas/*.json' -o -path '*/templates/*' \)))
 PROJECT_FILES := setup.py pyproject.toml MANIFEST.in README.md LICENSE NOTICE

@@ -337,7 +337,7 @@ def test_private_fields_are_used_by_their_folder_alone() -> None:
     for structures in server.glob("*/structures.pxi"):
         fields = set(re.findall(r"[ *](_\w+)(?:\[\d+\])?(?: *#.*)?$", structures.read_text(), re.M))
         seen |= fields
-        for path in server.rglob("*.p[yx]*"):
+        for path in server.rglob("*.p[yx][xi]"):
             if path.parent != structures.parent:
                 used = fields.intersection(re.findall(r"\.(_\w+)", path.read_text()))
                 assert used == set(), f"{path.relative_to(server)}: fields of {structures.parent}"
