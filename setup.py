@@ -155,6 +155,7 @@ class BuildWithLibraries(build_ext):
         own = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
         foreign = {word for word in own if word.startswith("-Wl,-rpath")}
         self.compiler.linker_so = [w for w in self.compiler.linker_so if w not in foreign]
+        self.compiler.compiler_so = toolchain.cached(self.compiler.compiler_so)
         cython_build.build(self)
 
     def _stamp(self, name: str, facts: str) -> str:

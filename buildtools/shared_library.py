@@ -79,7 +79,9 @@ def compile_library(library: Library, target: Path) -> None:
 
     def compile_one(source: Path) -> str:
         output = str(objects / f"{source.stem}.o")
-        toolchain.run([*toolchain.compiler(), *flags, "-c", str(source), "-o", output])
+        toolchain.run([
+            *toolchain.cached(toolchain.compiler()), *flags, "-c", str(source), "-o", output,
+        ])  # fmt: skip
         return output
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

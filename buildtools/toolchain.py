@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -34,6 +35,15 @@ def compiler() -> list[str]:
     """Return the C compiler's command: ``CC``, else the one that built this Python."""
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     return shlex.split(command)
+
+
+def cached(command: list[str]) -> list[str]:
+    """Return a compiler's command that goes through ccache, where that is installed.
+
+    Its key has the paths within a checkout alone, so a fresh clone finds what another one compiled.
+    """
+    within = [f"CCACHE_BASEDIR={Path.cwd()}", "CCACHE_NOHASHDIR=1"]
+    return ["env", *within, "ccache", *command] if shutil.which("ccache") else command
 
 
 def compiler_version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -157,6 +158,22 @@ def test_missing_openssl_is_an_error_on_demand(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("QUIVER_FAST_TLS", "1")
     with pytest.raises(proton_engine.BuildError, match="which QUIVER_FAST_TLS=1 forbids"):
         toolchain.report_no_tls()
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
+def test_a_second_checkout_finds_what_the_first_one_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "cache"))
+    for checkout in (tmp_path / "first", tmp_path / "second"):
+        checkout.mkdir()
+        monkeypatch.chdir(checkout)
+        Path("one.c").write_text('#include "one.h"\nint one(void) { return ONE; }\n')
+        Path("one.h").write_text("#define ONE 1\n")
+        words = ["-g", f"-I{checkout}", "-c", "one.c", "-o", "one.o"]
+        toolchain.run([*toolchain.cached(toolchain.compiler()), *words])
+    told = toolchain.run(["ccache", "--print-stats"]).split()
+    assert [told[told.index(name) + 1] for name in ("cache_miss", "direct_cache_hit")] == ["1", "1"]
 
 
 def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
