@@ -4,7 +4,7 @@
  *     iii,ttttttttttttt\n                    a sender's
  *     Siii,ttttttttttttt\n                   a settlement, or s for S
  *
- * iii is a decimal of 1 to 15 digits. Neighbours have different ids, so at low rates only
+ * iii is a decimal of 1 to 16 digits. Neighbours have different ids, so at low rates only
  * the speed of parsing a line counts, as in ms_lines.h: id and times are parsed side by
  * side, all their digits at once, for any width of the id.
  *
@@ -15,24 +15,17 @@
 
 #include "ms_lines.h"
 #include "rows.h"
+#include "vectors.h"
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
+#ifdef QUIVER_VECTORS
 
 enum {
-  QUIVER_ID_LOAD = 16,         /* the most bytes of an id and its comma */
   QUIVER_ID_SENT_TAIL = 15,    /* ',ttttttttttttt\n' */
   QUIVER_ID_RECEIVED_TAIL = 29 /* ',ttttttttttttt,ttttttttttttt\n' */
 };
-
-/* The 16 bytes from `digits` on move that number of digits to the end, after zeros. */
-static const unsigned char quiver_right_align[2 * QUIVER_ID_LOAD] = {128, 128, 128, 128, 128, 128,
-  128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
-  14, 15};
 
 /* The row that the next line may add to, in registers; `id` is the first of the row. */
 typedef struct {
@@ -60,64 +53,27 @@ static inline quiver_id_row quiver_next_id_row(
 }
 
 /* Count the digits of the id at the beginning of `text`; 0 if it has another layout. */
-__attribute__((target("avx2"))) static inline unsigned quiver_id_digits(__m128i text) {
-  __m128i values = _mm_sub_epi8(text, _mm_set1_epi8('0'));
-  unsigned decimal =
-    (unsigned) _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values));
-  unsigned commas = (unsigned) _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8(',')));
-  unsigned digits = (unsigned) __builtin_ctz(~decimal);
+QUIVER_TARGET static inline unsigned quiver_id_digits(quiver_text text, quiver_16 values) {
+  unsigned digits = quiver_count_digits(values);
   /* An id that begins with 0 is text, except 0 itself. */
-  if (!(commas >> digits & 1) || ((_mm_cvtsi128_si32(values) & 255) == 0 && digits > 1)) return 0;
-  return digits;
+  return text[digits] != ',' || (text[0] == '0' && digits > 1) ? 0 : digits;
 }
 
-/* Return the numbers of twice 16 digit values, each in the form of quiver_ms_time. */
-__attribute__((target("avx2"))) static inline __m256i quiver_two_numbers(__m256i values) {
-  values = _mm256_maddubs_epi16(values, _mm256_set1_epi16(10 | 1 << 8));
-  values = _mm256_madd_epi16(values, _mm256_set1_epi32(100 | 1 << 16));
-  return _mm256_madd_epi16(_mm256_packus_epi32(values, values), _mm256_set1_epi32(10000 | 1 << 16));
-}
-
-__attribute__((target("avx2"))) static inline int64_t quiver_low_number(__m256i numbers) {
-  return quiver_ms_time(_mm_cvtsi128_si64(_mm256_castsi256_si128(numbers)));
-}
-
-__attribute__((target("avx2"))) static inline int64_t quiver_high_number(__m256i numbers) {
-  return quiver_ms_time(_mm_cvtsi128_si64(_mm256_extracti128_si256(numbers, 1)));
-}
-
-/* Say whether both texts, given as values, begin with 13 digits. */
-__attribute__((target("avx2"))) static inline int quiver_are_times(
-  __m256i values, unsigned digits) {
-  unsigned decimal = (unsigned) _mm256_movemask_epi8(
-    _mm256_cmpeq_epi8(_mm256_min_epu8(values, _mm256_set1_epi8(9)), values));
-  return (decimal & digits) == digits;
-}
-
-__attribute__((target("avx2"))) static quiver_text quiver_take_id_received(
+QUIVER_TARGET static quiver_text quiver_take_id_received(
   quiver_text line, quiver_text end, quiver_rows *rows) {
-  const __m128i zeros = _mm_set1_epi8('0');
-  const __m256i right = _mm256_setr_epi8(QUIVER_RIGHT_ALIGNED, QUIVER_RIGHT_ALIGNED);
-  const unsigned times = QUIVER_DIGITS_MASK | (unsigned) QUIVER_DIGITS_MASK << 16;
   const quiver_rows at = *rows;
   size_t lines = 0;
   quiver_id_row last = quiver_last_id_row(at.ids, at.sent, at.received, at.counts, at.size);
   while (end - line > QUIVER_ID_RECEIVED_TAIL) {
-    __m128i id_text = _mm_loadu_si128((const __m128i *) line);
-    unsigned digits = quiver_id_digits(id_text);
+    quiver_16 id_values = quiver_values16(line);
+    unsigned digits = quiver_id_digits(line, id_values);
     quiver_text tail = line + digits;
     if (digits == 0 || end - tail < QUIVER_ID_RECEIVED_TAIL || tail[14] != ',' || tail[28] != '\n')
       break;
-    __m256i values = _mm256_sub_epi8(
-      _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) (tail + 1))),
-        _mm_loadu_si128((const __m128i *) (tail + 15)), 1),
-      _mm256_broadcastsi128_si256(zeros));
-    if (!quiver_are_times(values, times)) break;
-    __m128i id_values = _mm_shuffle_epi8(_mm_sub_epi8(id_text, zeros),
-      _mm_loadu_si128((const __m128i *) (quiver_right_align + digits)));
-    __m256i both = quiver_two_numbers(_mm256_shuffle_epi8(values, right));
-    int64_t id = quiver_low_number(quiver_two_numbers(_mm256_castsi128_si256(id_values)));
-    last = quiver_next_id_row(last, id, quiver_low_number(both), quiver_high_number(both));
+    quiver_32 values = quiver_values32(tail + 1, tail + 15);
+    if (!quiver_are_times(values, 0)) break;
+    quiver_numbers times = quiver_two_numbers(values, QUIVER_TIME_DIGITS, QUIVER_TIME_DIGITS);
+    last = quiver_next_id_row(last, quiver_number(id_values, digits), times.first, times.second);
     at.ids[last.index] = last.id;
     at.sent[last.index] = last.sent;
     at.received[last.index] = last.received;
@@ -133,10 +89,8 @@ __attribute__((target("avx2"))) static quiver_text quiver_take_id_received(
   return line;
 }
 
-__attribute__((target("avx2"))) static quiver_text quiver_take_id_sent(
+QUIVER_TARGET static quiver_text quiver_take_id_sent(
   quiver_text line, quiver_text end, quiver_rows *rows) {
-  const __m128i zeros = _mm_set1_epi8('0');
-  const __m128i right = _mm_setr_epi8(QUIVER_RIGHT_ALIGNED);
   const quiver_rows at = *rows;
   size_t lines = 0;
   quiver_id_row last = quiver_last_id_row(at.ids, at.sent, NULL, at.counts, at.size);
@@ -146,23 +100,18 @@ __attribute__((target("avx2"))) static quiver_text quiver_take_id_sent(
   while (end - line > QUIVER_ID_SENT_TAIL + 1) {
     int sampled = line[0] == 'S', settling = sampled | (line[0] == 's');
     if (settling && at.settled_ids == NULL) break;
-    __m128i id_text = _mm_loadu_si128((const __m128i *) (line + settling));
-    unsigned digits = quiver_id_digits(id_text);
-    quiver_text tail = line + settling + digits;
+    quiver_text id = line + settling;
+    unsigned digits = quiver_id_digits(id, quiver_values16(id));
+    quiver_text tail = id + digits;
     if (digits == 0 || end - tail < QUIVER_ID_SENT_TAIL || tail[14] != '\n') break;
-    __m128i time = _mm_sub_epi8(_mm_loadu_si128((const __m128i *) (tail + 1)), zeros);
-    __m256i values =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_sub_epi8(id_text, zeros)), time, 1);
-    if (!quiver_are_times(values, (unsigned) QUIVER_DIGITS_MASK << 16)) break;
-    __m256i order = _mm256_inserti128_si256(
-      _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) (quiver_right_align + digits))),
-      right, 1);
-    __m256i both = quiver_two_numbers(_mm256_shuffle_epi8(values, order));
-    int64_t id = quiver_low_number(both), at_time = quiver_high_number(both);
+    quiver_32 values = quiver_values32(id, tail + 1);
+    if (!quiver_are_times(values, 1)) break;
+    quiver_numbers both = quiver_two_numbers(values, digits, QUIVER_TIME_DIGITS);
+    int64_t at_time = both.second;
     size_t first = (size_t) settling, width = first + digits + QUIVER_ID_SENT_TAIL;
     size_t more = 0;
     if (settling) {
-      settled = quiver_next_id_row(settled, id, at_time, sampled);
+      settled = quiver_next_id_row(settled, both.first, at_time, sampled);
       if (settled.count >= QUIVER_WORTH_A_SEARCH)
         more = at.successors(line, width, first, first + digits - 1, end);
       settled.count += (int64_t) more;
@@ -171,7 +120,7 @@ __attribute__((target("avx2"))) static quiver_text quiver_take_id_sent(
       at.settled_sampled[settled.index] = (unsigned char) sampled;
       at.settled_counts[settled.index] = settled.count;
     } else {
-      last = quiver_next_id_row(last, id, at_time, 0);
+      last = quiver_next_id_row(last, both.first, at_time, 0);
       if (last.count >= QUIVER_WORTH_A_SEARCH)
         more = at.successors(line, width, first, first + digits - 1, end);
       last.count += (int64_t) more;

@@ -13,29 +13,17 @@
 
 #include "repeats.h"
 #include "rows.h"
+#include "vectors.h"
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 enum {
   QUIVER_MS_RECEIVED_LINE = 28,
   QUIVER_MS_SENT_LINE = 16
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-/* Weights of 13 digits and the bytes after them, which have none. */
-#define QUIVER_DIGITS_MASK 0x1FFF
-
-/* Move 13 digits to the end of 16 bytes, after zeros (a set high bit makes a zero). */
-#define QUIVER_RIGHT_ALIGNED -128, -128, -128, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
-
-/* From 8 digits in each of two 32-bit numbers: the first is the low one. */
-static inline int64_t quiver_ms_time(int64_t halves) {
-  return (int64_t) (uint32_t) halves * 100000000 + (int64_t) ((uint64_t) halves >> 32);
-}
+#ifdef QUIVER_VECTORS
 
 /* The row that the next line may add to, in registers. */
 typedef struct {
@@ -61,36 +49,20 @@ enum {
   QUIVER_WORTH_A_SEARCH = 4
 };
 
-__attribute__((target("avx2"))) static quiver_text quiver_take_ms_received(
+QUIVER_TARGET static quiver_text quiver_take_ms_received(
   quiver_text line, quiver_text end, quiver_rows *rows) {
-  const __m256i zeros = _mm256_set1_epi8('0'), nine = _mm256_set1_epi8(9);
-  const __m256i right = _mm256_setr_epi8(QUIVER_RIGHT_ALIGNED, QUIVER_RIGHT_ALIGNED);
-  const __m256i tens = _mm256_set1_epi16(10 | 1 << 8);
-  const __m256i hundreds = _mm256_set1_epi32(100 | 1 << 16);
-  const __m256i myriads = _mm256_set1_epi32(10000 | 1 << 16);
-  const unsigned digits = QUIVER_DIGITS_MASK | (unsigned) QUIVER_DIGITS_MASK << 16;
   const quiver_rows at = *rows;
   const quiver_text start = line;
   quiver_row last = quiver_last_row(&at, 1);
   for (; end - line >= QUIVER_MS_RECEIVED_LINE; line += QUIVER_MS_RECEIVED_LINE) {
-    __m128i first = _mm_loadu_si128((const __m128i *) line);
-    __m128i second = _mm_loadu_si128((const __m128i *) (line + 14));
-    __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1);
-    __m256i values = _mm256_sub_epi8(both, zeros);
-    unsigned decimal =
-      (unsigned) _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(values, nine), values));
-    if ((decimal & digits) != digits || line[13] != ',' || line[27] != '\n') break;
-    values = _mm256_shuffle_epi8(values, right);
-    values = _mm256_maddubs_epi16(values, tens);
-    values = _mm256_madd_epi16(values, hundreds);
-    values = _mm256_madd_epi16(_mm256_packus_epi32(values, values), myriads);
-    int64_t sent = quiver_ms_time(_mm_cvtsi128_si64(_mm256_castsi256_si128(values)));
-    int64_t received = quiver_ms_time(_mm_cvtsi128_si64(_mm256_extracti128_si256(values, 1)));
-    last = quiver_next_row(last, sent, received);
-    at.sent[last.index] = sent;
-    at.received[last.index] = received;
+    quiver_32 values = quiver_values32(line, line + 14);
+    if (!quiver_are_times(values, 0) || line[13] != ',' || line[27] != '\n') break;
+    quiver_numbers times = quiver_two_numbers(values, QUIVER_TIME_DIGITS, QUIVER_TIME_DIGITS);
+    last = quiver_next_row(last, times.first, times.second);
+    at.sent[last.index] = times.first;
+    at.received[last.index] = times.second;
     if (last.count >= QUIVER_WORTH_A_SEARCH) {
-      size_t more = quiver_repeats_avx2(line, QUIVER_MS_RECEIVED_LINE, end);
+      size_t more = quiver_repeats_vectors(line, QUIVER_MS_RECEIVED_LINE, end);
       last.count += (int64_t) more;
       line += more * QUIVER_MS_RECEIVED_LINE;
     }
@@ -101,30 +73,19 @@ __attribute__((target("avx2"))) static quiver_text quiver_take_ms_received(
   return line;
 }
 
-__attribute__((target("avx2"))) static quiver_text quiver_take_ms_sent(
+QUIVER_TARGET static quiver_text quiver_take_ms_sent(
   quiver_text line, quiver_text end, quiver_rows *rows) {
-  const __m128i zeros = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
-  const __m128i right = _mm_setr_epi8(QUIVER_RIGHT_ALIGNED);
-  const __m128i tens = _mm_set1_epi16(10 | 1 << 8);
-  const __m128i hundreds = _mm_set1_epi32(100 | 1 << 16);
-  const __m128i myriads = _mm_set1_epi32(10000 | 1 << 16);
-  const int digits = QUIVER_DIGITS_MASK;
   const quiver_rows at = *rows;
   const quiver_text start = line;
   quiver_row last = quiver_last_row(&at, 0);
   for (; end - line >= QUIVER_MS_SENT_LINE; line += QUIVER_MS_SENT_LINE) {
-    __m128i values = _mm_sub_epi8(_mm_loadu_si128((const __m128i *) line), zeros);
-    int decimal = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(values, nine), values));
-    if ((decimal & digits) != digits || line[13] != ',' || line[14] != '0' || line[15] != '\n')
-      break;
-    values = _mm_shuffle_epi8(values, right);
-    values = _mm_madd_epi16(_mm_maddubs_epi16(values, tens), hundreds);
-    values = _mm_madd_epi16(_mm_packus_epi32(values, values), myriads);
-    int64_t sent = quiver_ms_time(_mm_cvtsi128_si64(values));
+    quiver_16 values = quiver_values16(line);
+    if (!quiver_is_time(values) || line[13] != ',' || line[14] != '0' || line[15] != '\n') break;
+    int64_t sent = quiver_number(values, QUIVER_TIME_DIGITS);
     last = quiver_next_row(last, sent, 0);
     at.sent[last.index] = sent;
     if (last.count >= QUIVER_WORTH_A_SEARCH) {
-      size_t more = quiver_repeats_avx2(line, QUIVER_MS_SENT_LINE, end);
+      size_t more = quiver_repeats_vectors(line, QUIVER_MS_SENT_LINE, end);
       last.count += (int64_t) more;
       line += more * QUIVER_MS_SENT_LINE;
     }

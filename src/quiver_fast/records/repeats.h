@@ -1,8 +1,9 @@
-/* Count the lines that equal the one before them, in three instruction sets. */
+/* Count the lines that equal the one before them: with vectors, and one by one. */
 #ifndef QUIVER_REPEATS_H
 #define QUIVER_REPEATS_H
 
 #include "rows.h"
+#include "vectors.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,23 +25,20 @@ static size_t quiver_repeats_scalar(quiver_text line, size_t width, quiver_text 
   return quiver_equal_from(line, width, 0, (size_t) (end - line) - width) / width;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-__attribute__((target("avx2"))) static size_t quiver_repeats_avx2(
+#ifdef QUIVER_VECTORS
+QUIVER_TARGET static size_t quiver_repeats_vectors(
   quiver_text line, size_t width, quiver_text end) {
   size_t size = (size_t) (end - line) - width, done = 0;
   quiver_text next = line + width;
-  for (; size - done >= 64; done += 64) {
-    __m256i low = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *) (line + done)),
-      _mm256_loadu_si256((const __m256i *) (next + done)));
-    __m256i high = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *) (line + done + 32)),
-      _mm256_loadu_si256((const __m256i *) (next + done + 32)));
-    if (_mm256_movemask_epi8(_mm256_and_si256(low, high)) != -1) break;
-  }
+  for (; size - done >= 64; done += 64)
+    if (!quiver_are_same(quiver_load32(line + done), quiver_load32(next + done),
+          quiver_load32(line + done + 32), quiver_load32(next + done + 32)))
+      break;
   return quiver_equal_from(line, width, done, size) / width;
 }
+#endif
 
+#if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx512f,avx512bw"))) static size_t quiver_repeats_avx512(
   quiver_text line, size_t width, quiver_text end) {
   size_t size = (size_t) (end - line) - width, done = 0;

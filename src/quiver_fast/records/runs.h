@@ -1,4 +1,4 @@
-/* Scanners for lines that repeat, in three instruction sets chosen at run time.
+/* Scanners for lines that repeat, in the instruction sets that the machine has.
  *
  * Two facts make run-length records fast. Lines of one width repeat as long as the text
  * equals itself one width further on, which is a plain search for the first mismatch. And
@@ -14,14 +14,11 @@
 #include "ms_lines.h"
 #include "repeats.h"
 #include "rows.h"
+#include "vectors.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
 
 typedef struct {
   const char *name;
@@ -59,81 +56,53 @@ static size_t quiver_successors_scalar(
   return count;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef QUIVER_VECTORS
 
-/* ---- AVX2 ------------------------------------------------------------------------ */
+/* ---- AVX2 or NEON ---------------------------------------------------------------- */
 
-/* A line of 16 to 64 bytes is two vectors that may overlap. */
-__attribute__((target("avx2"))) static size_t quiver_successors_avx2_wide(
-  quiver_text line, size_t width, size_t first, size_t last, quiver_text end) {
+/* A line of 16 to 64 bytes is two vectors that may overlap; those of a line that is not wide
+ * have 16 bytes, and are loaded as one. */
+QUIVER_TARGET static inline __attribute__((always_inline)) size_t quiver_successors_of(
+  quiver_text line, size_t width, size_t first, size_t last, quiver_text end, int wide) {
   unsigned char one[QUIVER_WIDEST_SUCCESSOR] = {0}, text[QUIVER_WIDEST_SUCCESSOR];
-  size_t count = 0, back = width - 32;
+  size_t count = 0, back = width - (wide ? 32 : 16);
   unsigned char digit = line[last];
   quiver_text next = line + width;
   one[last] = 1;
   memcpy(text, line, width);
-  __m256i head_step = _mm256_loadu_si256((const __m256i *) one);
-  __m256i tail_step = _mm256_loadu_si256((const __m256i *) (one + back));
-  __m256i head = _mm256_loadu_si256((const __m256i *) line);
-  __m256i tail = _mm256_loadu_si256((const __m256i *) (line + back));
+  quiver_32 head_step = wide ? quiver_load32(one) : quiver_load_pair(one, one + back);
+  quiver_32 head = wide ? quiver_load32(line) : quiver_load_pair(line, line + back);
+  quiver_32 tail_step = wide ? quiver_load32(one + back) : head_step;
+  quiver_32 tail = wide ? quiver_load32(line + back) : head;
   for (; (size_t) (end - next) >= width; count++, next += width) {
     if (digit == '9') {
       text[last] = digit;
       if (!quiver_carry(text, first, last)) break;
       digit = '0';
-      head = _mm256_loadu_si256((const __m256i *) text);
-      tail = _mm256_loadu_si256((const __m256i *) (text + back));
+      head = wide ? quiver_load32(text) : quiver_load_pair(text, text + back);
+      tail = wide ? quiver_load32(text + back) : head;
     } else {
       digit++;
-      head = _mm256_add_epi8(head, head_step);
-      tail = _mm256_add_epi8(tail, tail_step);
+      head = quiver_add32(head, head_step);
+      tail = quiver_add32(tail, tail_step);
     }
-    __m256i same =
-      _mm256_and_si256(_mm256_cmpeq_epi8(head, _mm256_loadu_si256((const __m256i *) next)),
-        _mm256_cmpeq_epi8(tail, _mm256_loadu_si256((const __m256i *) (next + back))));
-    if (_mm256_movemask_epi8(same) != -1) break;
+    quiver_32 next_head = wide ? quiver_load32(next) : quiver_load_pair(next, next + back);
+    quiver_32 next_tail = wide ? quiver_load32(next + back) : next_head;
+    if (!quiver_are_same(head, next_head, tail, next_tail)) break;
   }
   return count;
 }
 
-__attribute__((target("avx2"))) static size_t quiver_successors_avx2_narrow(
-  quiver_text line, size_t width, size_t first, size_t last, quiver_text end) {
-  unsigned char one[QUIVER_WIDEST_SUCCESSOR] = {0}, text[QUIVER_WIDEST_SUCCESSOR];
-  size_t count = 0, back = width - 16;
-  unsigned char digit = line[last];
-  quiver_text next = line + width;
-  one[last] = 1;
-  memcpy(text, line, width);
-  __m128i head_step = _mm_loadu_si128((const __m128i *) one);
-  __m128i tail_step = _mm_loadu_si128((const __m128i *) (one + back));
-  __m128i head = _mm_loadu_si128((const __m128i *) line);
-  __m128i tail = _mm_loadu_si128((const __m128i *) (line + back));
-  for (; (size_t) (end - next) >= width; count++, next += width) {
-    if (digit == '9') {
-      text[last] = digit;
-      if (!quiver_carry(text, first, last)) break;
-      digit = '0';
-      head = _mm_loadu_si128((const __m128i *) text);
-      tail = _mm_loadu_si128((const __m128i *) (text + back));
-    } else {
-      digit++;
-      head = _mm_add_epi8(head, head_step);
-      tail = _mm_add_epi8(tail, tail_step);
-    }
-    __m128i same = _mm_and_si128(_mm_cmpeq_epi8(head, _mm_loadu_si128((const __m128i *) next)),
-      _mm_cmpeq_epi8(tail, _mm_loadu_si128((const __m128i *) (next + back))));
-    if (_mm_movemask_epi8(same) != 0xFFFF) break;
-  }
-  return count;
-}
-
-static size_t quiver_successors_avx2(
+QUIVER_TARGET static size_t quiver_successors_vectors(
   quiver_text line, size_t width, size_t first, size_t last, quiver_text end) {
   if (width < 16 || width > QUIVER_WIDEST_SUCCESSOR)
     return quiver_successors_scalar(line, width, first, last, end);
-  if (width < 32) return quiver_successors_avx2_narrow(line, width, first, last, end);
-  return quiver_successors_avx2_wide(line, width, first, last, end);
+  if (width < 32) return quiver_successors_of(line, width, first, last, end, 0);
+  return quiver_successors_of(line, width, first, last, end, 1);
 }
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
 
 /* ---- AVX-512 --------------------------------------------------------------------- */
 
@@ -178,9 +147,12 @@ static quiver_scanner quiver_scanner_at(size_t rank) {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
     found[count++] = (quiver_scanner) {"avx512", quiver_repeats_avx512, quiver_successors_avx512,
       quiver_take_ms_received, quiver_take_ms_sent, quiver_take_id_received, quiver_take_id_sent};
-  if (__builtin_cpu_supports("avx2"))
-    found[count++] = (quiver_scanner) {"avx2", quiver_repeats_avx2, quiver_successors_avx2,
-      quiver_take_ms_received, quiver_take_ms_sent, quiver_take_id_received, quiver_take_id_sent};
+#endif
+#ifdef QUIVER_VECTORS
+  if (quiver_has_vectors())
+    found[count++] =
+      (quiver_scanner) {QUIVER_VECTORS, quiver_repeats_vectors, quiver_successors_vectors,
+        quiver_take_ms_received, quiver_take_ms_sent, quiver_take_id_received, quiver_take_id_sent};
 #endif
   found[count++] = (quiver_scanner) {
     "scalar", quiver_repeats_scalar, quiver_successors_scalar, NULL, NULL, NULL, NULL};
