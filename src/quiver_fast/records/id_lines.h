@@ -52,11 +52,11 @@ static inline quiver_id_row quiver_next_id_row(
     last.index + 1 - (size_t) same};
 }
 
-/* Count the digits of the id at the beginning of `text`; 0 if it has another layout. */
-QUIVER_TARGET static inline unsigned quiver_id_digits(quiver_text text, quiver_16 values) {
-  unsigned digits = quiver_count_digits(values);
-  /* An id that begins with 0 is text, except 0 itself. */
-  return text[digits] != ',' || (text[0] == '0' && digits > 1) ? 0 : digits;
+/* Say whether so many digits are an id: one that begins with 0 is text, except 0 itself. The next
+ * line begins `digits` later, so nothing but branches may depend on the answer. Without a digit,
+ * the text begins with a comma, which is below 0. */
+static inline int quiver_is_id(quiver_text text, unsigned digits) {
+  return text[digits] == ',' && (text[0] > '0' || digits == 1);
 }
 
 QUIVER_TARGET static quiver_text quiver_take_id_received(
@@ -66,10 +66,10 @@ QUIVER_TARGET static quiver_text quiver_take_id_received(
   quiver_id_row last = quiver_last_id_row(at.ids, at.sent, at.received, at.counts, at.size);
   while (end - line > QUIVER_ID_RECEIVED_TAIL) {
     quiver_16 id_values = quiver_values16(line);
-    unsigned digits = quiver_id_digits(line, id_values);
+    unsigned digits = quiver_count_digits(id_values);
     quiver_text tail = line + digits;
-    if (digits == 0 || end - tail < QUIVER_ID_RECEIVED_TAIL || tail[14] != ',' || tail[28] != '\n')
-      break;
+    if (!quiver_is_id(line, digits)) break;
+    if (end - tail < QUIVER_ID_RECEIVED_TAIL || tail[14] != ',' || tail[28] != '\n') break;
     quiver_32 values = quiver_values32(tail + 1, tail + 15);
     if (!quiver_are_times(values, 0)) break;
     quiver_numbers times = quiver_two_numbers(values, QUIVER_TIME_DIGITS, QUIVER_TIME_DIGITS);
@@ -101,9 +101,10 @@ QUIVER_TARGET static quiver_text quiver_take_id_sent(
     int sampled = line[0] == 'S', settling = sampled | (line[0] == 's');
     if (settling && at.settled_ids == NULL) break;
     quiver_text id = line + settling;
-    unsigned digits = quiver_id_digits(id, quiver_values16(id));
+    unsigned digits = quiver_count_digits(quiver_values16(id));
     quiver_text tail = id + digits;
-    if (digits == 0 || end - tail < QUIVER_ID_SENT_TAIL || tail[14] != '\n') break;
+    if (!quiver_is_id(id, digits)) break;
+    if (end - tail < QUIVER_ID_SENT_TAIL || tail[14] != '\n') break;
     quiver_32 values = quiver_values32(id, tail + 1);
     if (!quiver_are_times(values, 1)) break;
     quiver_numbers both = quiver_two_numbers(values, digits, QUIVER_TIME_DIGITS);
