@@ -9,6 +9,9 @@ cdef enum:
 cdef const uint32_t NOT_READY
 cdef const uint32_t END_OF_FILE
 
+# The unit of memory, of holes, and of faults on a full disk: 4 to 64 KiB.
+cdef size_t system_page
+
 # One cycle file in memory. Offsets are from the file's beginning.
 cdef struct CycleFile:
     int fd
@@ -74,6 +77,10 @@ cdef extern from *:
 cdef inline size_t next_document(size_t at, uint32_t header) noexcept nogil:
     """Return the offset of the document after the one at ``at`` (A.2)."""
     return (at + 4 + (header & LENGTH_MASK) + 3) & ~<size_t>3
+
+
+cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
+    return (size + unit - 1) // unit * unit
 
 
 cdef inline bint is_data(uint32_t header) noexcept nogil:

@@ -12,12 +12,14 @@ from libc.string cimport memcmp, memset, strlen
 from posix.fcntl cimport O_CLOEXEC, O_RDONLY, O_RDWR, open
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
 from posix.stat cimport fstat, struct_stat
-from posix.unistd cimport close
+from posix.unistd cimport _SC_PAGESIZE, close, sysconf
 
 from quiver_fast.queuefile.guard cimport guard_cut, guard_end, guard_move, guard_new
 
 NOT_READY = 0x80000000
 END_OF_FILE = 0xC0000000
+
+system_page = <size_t>sysconf(_SC_PAGESIZE)
 
 # Codes of binary wire, A.3.
 cdef uint8_t PAD = 0x8F

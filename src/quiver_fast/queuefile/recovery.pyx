@@ -14,7 +14,7 @@ from posix.unistd cimport lseek
 from quiver_fast.queuefile.checkpoint cimport next_covered
 from quiver_fast.queuefile.cyclefile cimport (
     END_OF_FILE, LENGTH_MASK, META_DATA, NOT_READY, CycleFile, cycle_remap, cycle_slot, is_data,
-    load, next_document, slots_of, store,
+    load, next_document, round_up, slots_of, store, system_page,
 )
 from quiver_fast.queuefile.reindex cimport (
     Walked, forget, has_named_index, note_entry, note_page, repair_index, set_long,
@@ -29,7 +29,6 @@ cdef extern from "<fcntl.h>" nogil:
 cdef extern from "<unistd.h>" nogil:
     const int SEEK_DATA
 
-cdef size_t PAGE = 4096
 # Recovery fills an abandoned reservation with this: pad of binary wire.
 cdef uint8_t FILLER = 0x8F
 # Java's text after an end mark (A.2).
@@ -253,7 +252,8 @@ cdef int clear_from(CycleFile *file, size_t at, Extent *extent) noexcept nogil:
         at += 4
         if at + 4 <= file.size and memcmp(file.base + at, END_TEXT, 4) == 0:
             at += 4
-    border = min((at + PAGE - 1) & ~(PAGE - 1), file.size)
+    # No hole in a page: a store there would need disk space.
+    border = min(round_up(at, system_page), file.size)
     if border > at:
         clear_dirt(file, at, border, extent)
     if border >= file.size:
@@ -274,7 +274,7 @@ cdef void clear_dirt(CycleFile *file, size_t at, size_t end, Extent *extent) noe
     cdef size_t i
     for i in range(at, end):
         if file.base[i] != 0:
-            memset(file.base + i, 0, min(PAGE, end - i))
+            memset(file.base + i, 0, min(system_page, end - i))
             extent.changed = True
 
 
@@ -303,7 +303,8 @@ cdef int fallocate_all(int fd, size_t start, size_t end) noexcept nogil:
 cdef int cycle_end(CycleFile *file, size_t tail) noexcept nogil:
     """Write the end mark at the tail (rule 6, A.8); return 0, or -1 with errno."""
     # A file of another writer may have a hole there: a store on a full disk would be a SIGBUS.
-    errno.errno = fallocate_all(file.fd, tail, tail + 4)
+    cdef size_t end = max(tail + 4, min(round_up(tail + 4, system_page), file.size))
+    errno.errno = fallocate_all(file.fd, tail // system_page * system_page, end)
     if errno.errno or cycle_remap(file) != 0:
         return -1
     store(file.base + tail, END_OF_FILE)

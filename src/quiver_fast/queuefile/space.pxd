@@ -1,7 +1,8 @@
 from quiver_fast.queuefile.cyclefile cimport CycleFile
 
 cdef enum:
-    PAGE = 4096
+    # Files end at a multiple of this, whatever the system's page is (A.12).
+    FILE_UNIT = 4096
 
 # The disk space of the writer's file.
 cdef struct Space:
@@ -12,9 +13,6 @@ cdef struct Space:
     size_t populated
     # Pages before this place are not mapped any more.
     size_t mapped
-
-cdef inline size_t round_up(size_t size, size_t unit) noexcept nogil:
-    return (size + unit - 1) // unit * unit
 
 cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept nogil
 cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil

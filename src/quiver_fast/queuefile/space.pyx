@@ -3,7 +3,7 @@
 from libc.errno cimport EIO, errno
 from posix.stat cimport fstat, struct_stat
 
-from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_remap
+from quiver_fast.queuefile.cyclefile cimport CycleFile, cycle_remap, round_up, system_page
 from quiver_fast.queuefile.recovery cimport fallocate_all
 
 cdef extern from "<sys/mman.h>" nogil:
@@ -26,10 +26,13 @@ cdef size_t STEP_MAX = 64 << 20
 
 
 cdef void space_begin(Space *space, const CycleFile *file, size_t tail) noexcept nogil:
-    """Begin with a file after recovery: it has holes after the tail's page."""
-    space.reserved = min(file.size, round_up(tail, PAGE))
+    """Begin with a file after recovery: it may have holes after the tail's 4 KiB.
+
+    The first store into a larger page allocates all of it, so all of it is reserved first.
+    """
+    space.reserved = min(file.size, round_up(tail, FILE_UNIT) // system_page * system_page)
     space.populated = 0
-    space.mapped = space.reserved
+    space.mapped = space.reserved // system_page * system_page
     if space.step == 0:
         space.step = STEP_MIN
 
@@ -39,8 +42,8 @@ cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
 
     Returns 0 or the error's number: EIO for a file that another process truncated.
     """
-    cdef size_t least = round_up(end, PAGE)
-    cdef size_t target = round_up(end, space.step)
+    cdef size_t least = round_up(end, system_page)
+    cdef size_t target = round_up(end, max(space.step, system_page))
     cdef struct_stat status
     cdef int error
     if fstat(file.fd, &status) != 0:
@@ -51,7 +54,7 @@ cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
     error = fallocate_all(file.fd, space.reserved, target)
     while error and target > least:
         # Perhaps there is room for a smaller step.
-        target = max(least, (end + (target - end) // 2) // PAGE * PAGE)
+        target = max(least, (end + (target - end) // 2) // system_page * system_page)
         space.step = STEP_MIN
         error = fallocate_all(file.fd, space.reserved, target)
     if error == 0 and cycle_remap(file) != 0:
@@ -65,8 +68,8 @@ cdef int space_reserve(Space *space, CycleFile *file, size_t end) noexcept nogil
 cdef void space_populate(
         Space *space, const CycleFile *file, size_t tail, size_t end) noexcept nogil:
     """Bring the next pages into memory: one call costs less than a fault for each."""
-    cdef size_t start = tail // PAGE * PAGE
-    cdef size_t size = min(round_up(end, PAGE) + POPULATED, space.reserved) - start
+    cdef size_t start = tail // system_page * system_page
+    cdef size_t size = min(round_up(end, system_page) + POPULATED, space.reserved) - start
     # A kernel before 5.14 does not know it; faults do the same.
     madvise(file.base + start, size, MADV_POPULATE_WRITE)
     space.populated = start + size

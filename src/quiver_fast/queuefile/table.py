@@ -27,8 +27,10 @@ LOG = logging.getLogger(__name__)
 
 TABLE_NAME = "metadata.cq4t"
 TABLE_SIZE = 131072
-# A truncated table has no room for the keys. This part of a new table is allocated on disk.
+# A truncated table has no room for the keys.
 TABLE_MIN = 4096
+# This part of a new table is allocated on disk: all of the page with the keys.
+ALLOCATED = max(TABLE_MIN, os.sysconf("SC_PAGE_SIZE"))
 # A lock word that nobody holds, and listings of an empty directory.
 FREE = -(1 << 63)
 NO_HIGHEST, NO_LOWEST = -(1 << 31), (1 << 31) - 1
@@ -315,7 +317,7 @@ def _make_sound(path: Path, roll: RollCycle) -> int:
     anew = bytearray(head.content)
     for key in keys:
         anew += word_document(len(anew), key.event, key.value)[0]
-    create_complete(path, bytes(anew.ljust(TABLE_MIN, b"\0")), max(TABLE_SIZE, len(content)))
+    create_complete(path, bytes(anew.ljust(ALLOCATED, b"\0")), max(TABLE_SIZE, len(content)))
     if content:
         LOG.warning("%s: damaged at %d, and mended; it keeps %d keys",
                     path, min(damage, default=len(content)), len(keys))  # fmt: skip

@@ -45,7 +45,7 @@ from quiver_fast.proton.conditions cimport condition_text
 from quiver_fast.proton.libproton cimport *
 from quiver_fast.proton.libsys cimport *
 from quiver_fast.queuefile.appender cimport DURABLE_NEVER, Appender
-from quiver_fast.queuefile.cyclefile cimport cycle_cut, get32, put32
+from quiver_fast.queuefile.cyclefile cimport cycle_cut, get32, put32, system_page
 from quiver_fast.queuefile.directory import SUBSCRIPTION, QueueDirectory
 from quiver_fast.queuefile.folders import folder_of
 from quiver_fast.queuefile.live cimport (

@@ -33,7 +33,6 @@ cdef enum:
     NAMED = 16
     REFERENCE_SIZE = 32
     SPANS = 4
-    PAGE = 4096
     # How a part ends: not the last one, a reference follows, a copy follows.
     ENDS_NOT = 0
     ENDS_BY_REFERENCE = 1
@@ -266,8 +265,8 @@ cdef void be_single(Chain *chain, int64_t cycle, size_t at, size_t end) noexcept
 
 cdef void unmap(char *base, size_t begin, size_t end) noexcept nogil:
     """Unmap pages of a file that nobody needs any more. Their content stays in the file."""
-    begin = begin // PAGE * PAGE
-    end = end // PAGE * PAGE
+    begin = begin // system_page * system_page
+    end = end // system_page * system_page
     # Mostly there is nothing to do. A roll may have moved the end back.
     if end > begin:
         madvise(base + begin, end - begin, MADV_DONTNEED)
