@@ -1,7 +1,7 @@
 #!/bin/sh
 # Build the engine and the modules with AddressSanitizer and UBSan into build/sanitize,
 # and run the tests that feed them what a hostile peer or a damaged file might. Or with
-# ThreadSanitizer into build/sanitize-threads, and run those of the syncer and the opener. Or
+# ThreadSanitizer into build/sanitize-threads, and run those of memory that threads share. Or
 # fuzz servers of the first build with tests/fuzz/states/run.py.
 #
 # Arguments: the folder of the virtual environment's programs, --threads or --states for the
@@ -30,7 +30,8 @@ elif [ "${1:-}" = --threads ]; then
     tests='tests/functional/server/test_creation.py tests/functional/server/test_group_commit.py
         tests/functional/server/test_subscriptions.py
         tests/functional/server/test_subscription_files.py
-        tests/unit/queuefile/test_durability.py'
+        tests/functional/server/test_server_metrics.py
+        tests/unit/queuefile/test_durability.py tests/unit/queuefile/test_mappings.py'
     base=build/sanitize-threads
     sanitizers=thread
     libraries='libtsan.so libstdc++.so'

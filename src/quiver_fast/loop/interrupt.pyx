@@ -5,7 +5,7 @@ minutes needs a C handler.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.signal cimport SIG_IGN, SIGINT, SIGTERM, sig_atomic_t
+from libc.signal cimport SIG_IGN, SIGINT, SIGTERM
 from posix.signal cimport sigaction, sigaction_t, sigemptyset
 from posix.unistd cimport write
 
@@ -13,27 +13,34 @@ import os
 
 from quiver_fast.errors import SignalError
 
-cdef volatile sig_atomic_t caught = 0
-cdef volatile sig_atomic_t times = 0
+cdef extern from * nogil:
+    int load "__atomic_load_n" (const int *at, int order)
+    void store "__atomic_store_n" (int *at, int value, int order)
+    int add "__atomic_add_fetch" (int *at, int value, int order)
+    const int ACQUIRE "__ATOMIC_ACQUIRE"
+    const int RELEASE "__ATOMIC_RELEASE"
+
+# The handler runs in any thread: the count comes last, so whoever sees it sees the number.
+cdef int caught = 0
+cdef int times = 0
 cdef int read_end = -1
 cdef int write_end = -1
 
 
 cdef void on_signal(int number) noexcept nogil:
-    global caught, times
-    caught = number
-    times += 1
+    store(&caught, number, RELEASE)
+    add(&times, 1, RELEASE)
     # The result does not matter: a full pipe wakes the loop as well.
     if write(write_end, b"!", 1) < 0:
         return
 
 
 cdef int pending_signal() noexcept nogil:
-    return caught
+    return load(&caught, ACQUIRE)
 
 
 cdef int pending_count() noexcept nogil:
-    return times
+    return load(&times, ACQUIRE)
 
 
 cdef int wake_descriptor() noexcept nogil:
@@ -64,7 +71,7 @@ def install() -> None:
 
 def signal_number() -> int:
     """Return the number of the last signal caught, 0 if none."""
-    return caught
+    return pending_signal()
 
 
 def wake_fd() -> int:
@@ -79,6 +86,6 @@ def raise_if_pending() -> None:
         SignalError: with the signal's number and name.
     """
     PyErr_CheckSignals()
-    if caught:
-        name = "SIGINT" if caught == SIGINT else "SIGTERM"
-        raise SignalError(f"interrupted by {name}", caught)
+    if pending_signal():
+        name = "SIGINT" if pending_signal() == SIGINT else "SIGTERM"
+        raise SignalError(f"interrupted by {name}", pending_signal())

@@ -247,7 +247,7 @@ cdef class Appender(QueueFiles):
         if load(&self.broken) or not self.is_whole():
             return False
         if size > self.max_entry or size == 0:
-            self.error = EINVAL
+            store(&self.error, EINVAL)
             return False
         if self.due_to_roll(1) and not self.rolled():
             return False
@@ -294,8 +294,11 @@ cdef class Appender(QueueFiles):
             return True
         if self.used != openings and not self.use(False):
             return False
-        self.error = space_reserve(&self.space, &self.file, end)
-        return self.error == 0
+        cdef int error = space_reserve(&self.space, &self.file, end)
+        # Not the success: a sync may have failed meanwhile.
+        if error:
+            store(&self.error, error)
+        return error == 0
 
     cdef char *begin(self, size_t size) noexcept nogil:
         """Return the place for a document of ``size`` bytes, at least 1; NULL: see error."""
@@ -394,7 +397,7 @@ cdef class Appender(QueueFiles):
         """
         if self.used != openings and not self.use(False):
             return -1
-        if self.policy != DURABLE_NEVER and not self.broken:
+        if self.policy != DURABLE_NEVER and not load(&self.broken):
             self.write_checkpoint()
         return self.sync_file()
 
@@ -411,7 +414,7 @@ cdef class Appender(QueueFiles):
         if fdatasync(self.file.fd) != 0:
             self.fail(errno)
             return -1
-        if self.synced != last:
+        if load_long(&self.synced) != last:
             store_long(&self.synced, last)
             store(&self.checkpoint_due, self.policy == DURABLE_INTERVAL)
             with gil:

@@ -84,9 +84,11 @@ cdef int cycle_remap(CycleFile *file) noexcept nogil:
     if <size_t>status.st_size == file.size or status.st_size == 0:
         return 0
     # The mapping may move. Only a reader's next read comes here, and its bytes are copied
-    # before, so that nothing points to the old place (A.8).
+    # before, so that nothing points to the old place (A.8), which another thread may map now.
+    guard_move(file.guard, NULL, 0)
     base = mremap(file.base, file.size, status.st_size, MREMAP_MAYMOVE)
     if base == MAP_FAILED:
+        guard_move(file.guard, file.base, file.size)
         return -1
     file.base = <char *>base
     file.size = status.st_size

@@ -158,5 +158,5 @@ cdef class QueueFiles:
 
     cdef void fail(self, int error) noexcept nogil:
         """End all writing, in any thread. A thread that sees `broken` sees `error` too."""
-        self.error = error
+        store(&self.error, error)
         store(&self.broken, True)

@@ -21,6 +21,8 @@
 typedef struct quiver_guard {
   char *base;
   size_t size;
+  /* Odd while the two change: the handler may run in any thread meanwhile. */
+  unsigned moves;
   bool cut;
   struct quiver_guard *next;
   struct quiver_guard *next_idle;
@@ -36,23 +38,32 @@ static struct {
   struct sigaction before;
 } quiver_guards = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
-static quiver_guard *quiver_guard_of(const char *address) {
+/* Find the file that has an address, and its end. The acquires keep the order of the loads. */
+static quiver_guard *quiver_guard_of(const char *address, const char **end) {
   quiver_guard *guard = __atomic_load_n(&quiver_guards.all, __ATOMIC_ACQUIRE);
   for (; guard; guard = guard->next) {
+    const unsigned moves = __atomic_load_n(&guard->moves, __ATOMIC_ACQUIRE);
     const char *base = __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE);
-    if (base && address >= base && address < base + guard->size) return guard;
+    const size_t size = __atomic_load_n(&guard->size, __ATOMIC_ACQUIRE);
+    /* A file that moves is not read meanwhile. */
+    if (moves % 2 || moves != __atomic_load_n(&guard->moves, __ATOMIC_RELAXED)) continue;
+    if (base && address >= base && address < base + size) {
+      *end = base + size;
+      return guard;
+    }
   }
   return NULL;
 }
 
 static void quiver_on_sigbus(int number, siginfo_t *info, void *context) {
   const int kept = errno;
-  quiver_guard *guard = quiver_guard_of((const char *) info->si_addr);
+  const char *end;
+  quiver_guard *guard = quiver_guard_of((const char *) info->si_addr, &end);
   (void) number;
   (void) context;
   if (guard) {
     char *from = (char *) ((uintptr_t) info->si_addr & ~(quiver_guards.page - 1));
-    const size_t size = (size_t) (guard->base + guard->size - from);
+    const size_t size = (size_t) (end - from);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     /* To the end of the mapping: all later bytes are gone too. */
     if (mmap(from, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) {
@@ -75,6 +86,15 @@ static void quiver_watch_sigbus(void) {
   sigaction(SIGBUS, &action, &quiver_guards.before);
 }
 
+/* Note a new place or size of the mapping; NULL for none. The releases keep the order. */
+static void quiver_guard_move(quiver_guard *guard, void *base, size_t size) {
+  const unsigned moves = guard->moves;
+  __atomic_store_n(&guard->moves, moves + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
+  __atomic_store_n(&guard->size, size, __ATOMIC_RELEASE);
+  __atomic_store_n(&guard->moves, moves + 2, __ATOMIC_RELEASE);
+}
+
 /* Guard a mapped file; NULL for lack of memory. */
 static quiver_guard *quiver_guard_new(void *base, size_t size) {
   quiver_guard *guard;
@@ -88,24 +108,16 @@ static quiver_guard *quiver_guard_new(void *base, size_t size) {
     __atomic_store_n(&quiver_guards.all, guard, __ATOMIC_RELEASE);
   }
   if (guard) {
-    guard->size = size;
     guard->cut = false;
-    __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
+    quiver_guard_move(guard, base, size);
   }
   pthread_mutex_unlock(&quiver_guards.lock);
   return guard;
 }
 
-/* Note a new place or size of the mapping. */
-static void quiver_guard_move(quiver_guard *guard, void *base, size_t size) {
-  __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
-  guard->size = size;
-  __atomic_store_n(&guard->base, (char *) base, __ATOMIC_RELEASE);
-}
-
 /* End the guard: the file is unmapped. */
 static void quiver_guard_end(quiver_guard *guard) {
-  __atomic_store_n(&guard->base, NULL, __ATOMIC_RELEASE);
+  quiver_guard_move(guard, NULL, 0);
   pthread_mutex_lock(&quiver_guards.lock);
   guard->next_idle = quiver_guards.idle;
   quiver_guards.idle = guard;

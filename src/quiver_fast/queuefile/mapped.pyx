@@ -1,6 +1,7 @@
 """A small file in memory, read and written as bytes, that takes no descriptor."""
 
 from libc.errno cimport ENOMEM, errno
+from libc.string cimport memcpy
 from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
 from posix.mman cimport MAP_FAILED, MAP_SHARED, MS_SYNC, PROT_READ, PROT_WRITE, mmap, msync, munmap
 from posix.stat cimport fstat, struct_stat
@@ -10,6 +11,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 
 import os
 
+from quiver_fast.queuefile.cyclefile cimport get32, load_long, store, store_long
 from quiver_fast.queuefile.guard cimport Guard, guard_end, guard_new
 
 
@@ -60,6 +62,26 @@ cdef class Mapped:
 
     def __releasebuffer__(self, Py_buffer *buffer):
         self.views -= 1
+
+    cdef char *place(self, size_t at, size_t size) except NULL:
+        if self.base == NULL or at % 4 or at > self.size or size > self.size - at:
+            raise BufferError("no place in the file")
+        return self.base + at
+
+    def load(self, at: int) -> int:
+        """Return the word at an offset that 8 divides; other processes store it meanwhile."""
+        return load_long(self.place(at, 8))
+
+    def store(self, at: int, value: int) -> None:
+        """Store a word at once, and after all earlier ones: Java may read it at any time."""
+        store_long(self.place(at, 8), value)
+
+    def publish(self, at: int, document: bytes) -> None:
+        """Store a document, its header last (A.2): until then the space is free to others."""
+        cdef const char *start = document
+        cdef char *out = self.place(at, len(document))
+        memcpy(out + 4, start + 4, len(document) - 4)
+        store(out, get32(start))
 
     def flush(self) -> None:
         """Sync the file; other threads go on meanwhile, but none may close it.

@@ -12,11 +12,13 @@ import os
 
 from quiver_fast.errors import OutputError
 from quiver_fast.proton.libsys cimport SOCK_CLOEXEC, SOCK_NONBLOCK, accept4
+from quiver_fast.queuefile.cyclefile cimport load, store
 
 # Descriptors for making a queue: lock, file, folders, and two readers.
 OF_NEW_QUEUE = 8
 
-# Whether there is a reserve; the number of its users, and the limit without it.
+# Whether there is a reserve; the number of its users, which the loop reads without the GIL, and
+# the limit without it.
 cdef bint kept = False
 cdef int users = 0
 cdef rlim_t usual = 0
@@ -69,7 +71,7 @@ cdef void reserve_begin() noexcept nogil:
     global users, usual
     cdef rlimit limit
     with gil:
-        users += 1
+        store(&users, users + 1)
         if kept and users == 1 and getrlimit(RLIMIT_NOFILE, &limit) == 0:
             usual = limit.rlim_cur
             limit.rlim_cur = limit.rlim_max
@@ -81,10 +83,11 @@ cdef void reserve_end() noexcept nogil:
     global users
     cdef rlimit limit
     with gil:
-        users -= 1
-        if kept and users == 0 and getrlimit(RLIMIT_NOFILE, &limit) == 0:
+        if kept and users == 1 and getrlimit(RLIMIT_NOFILE, &limit) == 0:
             limit.rlim_cur = usual
             setrlimit(RLIMIT_NOFILE, &limit)
+        # Last: a loop that sees no user may accept.
+        store(&users, users - 1)
 
 
 cdef int accept_connection(int listener) noexcept nogil:
@@ -92,7 +95,7 @@ cdef int accept_connection(int listener) noexcept nogil:
 
     There is none as long as another thread uses the reserve, which connections must not get.
     """
-    if kept and users:
+    if kept and load(&users):
         errno.errno = EMFILE
         return -1
     return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)

@@ -254,18 +254,15 @@ class Table:
             document, offset = table_document(at, key, value)
             if at + len(document) > len(self._data):
                 raise OutputError(f"the queue's table has no room for {key}")
-            # The header last: until then the space is free to every reader.
-            self._data[at + 4 : at + len(document)] = document[4:]
-            self._data[at : at + 4] = document[:4]
+            self._file.publish(at, document)
             self._offsets[key] = offset
             at += len(document)
 
     def __getitem__(self, key: str) -> int:
-        value: int = struct.unpack_from("<q", self._data, self._offsets[key])[0]
-        return value
+        return self._file.load(self._offsets[key])
 
     def __setitem__(self, key: str, value: int) -> None:
-        struct.pack_into("<q", self._data, self._offsets[key], value)
+        self._file.store(self._offsets[key], value)
         self.changed = True
 
     def list_cycles(self, cycles: list[int]) -> None:
