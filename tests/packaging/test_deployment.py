@@ -205,7 +205,7 @@ def test_workflows_run_what_is_there(path: Path) -> None:
         command = step.get("run", "")
         for target in re.findall(r"\bmake ([a-z-]+)", command):
             assert target in TARGETS
-        for script in re.findall(r"\.ci/\w+", command):
+        for script in re.findall(r"\.ci/[\w.]+", command):
             assert (REPOSITORY / script).is_file()
         assert re.fullmatch(r"[\w/-]+@v[\d.]+", step.get("uses", "a/b@v1"))
 

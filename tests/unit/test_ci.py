@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -101,3 +102,12 @@ def test_a_crash_is_no_chance(tmp_path: Path) -> None:
     code, lines = run(tmp_path, FIRST="INTERNALERROR", FAILED="crash")
     assert code == 1
     assert lines[-2:] == ["unsteady: 0", "0 passed, 0 failed"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("dpkg"), reason="Debian and root")
+def test_an_architecture_that_nothing_emulates_is_one_line() -> None:
+    words = [ROOT / ".ci" / "bare_debian.sh", "true"]
+    env = os.environ | {"DEBIAN_ARCH": "vax"}
+    end = subprocess.run(words, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert end.returncode == 1
+    assert re.fullmatch("bare_debian.sh: DEBIAN_ARCH=vax: expected arm64 or \\w+\n", end.stderr)
