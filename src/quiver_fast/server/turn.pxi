@@ -37,6 +37,8 @@ cdef class Turn:
             while self.broker.container.peers != NULL and monotonic_ns() < deadline:
                 self.broker.reactor.turn(min(deadline, self.broker.reactor.round()))
         self.cut()
+        # `csp://` still has turns while it ends; the queues are freed by then.
+        self.hook.turn = after_end
 
     cdef int cut(self) except -1:
         """Cut the connections that are left."""
@@ -61,6 +63,10 @@ cdef void forget_marks(Container *container) noexcept nogil:
         peer = container.dirty_peers
         container.dirty_peers = peer.next_dirty
         peer.dirty = False
+
+
+cdef int64_t after_end(void *owner, int64_t now) noexcept nogil:
+    return INT64_MAX
 
 
 cdef int64_t finish_turn(void *owner, int64_t now) noexcept nogil:
