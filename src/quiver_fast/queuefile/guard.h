@@ -61,7 +61,8 @@ static void quiver_on_sigbus(int number, siginfo_t *info, void *context) {
   quiver_guard *guard = quiver_guard_of((const char *) info->si_addr, &end);
   (void) number;
   (void) context;
-  if (guard) {
+  /* An address that an instruction needs aligned, and is not, is our fault and no cut. */
+  if (guard && info->si_code != BUS_ADRALN) {
     char *from = (char *) ((uintptr_t) info->si_addr & ~(quiver_guards.page - 1));
     const size_t size = (size_t) (end - from);
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
