@@ -253,8 +253,9 @@ def test_what_stood_long_is_there(recorded: tuple[str, Recorded]) -> None:
     judge_loss(durability, run, len(run.records), lost_all, known=len(run.records) << 32)
 
 
+@pytest.mark.parametrize("recorded", ["group"], indirect=True)
 def test_what_was_accepted_is_there_at_once(recorded: tuple[str, Recorded]) -> None:
-    """The power may fail as soon as a client knows of an acceptance."""
+    """Under `group` the power may fail as soon as a client knows of an acceptance."""
     durability, run = recorded
     ends = [record.end for record in run.records]
     for known in sorted(set(run.accepted.values())):
