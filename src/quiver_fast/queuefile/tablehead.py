@@ -166,7 +166,8 @@ def find_head(content: bytes, roll: RollCycle) -> Head:
         return found[1]
     (header,) = struct.unpack_from("<I", content) if len(content) >= HEAD_MAX else (0,)
     there = content[: min(4 + (header & LENGTH), HEAD_MAX)]
-    setting = SETTING.match(there)
+    # Keys begin at a multiple of 4, so a head of another length is damaged.
+    setting = SETTING.match(there) if len(there) % 4 == 0 else None
     if setting and OTHERS.match(there, setting.end()) and read_roll(there) == roll:
         return Head(there, None)
     first, *_ = _roll_times(content[:HEAD_MAX], roll.epoch_ms)

@@ -216,6 +216,17 @@ def test_a_damaged_epoch_of_a_roll_time(tmp_path: Path, caplog: pytest.LogCaptur
     assert values(tmp_path, epoch_roll("roll time")) == READ
 
 
+def test_a_foreign_head_of_a_damaged_length_is_mended(tmp_path: Path) -> None:
+    """Keys that begin at no multiple of 4 could not be stored at once."""
+    table = javas_table(HEADS["other fields"])
+    table[0] -= 1
+    (tmp_path / NAME).write_bytes(table)
+    (tmp_path / NAMES["other fields"]).write_bytes(cycle_file(epoch_roll("other fields")))
+    with Appender(tmp_path) as appender:
+        assert appender.roll == epoch_roll("other fields")
+    assert verify_queue(tmp_path).deviations == []
+
+
 REFUSED = {
     "wire type FIELDLESS_BINARY": [(b"\xecBINARY_LIGHT", b"\xf0FIELDLESS_BINARY")],
     "wire type BINARY": [(b"\xecBINARY_LIGHT", b"\xe6BINARY")],
