@@ -26,6 +26,8 @@ cdef class Appender(QueueFiles):
     cdef bint sync_elsewhere
     # The document between begin and commit.
     cdef size_t entry_size
+    # Under `interval`: meta-data was written since the last checkpoint.
+    cdef bint noted
     cdef int64_t first
     cdef int64_t synced
     # Called for every entry, for waiting readers in this process.
@@ -53,5 +55,6 @@ cdef class Appender(QueueFiles):
     cdef bint reserve(self, size_t end) noexcept nogil
     cdef void publish(self, size_t size, bint meta) noexcept nogil
     cdef bint write_checkpoint(self) noexcept nogil
+    cdef void cover_notes(self) noexcept nogil
     cdef int sync_file(self) noexcept nogil
     cdef int roll_over(self) except -1

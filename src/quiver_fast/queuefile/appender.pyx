@@ -364,6 +364,7 @@ cdef class Appender(QueueFiles):
     cdef int commit_meta(self) noexcept nogil:
         """Publish the begun document as meta-data, without an index; return 0, or -1: see error."""
         self.publish(self.entry_size, True)
+        self.noted = self.policy == DURABLE_INTERVAL
         return 0 if self.is_whole() else -1
 
     cdef int append_meta(self, const char *bytes, size_t size) noexcept nogil:
@@ -379,16 +380,21 @@ cdef class Appender(QueueFiles):
 
         The writer of the documents has left room for it.
         """
-        cdef size_t size
         store(&self.checkpoint_due, False)
+        self.noted = False
         if self.tail == self.summed_from:
             return False
-        size = put_checkpoint(
+        cdef size_t size = put_checkpoint(
             self.file.base + self.tail + 4, self.sequence, self.summed_from, self.sum)
         self.publish(size, True)
         self.summed_from = self.tail
         self.sum = 0
         return True
+
+    cdef void cover_notes(self) noexcept nogil:
+        """Have a checkpoint cover meta-data under `interval`: no index tells that it is synced."""
+        if self.noted and not load(&self.broken):
+            self.write_checkpoint()
 
     cdef int sync(self) noexcept nogil:
         """Sync all appends so far to disk; return 0, or -1: then the queue is read-only.

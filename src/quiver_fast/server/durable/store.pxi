@@ -425,6 +425,7 @@ cdef void stores_flush(Container *container) noexcept nogil:
                 report(<Store>store)
         if (<Store>store).untidy:
             tidy(<Store>store)
+        (<Store>store).appender.cover_notes()
         if container.group or (<Store>store).wants_sync():
             want_sync(container, store)
         store = following
