@@ -76,12 +76,11 @@ def compile_library(library: Library, target: Path) -> None:
     objects.mkdir(parents=True, exist_ok=True)
     flags = _compile_flags(library)
     sources = [path for path in library.files if path.suffix == ".c"]
+    command = toolchain.cached(toolchain.compiler())
 
     def compile_one(source: Path) -> str:
         output = str(objects / f"{source.stem}.o")
-        toolchain.run([
-            *toolchain.cached(toolchain.compiler()), *flags, "-c", str(source), "-o", output,
-        ])  # fmt: skip
+        toolchain.run([*command, *flags, "-c", str(source), "-o", output])
         return output
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

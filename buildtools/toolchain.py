@@ -38,12 +38,22 @@ def compiler() -> list[str]:
 
 
 def cached(command: list[str]) -> list[str]:
-    """Return a compiler's command that goes through ccache, where that is installed.
+    """Return a compiler's command that goes through ccache, where that is installed and works.
 
     Its key has the paths within a checkout alone, so a fresh clone finds what another one compiled.
     """
-    within = [f"CCACHE_BASEDIR={Path.cwd()}", "CCACHE_NOHASHDIR=1"]
-    return ["env", *within, "ccache", *command] if shutil.which("ccache") else command
+    if shutil.which("ccache") is None:
+        return command
+    words = ["env", f"CCACHE_BASEDIR={Path.cwd()}", "CCACHE_NOHASHDIR=1", "ccache", *command]
+    with tempfile.TemporaryDirectory() as scratch:
+        output = ["-o", str(Path(scratch, "probe.o"))]
+        try:
+            run([*words, "-c", "-x", "c", os.devnull, *output])
+        except BuildError as error:
+            # Its folder may be on a full disk or belong to somebody else.
+            sys.stderr.write(f"quiver-fast: building without ccache: {error}\n")
+            return command
+    return words
 
 
 def compiler_version() -> str:

@@ -173,7 +173,17 @@ def test_a_second_checkout_finds_what_the_first_one_compiled(
         words = ["-g", f"-I{checkout}", "-c", "one.c", "-o", "one.o"]
         toolchain.run([*toolchain.cached(toolchain.compiler()), *words])
     told = toolchain.run(["ccache", "--print-stats"]).split()
-    assert [told[told.index(name) + 1] for name in ("cache_miss", "direct_cache_hit")] == ["1", "1"]
+    # The probe of each checkout, and its file.
+    assert [told[told.index(name) + 1] for name in ("cache_miss", "direct_cache_hit")] == ["2", "2"]
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
+def test_a_ccache_that_does_not_work_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CCACHE_DIR", "/proc/cache")
+    assert toolchain.cached(toolchain.compiler()) == toolchain.compiler()
+    assert "building without ccache" in capsys.readouterr().err
 
 
 def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
