@@ -63,23 +63,23 @@ cdef class Mapped:
     def __releasebuffer__(self, Py_buffer *buffer):
         self.views -= 1
 
-    cdef char *place(self, size_t at, size_t size) except NULL:
-        if self.base == NULL or at % 4 or at > self.size or size > self.size - at:
+    cdef char *place(self, size_t at, size_t size, size_t unit) except NULL:
+        if self.base == NULL or at % unit or at > self.size or size > self.size - at:
             raise BufferError("no place in the file")
         return self.base + at
 
     def load(self, at: int) -> int:
         """Return the word at an offset that 8 divides; other processes store it meanwhile."""
-        return load_long(self.place(at, 8))
+        return load_long(self.place(at, 8, 8))
 
     def store(self, at: int, value: int) -> None:
         """Store a word at once, and after all earlier ones: Java may read it at any time."""
-        store_long(self.place(at, 8), value)
+        store_long(self.place(at, 8, 8), value)
 
     def publish(self, at: int, document: bytes) -> None:
         """Store a document, its header last (A.2): until then the space is free to others."""
         cdef const char *start = document
-        cdef char *out = self.place(at, len(document))
+        cdef char *out = self.place(at, len(document), 4)
         memcpy(out + 4, start + 4, len(document) - 4)
         store(out, get32(start))
 

@@ -29,7 +29,7 @@ TABLE_NAME = "metadata.cq4t"
 TABLE_SIZE = 131072
 # A truncated table has no room for the keys.
 TABLE_MIN = 4096
-# This part of a new table is allocated on disk: all of the page with the keys.
+# This part of a table is allocated on disk: all of the page with the keys.
 ALLOCATED = max(TABLE_MIN, os.sysconf("SC_PAGE_SIZE"))
 # A lock word that nobody holds, and listings of an empty directory.
 FREE = -(1 << 63)
@@ -310,6 +310,7 @@ def _make_sound(path: Path, roll: RollCycle) -> int:
     keys, misnamed_at = _named_right(keys)
     damage = [at for at in (head.damaged_at, misnamed_at, lost_at) if at is not None]
     if not damage and len(content) >= TABLE_MIN:
+        _allocate(path, len(content))
         return len(head.content)
     anew = bytearray(head.content)
     for key in keys:
@@ -319,3 +320,12 @@ def _make_sound(path: Path, roll: RollCycle) -> int:
         LOG.warning("%s: damaged at %d, and mended; it keeps %d keys",
                     path, min(damage, default=len(content)), len(keys))  # fmt: skip
     return len(head.content)
+
+
+def _allocate(path: Path, size: int) -> None:
+    """Allocate a table's first page, which is larger here than where the table may come from."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.posix_fallocate(descriptor, 0, min(size, ALLOCATED))
+    finally:
+        os.close(descriptor)

@@ -111,6 +111,14 @@ def test_files_are_the_same_with_larger_pages(tmp_path: Path, page: str) -> None
     assert found[0] == found[1]
 
 
+def test_a_table_of_smaller_pages_gets_the_blocks_of_a_page(tmp_path: Path) -> None:
+    """On a full disk a store into the hole behind its keys would be a SIGBUS."""
+    queue = tmp_path / "queue"
+    for page in ("4096", "65536"):
+        run(WRITES, queue, "close", folder=tmp_path, QUIVER_PAGE=page)
+    assert (queue / "metadata.cq4t").stat().st_blocks * 512 >= 65536
+
+
 def test_entries_and_index(tmp_path: Path) -> None:
     run(READS, tmp_path, folder=tmp_path, QUIVER_TOGETHER="1")
 
