@@ -1,4 +1,5 @@
-"""A command that is interrupted before it begins: quietly, with the shell's exit code."""
+"""A command that is interrupted before it begins: quietly, with the shell's exit code; or after
+its work, with the code of its work."""
 
 import os
 import subprocess
@@ -39,6 +40,18 @@ def interrupt(event, words):
             left = -1
             os.kill(os.getpid(), signal.SIGINT)
 sys.addaudithook(interrupt)
+"""
+# Python ends its own handlers before it ends the modules.
+AT_THE_END = """
+import os, signal
+from quiver_fast.loop import interrupt
+from quiver_fast.own_process import leave_if_interrupted
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+last = Last()
+leave_if_interrupted()
+interrupt.install()
 """
 
 
@@ -87,3 +100,8 @@ def test_where_the_signal_is_ignored_it_stays_so(tmp_path):
     """As a shell's background has it."""
     done = interrupted(tmp_path, ["sh", "-c", f"trap '' INT; exec {installed('quiver')} --version"])
     assert "the signal is ignored" in done.stderr
+
+
+def test_a_second_signal_does_not_kill_a_program_that_has_ended():
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -10,6 +10,7 @@ from posix.signal cimport sigaction, sigaction_t, sigemptyset
 from posix.unistd cimport write
 
 import os
+import signal
 
 from quiver_fast.errors import SignalError
 
@@ -65,7 +66,15 @@ def install() -> None:
     for number in (SIGINT, SIGTERM):
         if sigaction(number, NULL, &before) != 0:
             raise OSError("cannot read a signal handler")
-        if before.sa_handler != SIG_IGN and sigaction(number, &action, NULL) != 0:
+        if before.sa_handler == SIG_IGN:
+            continue
+        # The end of Python puts the default in place of a handler that Python has set, and another
+        # Ctrl-C would kill the process then.
+        others = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+        signal.signal(number, signal.SIG_DFL)
+        installed = sigaction(number, &action, NULL) == 0
+        signal.pthread_sigmask(signal.SIG_SETMASK, others)
+        if not installed:
             raise OSError("cannot install a signal handler")
 
 
