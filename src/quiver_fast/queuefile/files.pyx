@@ -14,7 +14,7 @@ from pathlib import Path
 from quiver_fast.proton.libsys cimport CLOCK_REALTIME_COARSE, clock_ns
 from quiver_fast.queuefile.create import create_cycle_file
 from quiver_fast.queuefile.cyclefile cimport (
-    CycleFile, cycle_close, cycle_open, cycle_understand, load, round_up, store,
+    CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, load, round_up, store,
 )
 from quiver_fast.queuefile.recovery cimport Extent, cycle_repair
 from quiver_fast.queuefile.space cimport FILE_UNIT, space_begin
@@ -155,6 +155,10 @@ cdef class QueueFiles:
     def shrink(self) -> None:
         """Free the disk space after the tail's header, which readers read (A.12)."""
         os.ftruncate(self.file.fd, round_up(self.tail + 4, FILE_UNIT))
+        # A roll that fails later goes on in this file.
+        if cycle_remap(&self.file) != 0:
+            raise OSError(errno, os.strerror(errno))
+        space_begin(&self.space, &self.file, self.tail)
 
     cdef void fail(self, int error) noexcept nogil:
         """End all writing, in any thread. A thread that sees `broken` sees `error` too."""

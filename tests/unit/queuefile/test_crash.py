@@ -20,6 +20,7 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.layout import ROLL_CYCLES
+from quiver_fast.queuefile.retention import Retention
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import verify_queue
 
@@ -156,6 +157,24 @@ def test_failure_while_rolling(tmp_path: Path) -> None:
     report = verify_queue(tmp_path)
     assert [file.entries for file in report.files] == [roll.capacity, 1]
     assert report.deviations == []
+
+
+def test_failure_of_an_early_roll(tmp_path: Path) -> None:
+    """The old file was cut to its end; it takes the next entries, whose space is allocated."""
+    appender = Appender(tmp_path)
+    appender.append_text("before")
+    tailer = Tailer(tmp_path)
+    with file_size_limit(100):
+        assert not Retention(appender, {}, {}, 65536).roll()
+        assert tailer.read()[1] == b"before"
+        assert tailer.read() is None
+    entries = [b"x" * 1000] * 50
+    append_records(appender, b"".join(entries), 1000)
+    time.sleep(0.01)
+    assert [content for _, content in iter(tailer.read, None)] == entries
+    appender.close()
+    report = verify_queue(tmp_path)
+    assert (report.entries, report.deviations) == (51, [])
 
 
 def test_file_size_limit(tmp_path: Path) -> None:
