@@ -195,8 +195,7 @@ cdef class Appender(QueueFiles):
                 raise OSError(self.error, os.strerror(self.error))
             # Sync a file before a later one follows it: rule 8 relies on that.
             self.table.sync()
-            self.shrink()
-            self.open_cycle(self.create_cycle(self.cycle + 1))
+            self.begin_next()
         finally:
             if self.syncing is not None:
                 self.syncing.resume()

@@ -17,7 +17,7 @@ from quiver_fast.queuefile.cyclefile cimport (
     CycleFile, cycle_close, cycle_open, cycle_remap, cycle_understand, load, round_up, store,
 )
 from quiver_fast.queuefile.recovery cimport Extent, cycle_repair
-from quiver_fast.queuefile.space cimport FILE_UNIT, space_begin
+from quiver_fast.queuefile.space cimport FILE_UNIT, space_begin, space_reserve
 from quiver_fast.queuefile.table import cycles_in
 
 cdef int64_t MILLISECOND = 1000000
@@ -151,6 +151,21 @@ cdef class QueueFiles:
             self.file.fd = -1
             self.lent = False
         cycle_close(&self.file)
+
+    def begin_next(self) -> None:
+        """Cut the file to its end, and write to the next one from now on.
+
+        Raises:
+            OSError: there is no next one. This file goes on.
+        """
+        cdef size_t reserved = self.space.reserved
+        self.shrink()
+        try:
+            self.open_cycle(self.create_cycle(self.cycle + 1))
+        except OSError:
+            # On a full disk its room is for removals.
+            space_reserve(&self.space, &self.file, reserved)
+            raise
 
     def shrink(self) -> None:
         """Free the disk space after the tail's header, which readers read (A.12)."""

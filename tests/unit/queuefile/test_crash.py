@@ -20,6 +20,7 @@ from quiver_fast.errors import OutputError
 from quiver_fast.queuefile.appender import Appender
 from quiver_fast.queuefile.bulk import append_records
 from quiver_fast.queuefile.layout import ROLL_CYCLES
+from quiver_fast.queuefile.live import remove_entries
 from quiver_fast.queuefile.retention import Retention
 from quiver_fast.queuefile.tailer import Tailer
 from quiver_fast.queuefile.verify import verify_queue
@@ -175,6 +176,18 @@ def test_failure_of_an_early_roll(tmp_path: Path) -> None:
     appender.close()
     report = verify_queue(tmp_path)
     assert (report.entries, report.deviations) == (51, [])
+
+
+def test_an_early_roll_on_a_full_disk_keeps_the_room_for_removals(small_disk: Path) -> None:
+    with Appender(small_disk / "queue") as appender:
+        index = appender.append_text("removed again and again")
+        take_all_space(small_disk / "ballast")
+        assert not Retention(appender, {}, {}, 65536).roll()
+        take_all_space(small_disk / "ballast")
+        for _ in range(200):
+            remove_entries(appender, [index])
+        (small_disk / "ballast").unlink()
+    assert verify_queue(small_disk / "queue").deviations == []
 
 
 def test_file_size_limit(tmp_path: Path) -> None:
