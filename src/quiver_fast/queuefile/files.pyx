@@ -95,7 +95,9 @@ cdef class QueueFiles:
         while self.path_of(cycle).is_dir():
             # Another writer made this file: take the next number (A.5).
             cycle += 1
-        create_cycle_file(self.path_of(cycle), self.roll)
+        # An earlier attempt may have made it, but could not open it.
+        if not self.path_of(cycle).exists():
+            create_cycle_file(self.path_of(cycle), self.roll)
         self.table.list_cycles(cycles_in(self.directory, self.roll))
         return cycle
 
@@ -156,16 +158,20 @@ cdef class QueueFiles:
         """Cut the file to its end, and write to the next one from now on.
 
         Raises:
-            OSError: there is no next one. This file goes on.
+            OSError: there is no next one, and this file goes on; or it cannot be opened now, and
+                nothing can be written before that.
         """
         cdef size_t reserved = self.space.reserved
         self.shrink()
         try:
-            self.open_cycle(self.create_cycle(self.cycle + 1))
+            following = self.create_cycle(self.cycle + 1)
         except OSError:
             # On a full disk its room is for removals.
             space_reserve(&self.space, &self.file, reserved)
             raise
+        # Readers go on to the file that is there now.
+        self.ended = True
+        self.open_cycle(following)
 
     def shrink(self) -> None:
         """Free the disk space after the tail's header, which readers read (A.12)."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.preload import compile_preload, preloading
 from support.queue_kills import content_of, killed_writer
 
 from quiver_fast.errors import OutputError
@@ -29,6 +30,43 @@ from quiver_fast.queuefile.verify import verify_queue
 KILLS = int(os.environ.get("QUIVER_FAST_KILLS", "60"))
 # Kills of one queue, which is read wholly after each.
 KILLS_OF_ONE = 10
+# Files cannot be mapped while `quiver_no_maps` is set.
+NO_MAPS = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int quiver_no_maps;
+
+void *mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+  if (!quiver_no_maps || flags != MAP_SHARED)
+    return (void *) syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+"""
+ROLLS = """
+import ctypes, sys
+from quiver_fast.queuefile.appender import Appender
+from quiver_fast.queuefile.retention import Retention
+from quiver_fast.queuefile.tailer import Tailer
+
+with Appender(sys.argv[1]) as appender:
+    appender.append_text("before")
+    tailer = Tailer(sys.argv[1])
+    assert tailer.read()[1] == b"before"
+    no_maps = ctypes.c_int.in_dll(ctypes.CDLL(None), "quiver_no_maps")
+    no_maps.value = 1
+    assert not Retention(appender, {}, {}, 65536).roll()
+    no_maps.value = 0
+    assert tailer.read() is None
+    appender.append_text("after")
+    while (entry := tailer.read()) is None:
+        pass
+    assert entry[1] == b"after"
+"""
 
 
 def kill_again_and_again(directory: Path, times: int, roll: str, durability: str) -> None:
@@ -188,6 +226,16 @@ def test_an_early_roll_on_a_full_disk_keeps_the_room_for_removals(small_disk: Pa
             remove_entries(appender, [index])
         (small_disk / "ballast").unlink()
     assert verify_queue(small_disk / "queue").deviations == []
+
+
+def test_a_next_file_that_cannot_be_mapped_at_first(tmp_path: Path) -> None:
+    """Readers go on to it as soon as it is there, so the old file takes nothing more."""
+    source, queue = tmp_path / "no_maps.c", tmp_path / "queue"
+    source.write_text(NO_MAPS)
+    environment = {**os.environ, **preloading(compile_preload(source, tmp_path))}
+    command = [sys.executable, "-c", ROLLS, queue]
+    subprocess.run(command, env=environment, check=True, timeout=60)
+    assert verify_queue(queue).deviations == []
 
 
 def test_file_size_limit(tmp_path: Path) -> None:
