@@ -416,7 +416,10 @@ def test_a_signal_ends_the_set_and_keeps_the_runs(
 
 def test_a_signal_ends_another_program_with_all_that_it_started(tmp_path: Path) -> None:
     out, old = tmp_path / "out", tmp_path / "old"
-    old.write_text('#!/bin/sh\ntrap "" INT TERM\necho ready\nsetsid sleep 600 &\nwait; wait\n')
+    # A signal ends a wait of the shell.
+    old.write_text(
+        '#!/bin/sh\ntrap "echo told" INT TERM\necho ready\nsetsid sleep 600 &\nwait; wait; wait\n'
+    )
     old.chmod(0o755)
     log = out / "baseline" / "run-01.txt"
     words = ("--runs", "2", "--baseline", str(old), "--output", str(out))
@@ -426,6 +429,8 @@ def test_a_signal_ends_another_program_with_all_that_it_started(tmp_path: Path) 
         wait_until(lambda: len(us.children(recursive=True)) == 2, "it has started its own")
         tree = us.children(recursive=True)
         running.send_signal(signal.SIGINT)
+        # Of two signals that wait for a process, any may come first.
+        wait_until(lambda: "told" in log.read_text(), "the first signal was passed on")
         running.send_signal(signal.SIGTERM)
         end = running.wait(SECONDS)
     assert end.code == 130
