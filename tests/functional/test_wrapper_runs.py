@@ -429,7 +429,7 @@ def test_a_signal_ends_another_program_with_all_that_it_started(tmp_path: Path) 
         wait_until(lambda: len(us.children(recursive=True)) == 2, "it has started its own")
         tree = us.children(recursive=True)
         running.send_signal(signal.SIGINT)
-        # Of two signals that wait for a process, any may come first.
+        # Of two signals that wait for a process, either may come first.
         wait_until(lambda: "told" in log.read_text(), "the first signal was passed on")
         running.send_signal(signal.SIGTERM)
         end = running.wait(SECONDS)

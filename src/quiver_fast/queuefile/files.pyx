@@ -158,8 +158,8 @@ cdef class QueueFiles:
         """Cut the file to its end, and write to the next one from now on.
 
         Raises:
-            OSError: there is no next one, and this file goes on; or it cannot be opened now, and
-                nothing can be written before that.
+            OSError: the next file cannot be made, and this one goes on. Or it cannot be opened:
+                then nothing is written until a later attempt opens it.
         """
         cdef size_t reserved = self.space.reserved
         self.shrink()

@@ -323,7 +323,7 @@ def _make_sound(path: Path, roll: RollCycle) -> int:
 
 
 def _allocate(path: Path, size: int) -> None:
-    """Allocate a table's first page, which is larger here than where the table may come from."""
+    """Allocate a table's first page: a system of smaller pages may have left a hole in it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.posix_fallocate(descriptor, 0, min(size, ALLOCATED))
